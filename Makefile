@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-BASE   := $(VENV)/.base#  quorate itself, compiled, and what it needs
+BASE   := $(VENV)/.base#  adjudge itself, compiled, and what it needs
 READY  := $(VENV)/.ready# and what its development needs
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE # or each of the hundreds of processes of the tests compiles every file again
@@ -21,32 +21,32 @@ quietly = 2>&1 | grep -v '^WARNING: Location' || true
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(BASE)  ## install quorate into .venv, then show a small crowd, the usual models on it, a few telling workers
-	@$(BIN)/quorate demo
+demo: $(BASE)  ## install adjudge into .venv, then show a small crowd, the usual models on it, a few telling workers
+	@$(BIN)/adjudge demo
 
 setup: $(READY)  ## install what development needs into .venv, too (the targets below do this by themselves)
 
 $(BASE): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "quorate needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "adjudge needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || $(call apt,python3-venv)
-	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: quorate will run on its reference kernels, more slowly"
-	@echo "installing quorate into $(VENV) (once; about a minute)"
+	@command -v c++ >/dev/null || { $(call apt,g++); } || echo "no C++ compiler: adjudge will run on its reference kernels, more slowly"
+	@echo "installing adjudge into $(VENV) (once; about a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@rm -f src/quorate/_core*.so # an old one would hide that the new one does not build
+	@rm -f src/adjudge/_core*.so # an old one would hide that the new one does not build
 	@$(BIN)/pip install --quiet -c constraints.txt -e . $(quietly)
-	@$(BIN)/python -c 'import quorate'
-	@! command -v c++ >/dev/null || $(BIN)/python -c 'import quorate._core' || { echo "the compiled core does not build: $(BIN)/pip install -v -e . shows why"; exit 1; }
+	@$(BIN)/python -c 'import adjudge'
+	@! command -v c++ >/dev/null || $(BIN)/python -c 'import adjudge._core' || { echo "the compiled core does not build: $(BIN)/pip install -v -e . shows why"; exit 1; }
 	@touch $(BASE)
 
 $(READY): $(BASE)
 	@echo "installing what development needs into $(VENV) (once)"
-	@$(BIN)/pip install --quiet -c constraints.txt 'quorate[dev]' $(quietly) # quorate is there: only what the extra names is added
+	@$(BIN)/pip install --quiet -c constraints.txt 'adjudge[dev]' $(quietly) # adjudge is there: only what the extra names is added
 	@$(BIN)/python -c 'import mypy, nbclient, pyspark, pytest, sklearn, zensical'
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { $(call apt,nginx-light); } || echo "no nginx: the tests of the service behind a proxy will be skipped"
 	@touch $(READY)
 
-OLD := build/old-pandas# a pandas of two years ago, which a test of quorate.crowdkit puts in front of the other packages
+OLD := build/old-pandas# a pandas of two years ago, which a test of adjudge.crowdkit puts in front of the other packages
 $(OLD)/pandas: $(READY)
 	@$(BIN)/pip install --quiet --no-deps --upgrade --target $(OLD) pandas==2.2.3 pytz python-dateutil tzdata six $(quietly)
 	@test -d $@ && touch $@ || echo "no pandas 2.2.3: the test of the drop-in with an old pandas will be skipped"
@@ -62,7 +62,7 @@ test: lint $(OLD)/pandas $(OLD_UVICORN)/uvicorn  ## lint, types, layers, tests, 
 coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
-crowdkit-compare: $(READY)  ## quorate.crowdkit beside crowd-kit: labels on the sets in QUORATE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
+crowdkit-compare: $(READY)  ## adjudge.crowdkit beside crowd-kit: labels on the sets in ADJUDGE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py
 
 STUDIO_VERSION := 1.23.2
@@ -95,7 +95,7 @@ bench: $(READY)  ## speed, as ratios in one run
 bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and README; says what is missing where there is none (20 minutes)
 	$(BIN)/python benchmarks/gpu.py
 
-race: $(READY)  ## quorate beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
+race: $(READY)  ## adjudge beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
 
 instructions: $(READY)  ## instructions per vote of every kernel beside the recorded ones, in valgrind (RECORD=1 records them; half a minute)
@@ -108,24 +108,24 @@ bench-serve: $(READY)  ## the live service: votes against empty requests, stream
 crash: $(READY)  ## the live service killed 100 times under load over SQLite and over PostgreSQL: nothing is lost (5 minutes)
 	$(BIN)/python benchmarks/crash.py
 
-trust: $(READY)  ## every model judged by truth, from the sets in QUORATE_DATA: labels, confidence, workers (3 minutes)
+trust: $(READY)  ## every model judged by truth, from the sets in ADJUDGE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py
 
-compare: $(READY)  ## whether compare names a good model, from the sets in QUORATE_DATA with a fifth of the truth as gold (6 minutes)
+compare: $(READY)  ## whether compare names a good model, from the sets in ADJUDGE_DATA with a fifth of the truth as gold (6 minutes)
 	$(BIN)/python benchmarks/compare.py
 
-asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in QUORATE_DATA, into docs/asking-next.md (2 minutes)
+asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from the sets in ADJUDGE_DATA, into docs/asking-next.md (2 minutes)
 	$(BIN)/python benchmarks/asking.py
 
-literature: $(READY)  ## every model side by side: assumptions, cost, accuracy on the sets in QUORATE_DATA, into docs/literature (minutes)
+literature: $(READY)  ## every model side by side: assumptions, cost, accuracy on the sets in ADJUDGE_DATA, into docs/literature (minutes)
 	$(BIN)/python benchmarks/literature.py
 
-reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in QUORATE_DATA (else ./data)
-	$(BIN)/quorate reproduce -o docs/reproduction
+reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in ADJUDGE_DATA (else ./data)
+	$(BIN)/adjudge reproduce -o docs/reproduction
 
 sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined behaviour on its tests, thread on many threads
 	@for kind in address thread; do \
-	  cmake -S csrc -B build/sanitize-$$kind -DQUORATE_SANITIZE=$$kind -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	  cmake -S csrc -B build/sanitize-$$kind -DADJUDGE_SANITIZE=$$kind -DPython_EXECUTABLE=$(abspath $(BIN))/python \
 	    -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) >/dev/null && cmake --build build/sanitize-$$kind --parallel 2 >/dev/null || exit 1; done
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  $(BIN)/python tests/sanitized.py build/sanitize-address address
@@ -135,7 +135,7 @@ wheel:  ## a wheel in dist/, installed into an empty environment, and the contra
 	@rm -rf dist build/wheel && $(PYTHON) -m venv build/wheel
 	@build/wheel/bin/pip wheel --quiet --no-deps -w dist . $(quietly)
 	@build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl $(quietly)
-	@cd build && wheel/bin/python -c 'import quorate._core; from quorate.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
+	@cd build && wheel/bin/python -c 'import adjudge._core; from adjudge.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
 	@ls -l dist/*.whl
 
 MINUTES ?= 10
@@ -144,5 +144,5 @@ fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams,
 
 clean:  ## remove what the targets made
 	cd csrc && rm -rf .cmake .ninja_* .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt build.ninja cmake_install.cmake *.a
-	rm -rf $(VENV) benchmarks/.peers* benchmarks/race/.cells src/quorate/*.so build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) benchmarks/.peers* benchmarks/race/.cells src/adjudge/*.so build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

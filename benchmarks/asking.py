@@ -1,6 +1,6 @@
 """Whether `ask_next` asks well: accuracy by votes asked, on real votes that are revealed one after the other.
 
-    QUORATE_DATA=… python benchmarks/asking.py [SEEDS]
+    ADJUDGE_DATA=… python benchmarks/asking.py [SEEDS]
 
 writes the tables of docs/asking-next.md. Every task starts with one of its votes. A vote that is asked for is a random one of
 the task's that are not revealed yet; a batch of them is asked for, then everything is fitted again. Nothing here is timed.
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.io.write import write_aside
+import adjudge as adj
+from adjudge.io.write import write_aside
 
 SETS = {"rte": "RTE", "sp": "SP"}  # whose curves are shown
 OTHERS = {"labelme": "LabelMe", "snow_temp": "Temporal (snow_temp)", "zencrowd_in": "ZenCrowd", "bm": "BM"}
@@ -43,10 +43,10 @@ class Crowd:
     def fit(self):
         """The fit of what is revealed."""
         rows = np.concatenate([np.arange(at, at + n) for at, n in zip(self.start, self.shown, strict=True)])
-        return qr.aggregate(self.votes[rows.tolist()])
+        return adj.aggregate(self.votes[rows.tolist()])
 
     def accuracy(self):
-        return float(qr.evaluate(self.fit(), self.truth).accuracy)
+        return float(adj.evaluate(self.fit(), self.truth).accuracy)
 
     def reveal(self, tasks):
         self.shown += np.bincount(tasks, minlength=len(self.shown))
@@ -139,7 +139,7 @@ def halfway_table(found):
 
 def main():
     warnings.simplefilter("ignore")
-    folder, seeds = Path(os.environ.get("QUORATE_DATA", "data")), int(next(iter(sys.argv[1:]), "10"))
+    folder, seeds = Path(os.environ.get("ADJUDGE_DATA", "data")), int(next(iter(sys.argv[1:]), "10"))
     found = {name: measured(folder, name, seeds, SHARES if name in SETS else (HALF,)) for name in SETS | OTHERS}
     page = PAGE.read_text()
     for name, text in (("asking", curves_table(found)), ("halfway", halfway_table(found))):

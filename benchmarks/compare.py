@@ -1,6 +1,6 @@
-"""Whether `qr.compare` names a good model: a fifth of the truth is gold, and the other tasks are the judge.
+"""Whether `adj.compare` names a good model: a fifth of the truth is gold, and the other tasks are the judge.
 
-    QUORATE_DATA=… python benchmarks/compare.py [FILE]
+    ADJUDGE_DATA=… python benchmarks/compare.py [FILE]
 
 writes one line per set and seed to FILE. Without FILE that is docs/trust/compare.csv, and the tables of docs/comparing-models.md
 are written, too. A seed draws the gold, the folds and the ties. Nothing here is timed; it takes about six minutes on two cores.
@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.evaluation.compare.significance import mid_p
-from quorate.io.write import write_aside
+import adjudge as adj
+from adjudge.evaluation.compare.significance import mid_p
+from adjudge.io.write import write_aside
 
 DOCS = Path(__file__).parents[1] / "docs"
 SEEDS = range(10)
@@ -57,7 +57,7 @@ def is_good(best, other):
 def judged(votes, truth, name, seed):
     """One line: what was advised with a fifth of the truth as gold, and what the other tasks say of that."""
     gold, rest = split(truth, votes["label"].unique().to_list(), seed)
-    found = qr.compare(votes, gold=gold, seed=seed)
+    found = adj.compare(votes, gold=gold, seed=seed)
     both = rest.rename({"label": "true"}).join(found.labels, on="task", how="inner")
     right = {model: (both[model] == both["true"]).to_numpy() for model in found.labels.columns[1:]}
     top = max(right, key=lambda model: right[model].mean())
@@ -115,9 +115,9 @@ def filled(page, frame):
 
 
 def main():
-    folder = os.environ.get("QUORATE_DATA")
+    folder = os.environ.get("ADJUDGE_DATA")
     if not folder:
-        sys.exit("QUORATE_DATA names no folder of sets with truth")
+        sys.exit("ADJUDGE_DATA names no folder of sets with truth")
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "trust" / "compare.csv"
     warnings.simplefilter("ignore")
     rows = []

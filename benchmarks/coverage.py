@@ -1,8 +1,8 @@
 """How honest the intervals are, and how many planted workers are found: simulated crowds, whose truth is known.
 
-    QUORATE_DATA=… python benchmarks/coverage.py [FOLDER] [SEEDS]
+    ADJUDGE_DATA=… python benchmarks/coverage.py [FOLDER] [SEEDS]
 
-writes README.md into FOLDER (docs/trust without it), from 50 seeds a setting. Real sets are added where QUORATE_DATA
+writes README.md into FOLDER (docs/trust without it), from 50 seeds a setting. Real sets are added where ADJUDGE_DATA
 names their folder. Nothing here is timed. trust.py judges intervals and verdicts by the truth of real sets.
 """
 
@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.io.write import write_aside
+import adjudge as adj
+from adjudge.io.write import write_aside
 
 SEEDS = 50
 FIRST = 30_000  # the first seed: none of these crowds was looked at while the method was made
@@ -40,14 +40,14 @@ def crowd(seed, *, workers, labels, votes_per_task, votes, mixed=False, **more):
     """A crowd of workers with about so many votes each."""
     tasks = max(workers * votes // votes_per_task, 1)
     weights = MIXES[labels] if mixed else None
-    return qr.simulate(
+    return adj.simulate(
         tasks=tasks, workers=workers, labels=labels, votes_per_task=votes_per_task, label_weights=weights, seed=seed, **more
     )
 
 
 def judged(drawn, model="fds", confidence="posterior"):
     """(workers with the truth about them, class priors with the truth) of a fit."""
-    result = qr.aggregate(drawn.votes, model=model, confidence=confidence)
+    result = adj.aggregate(drawn.votes, model=model, confidence=confidence)
     truth = drawn.workers.select("worker", "kind", true_accuracy="accuracy")
     workers = result.workers.join(truth, on="worker", maintain_order="left")
     weights = np.array(drawn.spec.label_weights or [1.0] * drawn.spec.labels)
@@ -115,7 +115,7 @@ def other_crowds(seeds):
     parts = {"1 to 9": Counter(), "10 to 49": Counter(), "50 and more": Counter()}
     known = np.zeros(2)
     for s in range(seeds):
-        workers, priors = judged(qr.simulate(tasks=800, workers=100, labels=3, votes_per_task=5, power=1.0, seed=FIRST + s))
+        workers, priors = judged(adj.simulate(tasks=800, workers=100, labels=3, votes_per_task=5, power=1.0, seed=FIRST + s))
         known += hits(workers, priors)[3:]
         for row in workers.iter_rows(named=True):
             part = "1 to 9" if row["votes"] < 10 else "10 to 49" if row["votes"] < 50 else "50 and more"
@@ -230,7 +230,7 @@ def real_sets(folder):
     for name in SETS:
         truth = pl.read_csv(folder / name / "truth.csv", infer_schema=False).rename({"label": "true"})
         votes = pl.read_csv(folder / name / "votes.csv", infer_schema=False)
-        result = qr.aggregate(votes, model="ds", confidence="posterior")
+        result = adj.aggregate(votes, model="ds", confidence="posterior")
         right = votes.join(truth, on="task").group_by("worker").agg(n=pl.len(), share=(pl.col("label") == pl.col("true")).mean())
         busy = result.workers.join(right.filter(pl.col("n") >= 100), on="worker")
         inside = busy.select(
@@ -240,7 +240,7 @@ def real_sets(folder):
         words = ", ".join(
             f"{n} {w}" for w, n in result.workers["verdict"].value_counts().sort("count", descending=True).iter_rows()
         )
-        accuracy = qr.evaluate(result, truth.rename({"true": "label"})).accuracy
+        accuracy = adj.evaluate(result, truth.rename({"true": "label"})).accuracy
         yield f"| {name} | {accuracy:.3f} | {len(busy)} | {inside:.2f} | {off:+.3f} | {words} |"
 
 
@@ -282,7 +282,7 @@ def page(seeds):
     yield from planted(seeds, copies(), ("copy",))
     yield from ("", "All three kinds at once, 40 workers with about 100 votes each:", "")
     yield from planted(seeds, everybody(), tuple(WORD.values()))
-    folder = os.environ.get("QUORATE_DATA")
+    folder = os.environ.get("ADJUDGE_DATA")
     if folder:
         yield from ("", "## Real votes", "")
         yield from real_sets(Path(folder))
@@ -290,7 +290,7 @@ def page(seeds):
 
 def main(folder="docs/trust", seeds=SEEDS):
     """Writes README.md into the folder."""
-    warnings.simplefilter("ignore", qr.NotConverged)
+    warnings.simplefilter("ignore", adj.NotConverged)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     lines = []

@@ -22,7 +22,7 @@ def main(kills, seed):
     from crashing.proof import prove
     from crashing.run import crash
 
-    with tempfile.TemporaryDirectory(prefix="quorate-crash-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-crash-") as folder:
         stores = {"SQLite": str(Path(folder) / "votes.db")}
         if postgres.programs() is None:
             print("PostgreSQL's programs are not there: it is left out")

@@ -1,6 +1,6 @@
 """The drop-in beside crowd-kit: the same labels on the shared sets, and time and memory on simulated votes.
 
-    QUORATE_DATA=… python benchmarks/crowdkit_compare.py [--sets [NAME…]] [--cost] [--votes 20000]
+    ADJUDGE_DATA=… python benchmarks/crowdkit_compare.py [--sets [NAME…]] [--cost] [--votes 20000]
 
 writes the tables of docs/moving-from-crowd-kit.md; without a choice both. Tasks, workers and labels are numbered in order of
 their first votes: then the order of rows and that of names are one, on which some of crowd-kit's answers depend.
@@ -19,8 +19,8 @@ import pandas as pd
 import peers
 import trust
 
-import quorate as qr
-from quorate.io.write import write_aside
+import adjudge as adj
+from adjudge.io.write import write_aside
 
 PAGE = Path(__file__).parents[1] / "docs" / "moving-from-crowd-kit.md"
 SAME = {
@@ -73,14 +73,14 @@ def numbered(votes, path):
 def both(path, name, settings):
     """The answers of crowd-kit and of the drop-in."""
     yield answer(peers.environment(), "crowdkit", name, settings, path)
-    yield answer(sys.executable, "quorate.crowdkit", name, settings, path)
+    yield answer(sys.executable, "adjudge.crowdkit", name, settings, path)
 
 
 def same_labels(folder, chosen):
     """Lines of a table: the share of tasks with the same label, by set and class; of the sets chosen, or of all."""
     yield f"| set | tasks | {' | '.join(SAME)} |"
     yield f"|---|---|{'---|' * len(SAME)}"
-    for name, votes, _ in trust.sets(Path(os.environ.get("QUORATE_DATA", "data"))):
+    for name, votes, _ in trust.sets(Path(os.environ.get("ADJUDGE_DATA", "data"))):
         if chosen and name not in chosen:
             continue
         path = folder / "votes.parquet"
@@ -97,7 +97,7 @@ def same_labels(folder, chosen):
 def costs(folder, votes):
     """Lines of a table: seconds and memory of a fit of simulated votes, by class."""
     path = folder / "votes.parquet"
-    simulated = qr.simulate(tasks=votes // 5, workers=max(votes // 100, 10), labels=4, votes_per_task=5, seed=1).votes
+    simulated = adj.simulate(tasks=votes // 5, workers=max(votes // 100, 10), labels=4, votes_per_task=5, seed=1).votes
     numbered(simulated, path)
     yield "| class | crowd-kit, s | here, s | ratio | crowd-kit, MB | here, MB |"
     yield "|---|---|---|---|---|---|"

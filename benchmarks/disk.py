@@ -21,9 +21,9 @@ COLOURS = ["#0072b2", "#d55e00", "#00835f", "#4a515c"]  # of the figure
 CHILD = """
 import json, sys, time, warnings
 from pathlib import Path
-from quorate.engines.registry import resolve
-from quorate.io.write import write_batches
-import quorate as qr
+from adjudge.engines.registry import resolve
+from adjudge.io.write import write_batches
+import adjudge as adj
 warnings.simplefilter("ignore")
 
 source, output, memory, read_at_once = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -37,7 +37,7 @@ votes = place.read(source)
 encoded = tick()
 after = []
 paper = {"model": "fds", "confidence": "posterior", "trace": "light", "tol": 0, "max_iter": 7}
-result = qr.aggregate(votes, engine=place, progress=lambda _: after.append(tick()), **paper)
+result = adj.aggregate(votes, engine=place, progress=lambda _: after.append(tick()), **paper)
 fitted = tick()
 write_batches(result.label_batches(), output)
 written = tick()
@@ -97,7 +97,7 @@ def made(folder, millions, workers=None):
     if not (place / "votes.parquet").exists():
         subprocess.run(
             [
-                *(sys.executable, "-m", "quorate", "simulate", "-o", place, "--tasks", str(tasks)),
+                *(sys.executable, "-m", "adjudge", "simulate", "-o", place, "--tasks", str(tasks)),
                 *("--workers", str(workers or max(tasks // 400, 10)), "--labels", str(LABELS), "--format", "parquet", "--quiet"),
             ],
             check=True,
@@ -109,7 +109,7 @@ def draw(found, path):
     """Draws time and memory over the number of votes, as SVG."""
     import polars as pl
 
-    from quorate.report.theme import alt, save_svg, themed
+    from adjudge.report.theme import alt, save_svg, themed
 
     time = {
         "Parquet to labels": [one["all"]["cpu"] for one in found],

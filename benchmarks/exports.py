@@ -22,7 +22,7 @@ with open(sys.argv[1], "w") as file:
     file.write("]")
 """
 PARSE = "import msgspec; msgspec.json.decode(open({path!r}, 'rb').read())"
-READ = "import quorate as qr; assert len(qr.read({path!r})) == 1_000_000"
+READ = "import adjudge as adj; assert len(adj.read({path!r})) == 1_000_000"
 
 
 def run(folder):
@@ -32,5 +32,5 @@ def run(folder):
     size = path.stat().st_size / 2**20
     runs = processes({"parse": python(PARSE.format(path=str(path))), "read": python(READ.format(path=str(path)))}, 3)
     ratio = runs["read"][0] / runs["parse"][0]
-    yield "a million annotations of Label Studio JSON: qr.read / msgspec.json.decode of the file", ratio, "at most 3x"
+    yield "a million annotations of Label Studio JSON: adj.read / msgspec.json.decode of the file", ratio, "at most 3x"
     yield f"the same, peak memory / the file ({size:.0f} MB)", runs["read"][1] / size, "at most 3x"

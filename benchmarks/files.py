@@ -4,11 +4,11 @@ import sys
 
 from measure import process, processes, python
 
-QUORATE = [sys.executable, "-m", "quorate", "aggregate", "--model", "fds", "--confidence", "posterior"]
-SIMULATE = [sys.executable, "-m", "quorate", "simulate"]
+ADJUDGE = [sys.executable, "-m", "adjudge", "aggregate", "--model", "fds", "--confidence", "posterior"]
+SIMULATE = [sys.executable, "-m", "adjudge", "simulate"]
 MAKE = """
-import sys, polars as pl, quorate as qr
-frame = qr.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=2).votes
+import sys, polars as pl, adjudge as adj
+frame = adj.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=2).votes
 frame = frame.sample(fraction=1.0, shuffle=True, seed=1)
 frame.write_csv(sys.argv[1])
 frame.with_columns(pl.all().str.slice(1).cast(pl.Int64)).write_parquet(sys.argv[2])
@@ -21,12 +21,12 @@ def ten_million(folder):
     process([*python(MAKE), csv, parquet])  # elsewhere: a child's peak memory begins with its parent's
     return processes(
         {
-            "csv": [*QUORATE, csv, "-o", folder / "a.csv", "--quiet"],
-            "parquet": [*QUORATE, parquet, "-o", folder / "b.parquet", "--quiet"],
+            "csv": [*ADJUDGE, csv, "-o", folder / "a.csv", "--quiet"],
+            "parquet": [*ADJUDGE, parquet, "-o", folder / "b.parquet", "--quiet"],
             "bare csv": python(f"import polars; polars.read_csv({str(csv)!r})"),
             "bare parquet": python(f"import polars; polars.read_parquet({str(parquet)!r})"),
             "import polars": python("import polars"),
-            "import all": python("import quorate.models.aggregation, quorate.io.write, typer"),
+            "import all": python("import adjudge.models.aggregation, adjudge.io.write, typer"),
         },
         5,
     )
@@ -39,10 +39,10 @@ def run(folder):
         seconds, peak = runs[form]
         bare = runs[f"bare {form}"][0]
         work = (seconds - runs["import all"][0]) / (bare - runs["import polars"][0])
-        yield f"10 million votes, {form}: quorate aggregate / python -c polars.read_{form}", seconds / bare, bar
+        yield f"10 million votes, {form}: adjudge aggregate / python -c polars.read_{form}", seconds / bare, bar
         yield f"10 million votes, {form}: the same without the imports on either side", work, bar
         yield f"10 million votes, {form}: peak MB", peak, "at most 1200"
     process([*SIMULATE, "--tasks", 500_000, "--workers", 5_000, "--votes-per-task", "3-4", "--seed", 3, "-o", folder])
-    runs = processes({"user": [*QUORATE, csv, "-o", folder / "a.csv", "--quiet"]}, 3)
+    runs = processes({"user": [*ADJUDGE, csv, "-o", folder / "a.csv", "--quiet"]}, 3)
     yield "1.8 million votes on 500 thousand tasks, csv to labels, seconds (the paper's script: 16,200)", runs["user"][0], ""
     yield "the same, peak MB (the paper's script: 35,000)", runs["user"][1], ""

@@ -58,9 +58,9 @@ extern "C" __global__ void crowd(u32* row, i64 tasks, i64 each, i64 workers, i64
 
 def crowd(device: Any, votes: int, workers: int) -> Any:
     """Return votes on a device."""
-    from quorate.data.vocabulary import Vocabulary
-    from quorate.gpu.layout import DeviceLayout
-    from quorate.gpu.votes import DeviceVocabulary, DeviceVotes
+    from adjudge.data.vocabulary import Vocabulary
+    from adjudge.gpu.layout import DeviceLayout
+    from adjudge.gpu.votes import DeviceVocabulary, DeviceVotes
 
     xp, tasks = device.xp, votes // EACH
     row = xp.empty(tasks * EACH, np.uint32)
@@ -80,8 +80,8 @@ def crowd(device: Any, votes: int, workers: int) -> Any:
 
 def on_host(votes: Any) -> Any:
     """Return the same votes in the memory of the host."""
-    from quorate.data.vocabulary import Vocabulary
-    from quorate.data.votes import Votes
+    from adjudge.data.vocabulary import Vocabulary
+    from adjudge.data.votes import Votes
 
     return Votes(
         task_ptr=votes.task_ptr, row=votes.row, worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers,
@@ -102,8 +102,8 @@ def median(action: Any, repeats: int) -> float:
 
 def passes(engine: Any, votes: Any, repeats: int) -> dict[str, float]:
     """Return the milliseconds of every kind of pass on an engine."""
-    from quorate.models.confusion import ConfusionRecipe
-    from quorate.models.dawid_skene import DawidSkene, FastDawidSkene
+    from adjudge.models.confusion import ConfusionRecipe
+    from adjudge.models.dawid_skene import DawidSkene, FastDawidSkene
 
     session, found = engine.load(votes, seed=0, ties="hash"), {}
     found["majority vote"] = median(lambda: (setattr(session, "_is_current", False), session.start(hard=True)), min(repeats, 3))
@@ -130,7 +130,7 @@ def passes(engine: Any, votes: Any, repeats: int) -> dict[str, float]:
 
 def fits(engine: Any, votes: Any, repeats: int, models: tuple[str, ...]) -> dict[str, tuple[float, int]]:
     """Return the milliseconds and iterations of whole fits."""
-    from quorate.models.base import MODELS
+    from adjudge.models.base import MODELS
 
     found = {}
     for model in models:
@@ -163,10 +163,10 @@ def measured(sizes: tuple[int, ...], *, processor: bool = True) -> dict[str, Any
     """Return all figures."""
     import gpu_encode
 
-    from quorate.engines.local import cpu_engine
-    from quorate.gpu.device import device_at
-    from quorate.gpu.engine import cuda_engine
-    from quorate.kernels.cpu import cores
+    from adjudge.engines.local import cpu_engine
+    from adjudge.gpu.device import device_at
+    from adjudge.gpu.engine import cuda_engine
+    from adjudge.kernels.cpu import cores
 
     warnings.simplefilter("ignore")
     device, far = device_at(0), cuda_engine(cores())
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--only", action="store_true", help="the largest crowd alone, and the device alone")
     given = parser.parse_args()
     if not given.page:
-        from gpu_encode import require_device  # needs quorate; a page is written without
+        from gpu_encode import require_device  # needs adjudge; a page is written without
 
         require_device()
         sizes = tuple(size for size in SIZES if size <= given.votes)

@@ -15,9 +15,9 @@ import time
 import warnings
 from typing import Any
 
-from quorate.errors import QuorateError
-from quorate.gpu.device import CudaDevice, device_at
-from quorate.gpu.encode import encode
+from adjudge.errors import AdjudgeError
+from adjudge.gpu.device import CudaDevice, device_at
+from adjudge.gpu.encode import encode
 
 GENERATED_AT_ONCE = 1 << 27  # random numbers take more memory than the votes that are made of them
 FAR = 0x5DEECE66D3A1B2C9  # an odd factor, which sends neighbouring ids far apart
@@ -27,7 +27,7 @@ def require_device() -> CudaDevice:
     """Return the first device; leave with a line that says what is missing, where there is none."""
     try:
         return device_at(0)
-    except QuorateError as error:
+    except AdjudgeError as error:
         sys.exit(f"nothing is measured: {error}")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from pages import replaced  # of benchmarks/race, which whoever imports this has on the path
 from tables import markdown
 
-from quorate.io.write import write_aside
+from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gpu" / "README.md"
@@ -192,7 +192,7 @@ def draw(found, path):
     drawn = {title: rows for title, rows in panels.items() if rows}
     if not drawn:
         return
-    from quorate.report.theme import alt, save_svg, themed
+    from adjudge.report.theme import alt, save_svg, themed
 
     names = [*threads_of([*passes, *fits])]
     colours = COLOURS | dict(zip(names, OF_THREADS * len(names), strict=False))

@@ -1,6 +1,6 @@
 """Grades of biased judges: the accuracy of model "ordinal" beside simple means and models of labels without order.
 
-`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with QUORATE_DATA it measures the sets with an order, too.
+`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with ADJUDGE_DATA it measures the sets with an order, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 MODELS = ("mv", "auto", "fds", "ds", "ordinal")
 CROWDS: dict[str, dict[str, Any]] = {
@@ -52,8 +52,8 @@ def answers(votes: pl.DataFrame) -> dict[str, Any]:
         "standardised mean": dict(means.select("task", "z").iter_rows()),
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return out | {model: qr.aggregate(votes, model=model) for model in MODELS}
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return out | {model: adj.aggregate(votes, model=model) for model in MODELS}
 
 
 def main() -> None:
@@ -63,9 +63,9 @@ def main() -> None:
         for seed in range(SEEDS):
             votes, truth = crowd(seed, **settings)
             for way, labels in answers(votes).items():
-                found.setdefault(way, []).append(qr.evaluate(labels, truth).accuracy)
+                found.setdefault(way, []).append(adj.evaluate(labels, truth).accuracy)
         print(f"{name}: " + ", ".join(f"{way} {np.mean(some):.3f}" for way, some in found.items()))
-    folder = os.environ.get("QUORATE_DATA")
+    folder = os.environ.get("ADJUDGE_DATA")
     for name, order in SETS.items() if folder else ():
         place = {label: n for n, label in enumerate(order)}
         given = {part: pl.read_csv(Path(str(folder), name, f"{part}.csv"), infer_schema=False) for part in ("votes", "truth")}
@@ -75,8 +75,8 @@ def main() -> None:
         }
         for way, labels in answers(frames["votes"]).items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", qr.SuspiciousVotes)
-                e = qr.evaluate(labels, frames["truth"])
+                warnings.simplefilter("ignore", adj.SuspiciousVotes)
+                e = adj.evaluate(labels, frames["truth"])
             print(f"{name}, {way}: accuracy {e.accuracy:.4f}, error {e.mean_absolute_error:.3f}, kappa {e.quadratic_kappa:.3f}")
 
 

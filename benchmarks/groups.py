@@ -1,7 +1,7 @@
 """Panels of LLM judges in which one model has six voices: accuracy with every judge voting, with one vote per model, and
 with one vote per group of judges who answer alike.
 
-    QUORATE_DATA=… python benchmarks/groups.py
+    ADJUDGE_DATA=… python benchmarks/groups.py
 
 prints the table of docs/correlated-judges.md: the mean of 20 random panels of eleven judges, six prompts of one model and
 one of each other.
@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 PANELS, VOICES = 20, 6
 
 
 def main() -> None:
-    folder = Path(os.environ["QUORATE_DATA"]) / "llmbar_natural"
+    folder = Path(os.environ["ADJUDGE_DATA"]) / "llmbar_natural"
     votes, truth = pl.read_csv(folder / "votes.csv"), folder / "truth.csv"
     judges: dict[str, list[str]] = {}
     for judge in sorted(votes["worker"].unique()):
@@ -34,8 +34,8 @@ def main() -> None:
             some = votes.filter(pl.col("worker").is_in(panel))
             for name in ("mv", "auto"):
                 for way, groups in enumerate((None, {judge: judge.split("/")[0] for judge in panel}, "answers_like")):
-                    result = qr.aggregate(some, model=name, confidence="honest", groups=groups)
-                    found.setdefault((name, way), []).append(qr.evaluate(result, truth).accuracy)
+                    result = adj.aggregate(some, model=name, confidence="honest", groups=groups)
+                    found.setdefault((name, way), []).append(adj.evaluate(result, truth).accuracy)
         print(f"| {model} | {' | '.join(f'{np.mean(values):.3f}'.removeprefix('0') for values in found.values())} |")
 
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from quorate.kernels import cpu
-from quorate.kernels.reference import HonestRule
+from adjudge.kernels import cpu
+from adjudge.kernels.reference import HonestRule
 
 PER_TASK, K, WORKERS = 5, 4, 400
 VOTES = 40_000

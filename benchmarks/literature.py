@@ -1,6 +1,6 @@
 """The page for readers of the literature: every registered model side by side, in assumptions, parameters, cost and accuracy.
 
-    QUORATE_DATA=… python benchmarks/literature.py [FOLDER]
+    ADJUDGE_DATA=… python benchmarks/literature.py [FOLDER]
 
 measures accuracy on every set with truth (accuracy.csv) and cost on one simulated crowd (cost.csv), and writes README.md beside
 them; FOLDER is docs/literature unless given. Accuracy is the mean over ten seeds where ties, restarts or the order of tasks draw,
@@ -18,9 +18,9 @@ from pathlib import Path
 import polars as pl
 from literature_facts import FACTS, PAPERS
 
-import quorate as qr
-from quorate.io.write import write_aside
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.io.write import write_aside
+from adjudge.models.base import MODELS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "literature"
 SEEDS = 10
@@ -30,7 +30,7 @@ DRAWN = ("la",)  # whose seed also orders the tasks
 ORDERED = {"adult2": ["G", "P", "R", "X"], "trec2010": ["-2", "0", "1", "2"]}  # where -2, a broken link, is the least relevant
 TEXT = """# For readers of the literature
 
-Every model of quorate side by side. `make literature` measures the figures and writes this page, from
+Every model of adjudge side by side. `make literature` measures the figures and writes this page, from
 [accuracy.csv](accuracy.csv) and [cost.csv](cost.csv); [choosing a model](../choosing-a-model.md) gives advice instead.
 
 ## What each model assumes
@@ -66,14 +66,14 @@ def sets(folder):
     for path in sorted(folder.glob("*/truth.csv")):
         votes, truth = path.with_name("votes.csv"), pl.read_csv(path, infer_schema=False)
         if votes.exists() and len(truth) and "_ml" not in path.parent.name:
-            yield path.parent.name, qr.read(votes, labels=ORDERED.get(path.parent.name)), truth
+            yield path.parent.name, adj.read(votes, labels=ORDERED.get(path.parent.name)), truth
 
 
 def accuracy(model, votes, truth, seed):
     """(the share of right labels, the result, tasks judged); a model that needs gold is given a fifth of the truth."""
     gold = truth.gather_every(5) if MODELS[model].needs_gold else None
     judged = truth if gold is None else truth.join(gold, on="task", how="anti")
-    result = qr.aggregate(votes, model, seed=seed, gold=gold, confidence="posterior")
+    result = adj.aggregate(votes, model, seed=seed, gold=gold, confidence="posterior")
     both = result.labels_frame().select(pl.col("task").cast(pl.String), given=pl.col("label").cast(pl.String))
     right = both.join(judged, on="task").select((pl.col("given") == pl.col("label")).mean()).item()
     return right, result, judged
@@ -87,7 +87,7 @@ def judged(name, votes, truth):
             continue
         try:
             right, result, tasks = accuracy(model, votes, truth, 0)
-        except qr.QuorateError as error:  # too many labels
+        except adj.AdjudgeError as error:  # too many labels
             print(f"  {model}: {error}", file=sys.stderr)
             continue
         draws = result.labels_frame()["tie"].any() or "restarts" in MODELS[model].options() or model in DRAWN
@@ -104,7 +104,7 @@ def cost(model, votes, gold):
     while n < 5 or spent < 0.5:
         began = time.perf_counter()
         needed = gold if MODELS[model].needs_gold else None
-        result = qr.aggregate(votes, model, confidence="posterior", gold=needed)
+        result = adj.aggregate(votes, model, confidence="posterior", gold=needed)
         took = time.perf_counter() - began
         if took < best:
             best, passes = took, [row.seconds for row in result.fit.trace] or [took]
@@ -123,9 +123,9 @@ def cost(model, votes, gold):
 
 def costs():
     """Lines of cost of every model on one crowd."""
-    crowd = qr.simulate(**CROWD)
+    crowd = adj.simulate(**CROWD)
     labels = [f"l{n}" for n in range(CROWD["labels"])]  # in this order, for models of grades
-    votes, gold = qr.read(crowd.votes, labels=labels), crowd.truth.gather_every(5)
+    votes, gold = adj.read(crowd.votes, labels=labels), crowd.truth.gather_every(5)
     for model in MODELS:
         print(f"  {model}", file=sys.stderr, flush=True)
         yield cost(model, votes, gold)
@@ -195,9 +195,9 @@ def page(folder):
 
 
 def main():
-    source = os.environ.get("QUORATE_DATA")
+    source = os.environ.get("ADJUDGE_DATA")
     if not source:
-        sys.exit("QUORATE_DATA names no folder of sets with truth")
+        sys.exit("ADJUDGE_DATA names no folder of sets with truth")
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Memory told beforehand beside memory taken: the estimate of `quorate.engines.memory`, and the peak of a real fit.
+"""Memory told beforehand beside memory taken: the estimate of `adjudge.engines.memory`, and the peak of a real fit.
 
     python benchmarks/memory.py [--quick] [name of a model …]
 
@@ -60,16 +60,16 @@ def one(model, threads, engine, what, size, confidence="posterior"):
     """Told and taken of one fit, in this process."""
     import warnings
 
-    import quorate as qr
-    from quorate.engines import memory
-    from quorate.models import base as registry
-    from quorate.results.trust import verdicts
+    import adjudge as adj
+    from adjudge.engines import memory
+    from adjudge.models import base as registry
+    from adjudge.results.trust import verdicts
 
     warnings.simplefilter("ignore")
-    small = qr.aggregate(qr.simulate(tasks=50, workers=5).votes, model=model)  # loads what is loaded once
+    small = adj.aggregate(adj.simulate(tasks=50, workers=5).votes, model=model)  # loads what is loaded once
     assert len(small.workers) == 5
     assert len(small.probabilities) == 50
-    votes = qr.read(crowd(*size))
+    votes = adj.read(crowd(*size))
     held = []
     options = {} if model in ("mv", "auto") else {"max_iter": 3}
 

@@ -1,6 +1,6 @@
 """The field's methods: an iteration of crowd-kit's beside ours on 100 thousand votes, in one run; and EBCC's restarts.
 
-Methods that quorate does not have (yet) are left out with a word. GLAD is measured by the section `peers`.
+Methods that adjudge does not have (yet) are left out with a word. GLAD is measured by the section `peers`.
 """
 
 import os
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from peers import peer_says
 
-import quorate as qr
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.models.base import MODELS
 
 # Seconds of an iteration: what more of them take beyond few; all of a method without iterations.
 PEER = """
@@ -92,10 +92,10 @@ def run(folder):
     """Rows of (what, figure, bar)."""
     warnings.simplefilter("ignore")
     for name, settings in CROWDS.items():
-        qr.simulate(tasks=20_000, votes_per_task=5, seed=1, **settings).votes.write_parquet(folder / f"{name}.parquet")
+        adj.simulate(tasks=20_000, votes_per_task=5, seed=1, **settings).votes.write_parquet(folder / f"{name}.parquet")
     for method in METHODS:
         if method.model not in MODELS:
-            print(f"  {method.name}: quorate has no model {method.model!r} here, left out", file=sys.stderr)
+            print(f"  {method.name}: adjudge has no model {method.model!r} here, left out", file=sys.stderr)
             continue
         path = folder / f"{method.votes}.parquet"
         code = PEER.format(**method._asdict())
@@ -115,7 +115,7 @@ def own_seconds(method, path):
     import pandas as pd
 
     frame, found = pd.read_parquet(path), []
-    votes = qr.read(frame)
+    votes = adj.read(frame)
     model = MODELS[method.model](**{name: value for name, value in method.ours.items() if name in MODELS[method.model].options()})
     for _ in range(5):
         began = time.perf_counter()
@@ -130,12 +130,12 @@ def own_seconds(method, path):
 
 def restarts():
     """EBCC on rte with ten subtypes and forty restarts."""
-    data = os.environ.get("QUORATE_DATA")
+    data = os.environ.get("ADJUDGE_DATA")
     if "ebcc" not in MODELS or not data:
-        why = "QUORATE_DATA names no folder" if "ebcc" in MODELS else "quorate has no model 'ebcc' here"
+        why = "ADJUDGE_DATA names no folder" if "ebcc" in MODELS else "adjudge has no model 'ebcc' here"
         print(f"  EBCC on rte: {why}, left out", file=sys.stderr)
         return
-    votes = qr.read(Path(data) / "rte" / "votes.csv")
+    votes = adj.read(Path(data) / "rte" / "votes.csv")
     began = time.perf_counter()
-    qr.EBCC(subtypes=10, restarts=40).fit(votes, threads=2, confidence="posterior")
+    adj.EBCC(subtypes=10, restarts=40).fit(votes, threads=2, confidence="posterior")
     yield "EBCC on rte, 10 subtypes, 40 restarts, seconds", time.perf_counter() - began, "at most 10"

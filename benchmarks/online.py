@@ -4,13 +4,13 @@ import time
 
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 
 def run(folder):
     """Rows of (what, figure, bar)."""
-    crowd = qr.simulate(tasks=1_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
-    online = qr.Online(labels=crowd.label_names, confidence="honest")
+    crowd = adj.simulate(tasks=1_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
+    online = adj.Online(labels=crowd.label_names, confidence="honest")
     began = time.perf_counter()
     online.learn_many(crowd.votes)
     yield (
@@ -44,5 +44,5 @@ def run(folder):
     online.save(folder / "stream")
     yield "save, seconds", time.perf_counter() - began, ""
     began = time.perf_counter()
-    qr.Online.load(folder / "stream")
+    adj.Online.load(folder / "stream")
     yield "load, seconds", time.perf_counter() - began, ""

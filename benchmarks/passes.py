@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from measure import interleaved
 
-from quorate.kernels import cpu
-from quorate.kernels import reference as ref
+from adjudge.kernels import cpu
+from adjudge.kernels import reference as ref
 
 PER_TASK = 5
 

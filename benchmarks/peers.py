@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 from measure import interleaved
 
-import quorate as qr
-from quorate.engines.base import GladModel
-from quorate.engines.registry import resolve
+import adjudge as adj
+from adjudge.engines.base import GladModel
+from adjudge.engines.registry import resolve
 
 PACKAGES = ("crowd-kit==1.4.2", "scikit-learn<1.6", "pandas<3", "pyarrow")
 PEER = """
@@ -64,13 +64,13 @@ def peer_says(code, path):
 
 def glad(folder):
     """One iteration with its M-step, and the penalised log-likelihood that is reached."""
-    votes = qr.simulate(tasks=20_000, workers=1_000, labels=4, votes_per_task=5, seed=1).votes
+    votes = adj.simulate(tasks=20_000, workers=1_000, labels=4, votes_per_task=5, seed=1).votes
     votes.write_parquet(folder / "glad.parquet")
     peer = peer_says(GLAD, folder / "glad.parquet")
-    known, times = qr.read(votes), []
+    known, times = adj.read(votes), []
     for _ in range(5):
         began = time.perf_counter()
-        result = qr.aggregate(known, model="glad", threads=2, confidence="posterior")
+        result = adj.aggregate(known, model="glad", threads=2, confidence="posterior")
         times.append((time.perf_counter() - began) / result.iterations)
     ability = np.array([peer["ability"][w] for w in known.workers.ids()])
     log_ease = np.array([peer["log_ease"][t] for t in known.tasks.ids()])
@@ -88,14 +88,14 @@ def glad(folder):
 
 def dawid_skene(folder):
     """One pass, and from pandas to labels."""
-    crowd = qr.simulate(tasks=200_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=200_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
     crowd.votes.write_parquet(folder / "peer.parquet")
     peer = peer_says(PEER, folder / "peer.parquet")
     yield "crowd-kit: import, seconds", peer["import"], ""
     yield "crowd-kit: one iteration on 1 million votes, seconds", peer["iteration"], ""
-    votes = qr.read(crowd.votes)
+    votes = adj.read(crowd.votes)
     session = resolve("cpu", 2).load(votes, seed=0, ties="hash")
-    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
+    params = adj.aggregate(votes, model="fds", confidence="posterior").fit.params
     session.adopt(lambda _: params, params.priors)
     ours = interleaved(
         {
@@ -108,11 +108,11 @@ def dawid_skene(folder):
     yield "crowd-kit's iteration / our soft pass", peer["iteration"] / ours["soft"], "at least 100x"
     yield "crowd-kit's iteration / our hard pass", peer["iteration"] / ours["hard"], "at least 300x"
     frame = pl.read_parquet(folder / "peer.parquet").to_pandas()
-    warnings.simplefilter("ignore", qr.NotConverged)
+    warnings.simplefilter("ignore", adj.NotConverged)
     for model, bar in (("ds", "at least 20x"), ("fds", "at least 30x")):
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            qr.aggregate(frame, model=model, max_iter=10, tol=0.0, confidence="posterior").labels  # noqa: B018
+            adj.aggregate(frame, model=model, max_iter=10, tol=0.0, confidence="posterior").labels  # noqa: B018
             times.append(time.perf_counter() - began)
         yield f"pandas to labels, 10 iterations: crowd-kit / our {model}", peer["ten"] / sorted(times)[2], bar

@@ -10,10 +10,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import quorate as qr
-from quorate.ranking.simulate import simulate_comparisons
-from quorate.report import plots
-from quorate.report.theme import save_svg
+import adjudge as adj
+from adjudge.ranking.simulate import simulate_comparisons
+from adjudge.report import plots
+from adjudge.report.theme import save_svg
 
 FOLDER = Path(__file__).parents[1] / "docs" / "plots"
 ANIMALS = ["bird", "cat", "dog", "other"]
@@ -24,7 +24,7 @@ COST = dict(zip(JUDGES, (0.05, 0.02, 0.004, 0.04, 0.003, 0.006, 0.001), strict=T
 @cache
 def crowd():
     """Forty workers, among them spammers, an adversary and a ring that copies."""
-    return qr.simulate(
+    return adj.simulate(
         tasks=800, workers=40, power=1.0, spammers=0.1, adversaries=0.03, colluders=0.1, seed=5, labels=4, label_names=ANIMALS
     )
 
@@ -32,7 +32,7 @@ def crowd():
 @cache
 def judges():
     """Seven judges who all see every task, and err together now and then."""
-    return qr.simulate(
+    return adj.simulate(
         tasks=300,
         workers=7,
         votes_per_task=7,
@@ -47,13 +47,13 @@ def judges():
 @cache
 def rings():
     """Workers of whom some copy one another."""
-    return qr.simulate(tasks=400, workers=24, votes_per_task=12, colluders=0.35, ring=4, seed=2)
+    return adj.simulate(tasks=400, workers=24, votes_per_task=12, colluders=0.35, ring=4, seed=2)
 
 
 @cache
 def many():
     """Five thousand workers and 25 labels."""
-    return qr.simulate(tasks=40_000, workers=5000, labels=25, power=0.8, spammers=0.05, seed=2)
+    return adj.simulate(tasks=40_000, workers=5000, labels=25, power=0.8, spammers=0.05, seed=2)
 
 
 def battles():
@@ -64,7 +64,7 @@ def battles():
 
 @cache
 def fitted(votes, model="auto"):
-    return qr.aggregate(votes().votes, model=model)
+    return adj.aggregate(votes().votes, model=model)
 
 
 def doubtful():
@@ -87,9 +87,9 @@ PICTURES = {
     "trace": lambda: fitted(crowd, "ds").plot.trace(),
     "shares": lambda: fitted(crowd).plot.shares(),
     "explain": lambda: fitted(crowd).plot.explain(doubtful()),
-    "comparison": lambda: plots.comparison(qr.compare(crowd().votes, truth=crowd().truth)),
-    "panel": lambda: plots.panel(qr.panel(judges().votes, truth=judges().truth, cost=COST)),
-    "ranking": lambda: qr.rank(battles()).plot(),
+    "comparison": lambda: plots.comparison(adj.compare(crowd().votes, truth=crowd().truth)),
+    "panel": lambda: plots.panel(adj.panel(judges().votes, truth=judges().truth, cost=COST)),
+    "ranking": lambda: adj.rank(battles()).plot(),
 }
 
 

@@ -1,6 +1,6 @@
 """The population prior on real sets: accuracy of fds, ds and hybrid without it, at fixed strengths, and at the estimated one.
 
-    QUORATE_DATA=… python benchmarks/population.py
+    ADJUDGE_DATA=… python benchmarks/population.py
 
 prints the tables of docs/what-you-know.md.
 """
@@ -9,7 +9,7 @@ import os
 import warnings
 from pathlib import Path
 
-import quorate as qr
+import adjudge as adj
 
 SETS = ("adult2", "bm", "trec2010", "rte", "labelme", "sp", "snow_temp", "zencrowd_in")
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, "auto")
@@ -17,16 +17,16 @@ MODELS = ("fds", "ds", "hybrid")
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", qr.NotConverged)
-    folder = Path(os.environ["QUORATE_DATA"])
-    votes = {name: qr.read(folder / name / "votes.csv") for name in SETS}
-    majority = {name: accuracy(folder, name, qr.aggregate(votes[name], model="mv")) for name in SETS}
+    warnings.simplefilter("ignore", adj.NotConverged)
+    folder = Path(os.environ["ADJUDGE_DATA"])
+    votes = {name: adj.read(folder / name / "votes.csv") for name in SETS}
+    majority = {name: accuracy(folder, name, adj.aggregate(votes[name], model="mv")) for name in SETS}
     print(f"| model | strength | {' | '.join(SETS)} | mean | worst against mv |")
     print("|---|---|" + "---|" * (len(SETS) + 2))
     print(f"| mv | | {' | '.join(told(majority[n]) for n in SETS)} | {told(mean(majority.values()))} | |")
     for model in MODELS:
         for strength in STRENGTHS:
-            fits = {name: qr.aggregate(votes[name], model=model, strength=strength) for name in SETS}
+            fits = {name: adj.aggregate(votes[name], model=model, strength=strength) for name in SETS}
             found = {name: accuracy(folder, name, fits[name]) for name in SETS}
             worst = min(found[name] - majority[name] for name in SETS)
             said = f"auto ({min(f.strength for f in fits.values()):.1f} to {max(f.strength for f in fits.values()):.0f})"
@@ -35,8 +35,8 @@ def main() -> None:
             print(f"| {model} | {shown} | {line} | {told(mean(found.values()))} | {100 * worst:+.1f} |")
 
 
-def accuracy(folder: Path, name: str, result: qr.Result) -> float:
-    return qr.evaluate(result, folder / name / "truth.csv").accuracy
+def accuracy(folder: Path, name: str, result: adj.Result) -> float:
+    return adj.evaluate(result, folder / name / "truth.csv").accuracy
 
 
 def mean(values) -> float:

@@ -16,9 +16,9 @@ import warnings
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.ranking import information
-from quorate.ranking.simulate import simulate_comparisons, simulate_jury
+import adjudge as adj
+from adjudge.ranking import information
+from adjudge.ranking.simulate import simulate_comparisons, simulate_jury
 
 FIRST = 40_000  # the first seed
 SETTINGS = {
@@ -85,7 +85,7 @@ def null(tournaments=200):
         held, winners, whole = [], [], []
         for seed in range(FIRST, FIRST + count):
             table = simulate_jury(**options, seed=seed).comparisons
-            found = qr.rank(table if setting.get("column") else table.drop("prompt"))
+            found = adj.rank(table if setting.get("column") else table.drop("prompt"))
             board = found.leaderboard
             held += board.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series().to_list()
             winners.append(found.winner is not None)
@@ -104,7 +104,7 @@ def gaps(tournaments=100):
 def show_gaps(name, tournaments):
     wrong, held, width, ranks, winners, right = ([] for _ in range(6))
     for drawn in tournaments:
-        board = qr.rank(drawn.comparisons).leaderboard
+        board = adj.rank(drawn.comparisons).leaderboard
         both = board.join(drawn.items, on="item", suffix="_true")
         wrong.append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
         held += both.select(pl.col("strength_true").is_between("low", "high")).to_series().to_list()
@@ -128,7 +128,7 @@ def coverage(tournaments=300):
         sums = np.zeros((4, 2))
         for seed in range(FIRST, FIRST + tournaments):
             drawn = simulate_comparisons(**setting, seed=seed)
-            found = qr.rank(drawn.comparisons)
+            found = adj.rank(drawn.comparisons)
             board, judges = found.leaderboard, found.judges
             sums[0] += inside(board, drawn.items, "item", "strength", "low", "high")
             place = drawn.items.filter(pl.col("item").is_in(board["item"].implode()))
@@ -147,7 +147,7 @@ def judges(tournaments=100):
         for seed in range(FIRST, FIRST + tournaments):
             drawn = simulate_comparisons(items=20, comparisons=1000, judges=10, reliability_spread=spread, seed=seed)
             for estimated, some in zip((False, True), wrong, strict=True):
-                board = qr.rank(drawn.comparisons, judges=estimated, position=False).leaderboard
+                board = adj.rank(drawn.comparisons, judges=estimated, position=False).leaderboard
                 both = board.join(drawn.items, on="item", suffix="_true")
                 some.append(1 - both.select(pl.corr("strength", "strength_true", method="spearman")).item())
         equal, estimated = map(np.mean, wrong)
@@ -161,7 +161,7 @@ def large(items=10_000, comparisons=1_000_000, judges=1, clusters=0):
     if clusters:
         table = table.with_columns(prompt=pl.int_range(pl.len()) % clusters)
     start, used = time.perf_counter(), time.process_time()
-    found = qr.rank(table)
+    found = adj.rank(table)
     fitted = time.perf_counter() - start
     board = found.leaderboard
     whole, used = time.perf_counter() - start, time.process_time() - used
@@ -175,9 +175,9 @@ def large(items=10_000, comparisons=1_000_000, judges=1, clusters=0):
 
 def sampled():
     for name, table in {"random pairs": random_pairs(), "a chain": chain()}.items():
-        exact = qr.rank(table, position=False)
+        exact = adj.rank(table, position=False)
         information.MAX_EXACT, before = 10, information.MAX_EXACT
-        found = qr.rank(table, position=False)
+        found = adj.rank(table, position=False)
         information.MAX_EXACT = before
         ratio = found.standard_error / exact.standard_error
         ranks = [b.leaderboard["rank_high"].to_numpy() - b.leaderboard["rank_low"].to_numpy() for b in (exact, found)]

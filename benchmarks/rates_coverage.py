@@ -1,9 +1,9 @@
-"""How often the intervals of `qr.rates` hold the true share: simulated crowds, and random groups of public sets.
+"""How often the intervals of `adj.rates` hold the true share: simulated crowds, and random groups of public sets.
 
-    QUORATE_DATA=… python benchmarks/rates_coverage.py [FOLDER] [SEEDS]
+    ADJUDGE_DATA=… python benchmarks/rates_coverage.py [FOLDER] [SEEDS]
 
 writes rates.csv into FOLDER (docs/trust without it) and the table of docs/rates.md from it. Public sets are added where
-QUORATE_DATA names their folder. Nothing here is timed.
+ADJUDGE_DATA names their folder. Nothing here is timed.
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.io.write import write_aside
+import adjudge as adj
+from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "rates.md"
@@ -85,7 +85,7 @@ def simulated(seeds):
                     for skill in (0.7, 0.85):
                         number = FIRST + int(rng.integers(1 << 30))
                         asked = {"tasks": 500, "workers": 40, "labels": labels, "votes_per_task": votes}
-                        crowd = qr.simulate(**asked, label_weights=mix, skill=skill, seed=number)
+                        crowd = adj.simulate(**asked, label_weights=mix, skill=skill, seed=number)
                         for (gold, sample), parts in found.items():
                             parts.append(_one(crowd, mix, gold, sample, seed))
     return [line("simulated", KINDS["simulated"], gold, sample, parts) for (gold, sample), parts in found.items()]
@@ -96,7 +96,7 @@ def _one(crowd, mix, gold, sample, seed):
     groups = groups_of(list(truth), rng, SIZE)
     known = known_of(groups, truth, rng, gold) if gold else None
     shares = pl.DataFrame({"label": list(crowd.label_names), "true": mix})
-    found = qr.rates(crowd.votes, by=groups, gold=known, sample=sample, labels=crowd.label_names)
+    found = adj.rates(crowd.votes, by=groups, gold=known, sample=sample, labels=crowd.label_names)
     return held(found, shares, groups, truth)
 
 
@@ -119,7 +119,7 @@ def two_systems(seeds):
 def _two(one, other, votes, skill, gold, item, seed):
     """What is found of two systems with these shares of the first label; of the same items where `item`."""
     rng = np.random.default_rng([seed, 2, votes, int(100 * skill), int(100 * one), gold, int(item)])  # all draws are apart
-    judges = qr.simulate(tasks=1, workers=12, labels=2, skill=skill, seed=int(rng.integers(1 << 30))).confusions
+    judges = adj.simulate(tasks=1, workers=12, labels=2, skill=skill, seed=int(rng.integers(1 << 30))).confusions
     luck = rng.random(2 * SIZE)
     rows, truth, items = [], {}, {}
     for system, share in (("A", one), ("B", other)):
@@ -131,7 +131,7 @@ def _two(one, other, votes, skill, gold, item, seed):
                 rows.append((task, f"w{judge}", f"l{int(rng.random() < judges[judge, true, 1])}"))
     groups = {task: task[0] for task in truth}
     known = known_of(groups, truth, rng, gold) if gold else None
-    found = qr.rates(rows, by=groups, gold=known, item=items if item else None, labels=["l0", "l1"])
+    found = adj.rates(rows, by=groups, gold=known, item=items if item else None, labels=["l0", "l1"])
     true = [("A", "l0", one), ("A", "l1", 1 - one), ("B", "l0", other), ("B", "l1", 1 - other)]
     shares = pl.DataFrame(true, schema=["group", "label", "true"], orient="row")
     rated = held(found, shares, groups, truth)
@@ -146,7 +146,7 @@ def real(folder):
     """Lines of random groups of public sets."""
     out = []
     for name in SETS:
-        votes = qr.read(folder / name / "votes.csv")
+        votes = adj.read(folder / name / "votes.csv")
         truth = pl.read_csv(folder / name / "truth.csv", infer_schema=False)
         tasks = set(votes.tasks.texts())
         truth = {task: label for task, label in truth.iter_rows() if task in tasks and label is not None}
@@ -162,7 +162,7 @@ def real(folder):
                     rng = np.random.default_rng([draw, 3])
                     groups = groups_of(list(truth), rng, size)
                     known = known_of(groups, truth, rng, gold) if gold else None
-                    parts.append(held(qr.rates(votes, by=groups, gold=known, sample=sample), shares, groups, truth))
+                    parts.append(held(adj.rates(votes, by=groups, gold=known, sample=sample), shares, groups, truth))
                 out.append(line("real", name, gold, sample, parts))
     return out
 
@@ -190,8 +190,8 @@ def main():
     seeds = int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS
     warnings.simplefilter("ignore")
     found = simulated(seeds) + two_systems(3 * seeds)
-    if os.environ.get("QUORATE_DATA"):
-        found += real(Path(os.environ["QUORATE_DATA"]))
+    if os.environ.get("ADJUDGE_DATA"):
+        found += real(Path(os.environ["ADJUDGE_DATA"]))
     frame = pl.DataFrame(found)
     write_aside(folder / "rates.csv", frame.write_csv)
     print(table(frame))

@@ -1,6 +1,6 @@
 """How far confidence can be believed on real votes: reliability curves, and what a temperature mends.
 
-    QUORATE_DATA=… python benchmarks/reliability.py [FOLDER]
+    ADJUDGE_DATA=… python benchmarks/reliability.py [FOLDER]
 
 writes curves.svg and README.md into FOLDER (docs/reliability without it). Nothing here is timed.
 """
@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
-from quorate.evaluation.confidence import calibration
-from quorate.io.write import write_aside
-from quorate.paper.plots import STYLES
-from quorate.results.temperature import fit_temperature, tempered
+import adjudge as adj
+from adjudge.evaluation.confidence import calibration
+from adjudge.io.write import write_aside
+from adjudge.paper.plots import STYLES
+from adjudge.results.temperature import fit_temperature, tempered
 
 DRAWN = {"sp": "SP, 2 labels", "rte": "RTE, 2 labels", "trec2010": "TREC 2010, 4 labels", "bm": "BM, 2 labels"}
 SETS = (*DRAWN, "adult2", "labelme", "zencrowd_in", "snow_temp")
@@ -40,8 +40,8 @@ class Case:
 
     def __init__(self, folder, name, model):
         truth = pl.read_csv(folder / name / "truth.csv", infer_schema=False)
-        result = qr.aggregate(folder / name / "votes.csv", **MODELS[model], confidence="posterior")
-        self.evaluation = qr.evaluate(result, truth)
+        result = adj.aggregate(folder / name / "votes.csv", **MODELS[model], confidence="posterior")
+        self.evaluation = adj.evaluate(result, truth)
         labels = result.labels_frame().select("task", chosen="label")
         both = (
             result.probabilities_frame()
@@ -141,7 +141,7 @@ def table_of_temperature(cases):
 
 def draw(found, path):
     """Draws one panel per set, one curve per model, as SVG."""
-    from quorate.report.theme import alt, save_svg, themed
+    from adjudge.report.theme import alt, save_svg, themed
 
     styles = CURVES | {MENDED: ("#222222", "circle")}
     colour = alt.Color("model:N").title(None).scale(domain=list(styles), range=[c for c, _ in styles.values()])
@@ -169,8 +169,8 @@ def draw(found, path):
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", qr.NotConverged)
-    folder = os.environ.get("QUORATE_DATA")
+    warnings.simplefilter("ignore", adj.NotConverged)
+    folder = os.environ.get("ADJUDGE_DATA")
     if not folder or not Path(folder).is_dir():
-        sys.exit("QUORATE_DATA names no folder of real votes: quorate datasets get all -o DIR fetches them")
+        sys.exit("ADJUDGE_DATA names no folder of real votes: adjudge datasets get all -o DIR fetches them")
     run(Path(folder), Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "reliability"))

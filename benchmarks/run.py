@@ -32,7 +32,7 @@ def main(names):
 def section(name):
     """Runs one section; talks on stderr, and leaves its rows on stdout."""
     began, rows = time.perf_counter(), []
-    with tempfile.TemporaryDirectory(prefix="quorate-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-bench-") as folder:
         for what, figure, bar in import_module(name).run(Path(folder)):
             print(f"  {what:95} {figure:10.3g}  {bar}", file=sys.stderr, flush=True)
             rows.append({"what": what, "figure": figure, "bar": bar})

@@ -29,7 +29,7 @@ def reader(arrays, threads):
 
 def majority(crowd):
     """A callable: majority vote, counted."""
-    from quorate.kernels import cpu
+    from adjudge.kernels import cpu
 
     k = len(crowd.label_hash)
     row_label = np.tile(np.arange(k, dtype=np.int32), len(crowd.counts) // k)
@@ -69,7 +69,7 @@ def draw(found, path):
     """Draws times faster than one thread over threads, as SVG."""
     import polars as pl
 
-    from quorate.report.theme import alt, save_svg, themed
+    from adjudge.report.theme import alt, save_svg, themed
 
     panels = []
     for one in found["crowds"]:

@@ -82,7 +82,7 @@ class Process:
 
 
 def service(store):
-    return Process("-m", "quorate", "serve", "--store", str(store), "--port", "0", "--labels", "a,b", "--log-level", "error")
+    return Process("-m", "adjudge", "serve", "--store", str(store), "--port", "0", "--labels", "a,b", "--log-level", "error")
 
 
 def load(*arguments):
@@ -217,7 +217,7 @@ def main(names):
     found = {}
     for name in names or sections:
         print(f"\n{name}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="quorate-serve-") as folder:
+        with tempfile.TemporaryDirectory(prefix="adjudge-serve-") as folder:
             found[name] = []
             for what, figure, bar in sections[name](Path(folder)):
                 print(f"  {what:70} {figure:10.4g}  {bar}", flush=True)

@@ -6,8 +6,8 @@ import polars as pl
 from measure import interleaved
 from passes import Crowd
 
-import quorate as qr
-from quorate.kernels import cpu
+import adjudge as adj
+from adjudge.kernels import cpu
 
 TASKS, PER_TASK, WORKERS, K = 1_000, 5, 50, 4
 LOOPS = 10  # calls per turn: a single one is too short to time
@@ -18,17 +18,17 @@ BAR_AUTO = 1.0  # of the two fits that it is measured by
 
 
 def run(_folder):
-    drawn = qr.simulate(tasks=TASKS, workers=WORKERS, labels=K, votes_per_task=PER_TASK, seed=1).votes
+    drawn = adj.simulate(tasks=TASKS, workers=WORKERS, labels=K, votes_per_task=PER_TASK, seed=1).votes
     columns = {name: [f"{name} {value}" for value in drawn[name].to_list()] for name in ("task", "worker", "label")}
     sources = {
         "pandas": pd.DataFrame(columns),
         "polars": pl.DataFrame(columns),
         "tuples": list(zip(*columns.values(), strict=True)),
-        "votes that were read": qr.read(columns),
+        "votes that were read": adj.read(columns),
     }
     made = {f"fds, {name}": calls(source, model="fds", confidence="posterior") for name, source in sources.items()}
     made |= {f"auto, honest, {name}": calls(source, model="auto") for name, source in sources.items()}
-    iterations = qr.aggregate(columns, model="fds", confidence="posterior").iterations
+    iterations = adj.aggregate(columns, model="fds", confidence="posterior").iterations
     made["passes"] = passes(iterations)
     seconds = {name: 1e3 * found / LOOPS for name, found in interleaved(made, REPEATS).items()}
     beyond = seconds.pop("passes")  # ms of a call
@@ -46,7 +46,7 @@ def calls(source, **options):
 
     def act():
         for _ in range(LOOPS):
-            assert len(qr.aggregate(source, **options).labels) == TASKS
+            assert len(adj.aggregate(source, **options).labels) == TASKS
 
     return act
 
@@ -73,10 +73,10 @@ def passes(iterations):
 
 def auto():
     """`auto` on many encoded votes, beside one fit of fds and one of ds."""
-    votes = qr.read(qr.simulate(tasks=LARGE // PER_TASK, workers=20_000, labels=K, votes_per_task=PER_TASK, seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=LARGE // PER_TASK, workers=20_000, labels=K, votes_per_task=PER_TASK, seed=1).votes)
     fits = {
-        "auto": lambda: qr.aggregate(votes, model="auto"),
-        "fds and ds": lambda: (qr.aggregate(votes, model="fds"), qr.aggregate(votes, model="ds")),
+        "auto": lambda: adj.aggregate(votes, model="auto"),
+        "fds and ds": lambda: (adj.aggregate(votes, model="fds"), adj.aggregate(votes, model="ds")),
     }
     seconds = interleaved(fits, 5)
     ratio = seconds["auto"] / seconds["fds and ds"]

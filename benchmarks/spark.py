@@ -23,28 +23,28 @@ def run(folder, votes=VOTES):
         return
     import polars as pl
 
-    import quorate as qr
-    from quorate.spark import session as spark
-    from quorate.spark import votes as spark_votes
-    from quorate.spark.engine import SparkEngine
+    import adjudge as adj
+    from adjudge.spark import session as spark
+    from adjudge.spark import votes as spark_votes
+    from adjudge.spark.engine import SparkEngine
 
     millions = f"{votes / 1e6:g} million votes"
     path = folder / "votes.parquet"
-    qr.simulate(tasks=votes // 5, workers=WORKERS, labels=4, votes_per_task=5, seed=1).votes.write_parquet(path)
+    adj.simulate(tasks=votes // 5, workers=WORKERS, labels=4, votes_per_task=5, seed=1).votes.write_parquet(path)
     running = spark.session(f"local[{os.cpu_count()}]")
     running.sparkContext.setLogLevel("FATAL")
     running.range(1000).selectExpr("id % 7 as k").groupBy("k").count().collect()  # Java is warm when a cluster is
-    near = qr.read(path)
+    near = adj.read(path)
     seconds = {}
-    for name, read in {"here": lambda: qr.read(path), "spark": lambda: spark_votes.read(running.read.parquet(str(path)))}.items():
+    for name, read in {"here": lambda: adj.read(path), "spark": lambda: spark_votes.read(running.read.parquet(str(path)))}.items():
         began = time.perf_counter()
         known = read()
         seconds[name] = time.perf_counter() - began
     for model in ("fds", "ds"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ours = qr.aggregate(known, model=model, max_iter=6, confidence="posterior")
-            theirs = qr.aggregate(near, model=model, max_iter=6, confidence="posterior")
+            ours = adj.aggregate(known, model=model, max_iter=6, confidence="posterior")
+            theirs = adj.aggregate(near, model=model, max_iter=6, confidence="posterior")
         both = [r.labels_frame().select("task", "label", "tie").sort("task") for r in (ours, theirs)]
         differ = both[0].join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(both[0]) - len(both[1]))
         yield f"{model}, {millions}: labels that are not those of one process", differ, "0"
@@ -56,7 +56,7 @@ def run(folder, votes=VOTES):
         ours.release()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wide = qr.aggregate(known, model=model, max_iter=6, confidence="posterior", engine=SparkEngine(rows="executors"))
+            wide = adj.aggregate(known, model=model, max_iter=6, confidence="posterior", engine=SparkEngine(rows="executors"))
         found = wide.labels_frame().select("task", "label", "tie").sort("task")
         differ = found.join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(found) - len(both[1]))
         yield f"{model}, {millions}: labels that are not those of one process, rows on the executors", differ, "0"
@@ -64,7 +64,7 @@ def run(folder, votes=VOTES):
         yield f"{model}, {millions}: a pass with rows on the executors / with rows on the driver", apart / far, ""
         wide.release()
     began = time.perf_counter()
-    ours = qr.aggregate(known, model="mv", confidence="posterior")
+    ours = adj.aggregate(known, model="mv", confidence="posterior")
     packed = time.perf_counter() - began
     yield f"{millions}: reading workers and labels with Spark / reading all here", seconds["spark"] / seconds["here"], ""
     yield f"{millions}: laying them out on executors and majority vote, seconds", packed, ""
@@ -76,6 +76,6 @@ def run(folder, votes=VOTES):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="quorate-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="adjudge-bench-") as scratch:
         for what, figure, bar in run(Path(scratch), int(float(sys.argv[1])) if len(sys.argv) > 1 else VOTES):
             print(f"{what:95} {figure:10.3g}  {bar}", flush=True)

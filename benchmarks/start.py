@@ -6,22 +6,22 @@ from pathlib import Path
 
 from measure import processes, python
 
-QUORATE = [sys.executable, "-m", "quorate"]
+ADJUDGE = [sys.executable, "-m", "adjudge"]
 
 
 def run(folder):
     """Rows of (what, figure, bar)."""
     commands = {
         "numpy": python("import numpy"),
-        "quorate": python("import numpy, quorate"),
+        "adjudge": python("import numpy, adjudge"),
         "polars": python("import polars"),
-        "help": [*QUORATE, "--help"],
+        "help": [*ADJUDGE, "--help"],
     }
-    votes = Path(os.environ.get("QUORATE_DATA", "")) / "sp" / "votes.csv"
+    votes = Path(os.environ.get("ADJUDGE_DATA", "")) / "sp" / "votes.csv"
     if votes.exists():
-        commands["sp"] = [*QUORATE, "aggregate", votes, "-o", folder / "sp.csv", "--quiet"]
+        commands["sp"] = [*ADJUDGE, "aggregate", votes, "-o", folder / "sp.csv", "--quiet"]
     seconds = {name: s for name, (s, _) in processes(commands, 15).items()}
-    yield "import numpy and quorate / import numpy", seconds["quorate"] / seconds["numpy"], "under 2x"
-    yield "quorate --help, seconds", seconds["help"], "under 0.5 s"
+    yield "import numpy and adjudge / import numpy", seconds["adjudge"] / seconds["numpy"], "under 2x"
+    yield "adjudge --help, seconds", seconds["help"], "under 0.5 s"
     if "sp" in seconds:
         yield "27 thousand votes (sp), command line / import polars", seconds["sp"] / seconds["polars"], "at most 2x"

@@ -1,6 +1,6 @@
 """How far labels, confidence and workers can be trusted: every model on every set with truth, and on simulated crowds.
 
-    QUORATE_DATA=… python benchmarks/trust.py [FOLDER]
+    ADJUDGE_DATA=… python benchmarks/trust.py [FOLDER]
 
 writes labels (trust.csv), intervals (workers.csv), verdicts (verdicts.csv), a toy (toys.csv) and README.md into FOLDER. Without
 FOLDER that is docs/trust/models, and the tables of docs/can-you-trust-it.md are written, too. Figures of labels are means over
@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 import trust_tables
 
-import quorate as qr
-from quorate.io.write import write_aside
-from quorate.models.base import USUAL as MODELS  # those that are compared by default
+import adjudge as adj
+from adjudge.io.write import write_aside
+from adjudge.models.base import USUAL as MODELS  # those that are compared by default
 
 DOCS = Path(__file__).parents[1] / "docs"
 SEEDS = range(10)
@@ -42,7 +42,7 @@ def sets(folder):
         if votes.exists() and len(truth) and "_ml" not in path.parent.name:  # those have several correct options
             yield path.parent.name, pl.read_csv(votes, infer_schema=False), truth.rename({"label": "true"})
     for name, settings in SIMULATED.items():
-        crowd = qr.simulate(**settings, seed=1)
+        crowd = adj.simulate(**settings, seed=1)
         yield name, crowd.votes, crowd.truth.rename({"label": "true"})
 
 
@@ -86,7 +86,7 @@ def measured(votes, truth, model):
     """How often each label is right over the seeds, [tasks with truth], and the mean figures by confidence."""
     rows, rights = {confidence: [] for confidence in CONFIDENCES}, []
     for seed in SEEDS:
-        right, found = judged(qr.aggregate(votes, model=model, seed=seed, confidence="honest"), truth)
+        right, found = judged(adj.aggregate(votes, model=model, seed=seed, confidence="honest"), truth)
         rights.append(right)
         for confidence in CONFIDENCES:
             rows[confidence].append(figures(right, *found[confidence]))
@@ -126,7 +126,7 @@ def real_workers(votes, truth, result):
 
 def workers(votes, truth, model, confidence):
     """(intervals by number of votes, verdicts) of a fit, as rows."""
-    result = qr.aggregate(votes, model=model, seed=SEEDS[0], confidence=confidence)
+    result = adj.aggregate(votes, model=model, seed=SEEDS[0], confidence=confidence)
     said = result.workers.with_columns(pl.col("verdict").replace(NAMES))
     real = said.join(real_workers(votes, truth, result), on="worker", how="left")
     known = real.filter(pl.col("judged") >= MIN_VOTES)
@@ -152,15 +152,15 @@ def toys():
     votes = [(t, w, "ab"[(t + (w == "w2")) % 2]) for t in range(20) for w in ("w1", "w2")]
     for model in MODELS:
         for confidence in CONFIDENCES:
-            labels = qr.aggregate(votes, model=model, confidence=confidence).labels
+            labels = adj.aggregate(votes, model=model, confidence=confidence).labels
             figures = {"highest": labels["confidence"].max(), "ties": labels["tie"].sum(), "tasks": len(labels)}
             yield {"model": model, "confidence": confidence, **figures}
 
 
 def main():
-    folder = os.environ.get("QUORATE_DATA")
+    folder = os.environ.get("ADJUDGE_DATA")
     if not folder:
-        sys.exit("QUORATE_DATA names no folder of sets with truth")
+        sys.exit("ADJUDGE_DATA names no folder of sets with truth")
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "trust" / "models"
     out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")

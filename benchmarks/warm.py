@@ -1,6 +1,6 @@
 """Warm starts on real sets: passes and likelihood of a fit that goes on after 1% new votes, against one from the beginning.
 
-    QUORATE_DATA=… python benchmarks/warm.py
+    ADJUDGE_DATA=… python benchmarks/warm.py
 
 prints the table of docs/what-you-know.md: medians over eight random splits, then the last percent of the file.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 SETS = ("trec2010", "sp")
 MODELS = ("fds", "ds", "hybrid")
@@ -29,11 +29,11 @@ class Saved(NamedTuple):
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", qr.NotConverged)
+    warnings.simplefilter("ignore", adj.NotConverged)
     print("| set | model | passes | likelihood | likelihood after a third of the passes | last percent: passes | likelihood |")
     print("|---|---|---|---|---|---|---|")
     for name in SETS:
-        votes = pl.read_csv(Path(os.environ["QUORATE_DATA"]) / name / "votes.csv", infer_schema=False)
+        votes = pl.read_csv(Path(os.environ["ADJUDGE_DATA"]) / name / "votes.csv", infer_schema=False)
         for model in MODELS:
             splits = [saved(votes.sample(fraction=1.0, shuffle=True, seed=seed), model) for seed in range(SPLITS)]
             middle, last = Saved(*np.median(splits, axis=0)), saved(votes, model)
@@ -44,10 +44,10 @@ def main() -> None:
 
 
 def saved(votes: pl.DataFrame, model: str) -> Saved:
-    before = qr.aggregate(votes.head(int(0.99 * len(votes))), model=model)
-    cold = qr.aggregate(votes, model=model)
-    warm = qr.aggregate(votes, model=model, warm_start=before)
-    third = qr.aggregate(votes, model=model, warm_start=before, max_iter=max(1, cold.iterations // 3))
+    before = adj.aggregate(votes.head(int(0.99 * len(votes))), model=model)
+    cold = adj.aggregate(votes, model=model)
+    warm = adj.aggregate(votes, model=model, warm_start=before)
+    third = adj.aggregate(votes, model=model, warm_start=before, max_iter=max(1, cold.iterations // 3))
     gains = [(fit.log_likelihood - cold.log_likelihood) / abs(cold.log_likelihood) for fit in (warm, third)]
     return Saved(warm.iterations / cold.iterations, *gains)
 

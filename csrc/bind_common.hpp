@@ -8,7 +8,7 @@
 
 #include "encode/growing.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // What each part of the core offers to Python.
 void bind_passes(nanobind::module_& m);
@@ -41,4 +41,4 @@ Array<Shown> owned(Growing<T>&& buffer) {
     return Array<Shown>(kept->data(), {kept->size()}, owner);
 }
 
-}  // namespace quorate
+}  // namespace adjudge

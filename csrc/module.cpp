@@ -1,4 +1,4 @@
-// quorate._core: the passes over votes, the encoder that makes votes of columns, and the state of a stream of votes.
+// adjudge._core: the passes over votes, the encoder that makes votes of columns, and the state of a stream of votes.
 #include "bind_common.hpp"
 #include "online/state.hpp"
 #include "passes/crew.hpp"
@@ -9,7 +9,7 @@
 #include "passes/prepare.hpp"
 
 namespace nb = nanobind;
-using namespace quorate;
+using namespace adjudge;
 
 // What Python must agree with: a test compares these with the package's own.
 static nb::dict constants() {

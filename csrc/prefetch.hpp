@@ -4,7 +4,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace quorate {
+namespace adjudge {
 
 inline void prefetch(const void* address) {
 #if defined(_MSC_VER)
@@ -14,4 +14,4 @@ inline void prefetch(const void* address) {
 #endif
 }
 
-}  // namespace quorate
+}  // namespace adjudge

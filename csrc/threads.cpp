@@ -11,10 +11,10 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #include <signal.h>
-#define QUORATE_POSIX
+#define ADJUDGE_POSIX
 #endif
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 // A call that helpers may join. Everything but `run` belongs to the pool's lock.
@@ -56,7 +56,7 @@ class Pool {
     // Whether there is one helper more. Signals are for the threads of the program.
     bool start() {
         bool started = true;
-#if defined(QUORATE_POSIX)
+#if defined(ADJUDGE_POSIX)
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -66,7 +66,7 @@ class Pool {
         } catch (const std::system_error&) {
             started = false;
         }
-#if defined(QUORATE_POSIX)
+#if defined(ADJUDGE_POSIX)
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
 #endif
         return started;
@@ -74,7 +74,7 @@ class Pool {
 
     void help() {
 #if defined(__linux__)
-        pthread_setname_np(pthread_self(), "quorate-pass");  // for debuggers, and for the test that counts helpers
+        pthread_setname_np(pthread_self(), "adjudge-pass");  // for debuggers, and for the test that counts helpers
 #endif
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
@@ -106,7 +106,7 @@ std::atomic<Pool*> current{nullptr};
 // lock that nobody opens: it gets a pool of its own.
 Pool& pool() {
     static const bool watching = [] {
-#if defined(QUORATE_POSIX)
+#if defined(ADJUDGE_POSIX)
         pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
 #endif
         return true;
@@ -156,4 +156,4 @@ void in_threads(int threads, const std::function<void(int)>& work) {
         if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-namespace quorate {
+namespace adjudge {
 
 // Calls work(thread, piece) for every piece, on up to `threads` threads, of which the caller's is one; pieces are handed
 // out in order to whoever is free. Returns when all are done. The pieces do not depend on the number of threads. Where no
@@ -26,4 +26,4 @@ inline std::pair<size_t, size_t> part(size_t n, int t, int threads) {
     return {n / threads * t + n % threads * t / threads, n / threads * (t + 1) + n % threads * (t + 1) / threads};
 }
 
-}  // namespace quorate
+}  // namespace adjudge

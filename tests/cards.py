@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from quorate.results import card
+from adjudge.results import card
 
 ELEMENTS = {"div", "span", "table", "tr", "th", "td", "code"}
 ATTRIBUTES = {"style", "title"}

@@ -9,8 +9,8 @@ from hypothesis import settings
 
 from spark_there import CONF, JAVA
 
-settings.register_profile("quorate", deadline=None, max_examples=40, derandomize=True, print_blob=True)
-settings.load_profile("quorate")
+settings.register_profile("adjudge", deadline=None, max_examples=40, derandomize=True, print_blob=True)
+settings.load_profile("adjudge")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and inherited: tests interrupt commands
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -77,9 +77,9 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.fixture(scope="session")
 def data_dir():
     """The folder of real votes; tests that need it skip without it."""
-    folder = os.environ.get("QUORATE_DATA")
+    folder = os.environ.get("ADJUDGE_DATA")
     if not folder or not Path(folder).is_dir():
-        pytest.skip("QUORATE_DATA names no folder of real votes")
+        pytest.skip("ADJUDGE_DATA names no folder of real votes")
     return Path(folder)
 
 
@@ -106,11 +106,11 @@ def real_votes(request, data_dir):
 @pytest.fixture
 def crowd_data(tmp_path, monkeypatch):
     """A data folder with small made-up crowds under the names bm, labelme and sp, and sweeps that take no time."""
-    import quorate as qr
-    from quorate.paper import scaling
+    import adjudge as adj
+    from adjudge.paper import scaling
 
     for name, labels, votes in (("bm", 2, 5), ("labelme", 8, 3), ("sp", 2, 5)):
-        crowd = qr.simulate(tasks=40, workers=8, labels=labels, votes_per_task=votes, seed=5)
+        crowd = adj.simulate(tasks=40, workers=8, labels=labels, votes_per_task=votes, seed=5)
         (tmp_path / "data" / name).mkdir(parents=True)
         crowd.votes.write_csv(tmp_path / "data" / name / "votes.csv")
         crowd.truth.write_csv(tmp_path / "data" / name / "truth.csv")
@@ -121,12 +121,12 @@ def crowd_data(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def quorate(monkeypatch, capsysbinary):
-    """quorate(*arguments) -> (exit code, stdout, stderr), in this process."""
-    from quorate.cli.main import main
+def adjudge(monkeypatch, capsysbinary):
+    """adjudge(*arguments) -> (exit code, stdout, stderr), in this process."""
+    from adjudge.cli.main import main
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["adjudge", *map(str, arguments)])
         try:
             main()
             code = 0

@@ -7,7 +7,7 @@ of its own; and on arrays and dictionaries that callers share for reading only, 
 import numpy as np
 import pyarrow as pa
 
-from quorate.kernels import cpu, glad_cpu, reference
+from adjudge.kernels import cpu, glad_cpu, reference
 from thread_stress import in_threads
 
 K = 3

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from quorate.io.folder import arrays
+from adjudge.io.folder import arrays
 
 
 def fill_disk(monkeypatch, fail_at, *modules):

@@ -1,4 +1,4 @@
-"""Fingerprints of what quorate answers, to compare before and after a change that must not change them.
+"""Fingerprints of what adjudge answers, to compare before and after a change that must not change them.
 
     python tests/golden.py before.json
     python tests/golden.py after.json --against before.json
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import polars as pl
 
-import quorate as qr
-from quorate.models.base import USUAL
+import adjudge as adj
+from adjudge.models.base import USUAL
 
 CROWDS = {
     "plain": {"tasks": 120, "workers": 15, "labels": 3, "votes_per_task": 3, "seed": 1},
@@ -49,7 +49,7 @@ def fits(name, crowd, folder):
     for model in USUAL:
         for engine in ("cpu", "reference", "disk"):
             for gold in (None, crowd.truth.head(10)):
-                result = qr.aggregate(crowd.votes, model=model, engine=engine, threads=1, gold=gold)
+                result = adj.aggregate(crowd.votes, model=model, engine=engine, threads=1, gold=gold)
                 key = f"{name} {model} {engine}{' gold' if gold is not None else ''}"
                 yield f"{key} labels", of_frame(result.labels)
                 yield f"{key} probabilities", of_frame(result.probabilities)
@@ -58,24 +58,24 @@ def fits(name, crowd, folder):
                     continue
                 yield f"{key} workers", of_frame(result.workers)
                 yield f"{key} confusion", of_frame(result.confusion(crowd.votes["worker"][0]))
-                result.save(folder / "model.quorate")
-                yield f"{key} saved", of_file(folder / "model.quorate")
-                yield f"{key} predicted", of_frame(qr.load(folder / "model.quorate").predict(crowd.votes.head(50)).labels)
+                result.save(folder / "model.adjudge")
+                yield f"{key} saved", of_file(folder / "model.adjudge")
+                yield f"{key} predicted", of_frame(adj.load(folder / "model.adjudge").predict(crowd.votes.head(50)).labels)
     for model in ("ds", "fds", "hybrid", "one-coin"):
         for options in OPTIONS:
-            result = qr.aggregate(crowd.votes, model=model, threads=1, **options)
+            result = adj.aggregate(crowd.votes, model=model, threads=1, **options)
             yield f"{name} {model} {options}", [of_frame(result.labels), f"{result.log_likelihood:.9g}"]
-    before = qr.aggregate(crowd.votes, model="ds", threads=1)
+    before = adj.aggregate(crowd.votes, model="ds", threads=1)
     for option in ("warm_start", "history"):
-        yield f"{name} {option}", of_frame(qr.aggregate(crowd.votes, model="ds", threads=1, **{option: before}).labels)
-    tempered = qr.aggregate(crowd.votes, model="ds", threads=1, gold=crowd.truth.head(40), calibrate=True)
+        yield f"{name} {option}", of_frame(adj.aggregate(crowd.votes, model="ds", threads=1, **{option: before}).labels)
+    tempered = adj.aggregate(crowd.votes, model="ds", threads=1, gold=crowd.truth.head(40), calibrate=True)
     yield f"{name} calibrate", of_frame(tempered.labels)
-    yield f"{name} evaluate", repr(qr.evaluate(before, crowd.truth).accuracy)
+    yield f"{name} evaluate", repr(adj.evaluate(before, crowd.truth).accuracy)
 
 
 def streams(name, crowd, folder):
     for model in ("ds", "fds", "hybrid"):
-        online = qr.Online(labels=sorted(set(crowd.votes["label"])), model=model)
+        online = adj.Online(labels=sorted(set(crowd.votes["label"])), model=model)
         for vote in crowd.votes.head(150).iter_rows():
             online.learn(*vote)
         online.learn_many(crowd.votes.slice(150, 200))
@@ -83,21 +83,21 @@ def streams(name, crowd, folder):
         yield f"{name} {model} stream labels", of_frame(online.labels())
         yield f"{name} {model} stream workers", of_frame(online.workers())
         for moment in ("learned", "refitted"):
-            online.save(folder / "stream.quorate")
-            yield f"{name} {model} stream {moment}", of_file(folder / "stream.quorate")
+            online.save(folder / "stream.adjudge")
+            yield f"{name} {model} stream {moment}", of_file(folder / "stream.adjudge")
             online.refit(threads=1)
 
 
 def fingerprints(folder):
     for name, settings in CROWDS.items():
-        crowd = qr.simulate(**settings)
+        crowd = adj.simulate(**settings)
         yield from fits(name, crowd, folder)
         yield from streams(name, crowd, folder)
-        qr.encode(crowd.votes, folder / name)
+        adj.encode(crowd.votes, folder / name)
         for path in sorted(p for p in (folder / name).rglob("*") if p.is_file()):
             yield f"{name} encoded {path.name}", of_file(path)
     for per_option in (False, True):
-        sets = qr.aggregate(SETS, multi=True, per_option=per_option, model="ds", threads=1).labels
+        sets = adj.aggregate(SETS, multi=True, per_option=per_option, model="ds", threads=1).labels
         yield f"sets per_option={per_option}", of_frame(sets.with_columns(pl.col("label").list.join("|")))
 
 

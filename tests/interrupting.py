@@ -4,9 +4,9 @@ import signal
 import sys
 from pathlib import Path
 
-import quorate
+import adjudge
 
-INSIDE = str(Path(quorate.__file__).parent)
+INSIDE = str(Path(adjudge.__file__).parent)
 
 
 class Interrupted(BaseException):
@@ -14,7 +14,7 @@ class Interrupted(BaseException):
 
 
 class LineTracer:
-    """Raises at the n-th step (a call, a line or a return) that quorate's own Python takes.
+    """Raises at the n-th step (a call, a line or a return) that adjudge's own Python takes.
 
     Every step counts where `near`, given the function's code, says so; elsewhere one in so many.
     """

@@ -2,15 +2,15 @@
 
 import msgspec
 
-from quorate.live import snapshot
-from quorate.live.replay import replay
-from quorate.live.state import CampaignState
-from quorate.store import events
-from quorate.store.archive import MemoryArchive, StoreArchive
-from quorate.store.bases import parts_of
-from quorate.store.batch import Batch, DecisionRow
-from quorate.store.ids import IdIndex
-from quorate.store.opening import open_store
+from adjudge.live import snapshot
+from adjudge.live.replay import replay
+from adjudge.live.state import CampaignState
+from adjudge.store import events
+from adjudge.store.archive import MemoryArchive, StoreArchive
+from adjudge.store.bases import parts_of
+from adjudge.store.batch import Batch, DecisionRow
+from adjudge.store.ids import IdIndex
+from adjudge.store.opening import open_store
 
 START = 1_700_000_000_000_000  # microseconds since 1970
 SECOND = 1_000_000

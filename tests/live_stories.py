@@ -5,9 +5,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from quorate.live.state import CampaignState
-from quorate.store import events as e
-from quorate.store.archive import MemoryArchive
+from adjudge.live.state import CampaignState
+from adjudge.store import events as e
+from adjudge.store.archive import MemoryArchive
 
 TASKS, WORKERS, LABELS = 6, 5, 3
 POLICIES = (

@@ -1,4 +1,4 @@
-"""A second, naive implementation from the paper's equations: dictionaries and loops, nothing shared with quorate.
+"""A second, naive implementation from the paper's equations: dictionaries and loops, nothing shared with adjudge.
 
 It decides ties by the documented hash, so that labels can be compared one by one.
 """

@@ -1,4 +1,4 @@
-"""Naive LFC, IBCC, EBCC and MACE from their papers: dictionaries, loops and SciPy's functions, nothing shared with quorate.
+"""Naive LFC, IBCC, EBCC and MACE from their papers: dictionaries, loops and SciPy's functions, nothing shared with adjudge.
 
 Votes are (task, worker, given) tuples of texts.
 """

@@ -1,4 +1,4 @@
-"""A naive GLAD from the formulas: dictionaries and loops, another optimiser, nothing shared with quorate.
+"""A naive GLAD from the formulas: dictionaries and loops, another optimiser, nothing shared with adjudge.
 
 Its M-step moves one ability, then one log ease at a time, by Newton's method with halvings.
 """

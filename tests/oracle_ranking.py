@@ -1,4 +1,4 @@
-"""Bradley-Terry once more, in plain loops over games: slow, and sharing nothing with quorate."""
+"""Bradley-Terry once more, in plain loops over games: slow, and sharing nothing with adjudge."""
 
 import math
 

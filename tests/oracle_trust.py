@@ -1,4 +1,4 @@
-"""The passes of quorate.results.trust vote by vote, in dictionaries: slow, and written apart from them."""
+"""The passes of adjudge.results.trust vote by vote, in dictionaries: slow, and written apart from them."""
 
 import math
 from collections import Counter, defaultdict

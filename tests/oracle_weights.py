@@ -1,6 +1,6 @@
 """Weighted votes, naively: the paper's models in dictionaries and loops, shared error, auto and honest confidence in NumPy.
 
-Votes are (task, worker, label, weight), weights above 0. Nothing here is shared with quorate.
+Votes are (task, worker, label, weight), weights above 0. Nothing here is shared with adjudge.
 """
 
 import math

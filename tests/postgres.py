@@ -77,7 +77,7 @@ class Server:
             connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [name])
         with psycopg.connect(self.url(name), autocommit=True) as connection:
             connection.execute("SET client_min_messages = warning")
-            connection.execute("DROP SCHEMA IF EXISTS quorate CASCADE")
+            connection.execute("DROP SCHEMA IF EXISTS adjudge CASCADE")
         return self.url(name)
 
 
@@ -96,7 +96,7 @@ def server():
     binaries = programs()
     if binaries is None:
         pytest.skip("the programs of PostgreSQL are not there")
-    folder = Path(tempfile.mkdtemp(prefix="quorate-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="adjudge-pg-"))
     started = Server(folder, binaries)
 
     def end():

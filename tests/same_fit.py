@@ -4,15 +4,15 @@ import warnings
 
 import numpy as np
 
-import quorate as qr
+import adjudge as adj
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: labels equal to the last task
 
 
 def fit(votes, model, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model=model, **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model=model, **options)
 
 
 def assert_same(far, near):

@@ -29,10 +29,10 @@ TESTS = [
 
 def main(folder, sanitizer):
     [path] = Path(folder).glob("_core*.so")
-    spec = importlib.util.spec_from_file_location("quorate._core", path)
+    spec = importlib.util.spec_from_file_location("adjudge._core", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.modules["quorate._core"] = module
+    sys.modules["adjudge._core"] = module
     if sanitizer == "thread":
         import core_stress
 

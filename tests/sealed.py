@@ -5,10 +5,10 @@ import zlib
 
 import numpy as np
 
-from quorate.io import container
-from quorate.io.folder.arrays import HEADER, header
-from quorate.io.folder.manifest import digest
-from quorate.io.folder.writer import sharded_files
+from adjudge.io import container
+from adjudge.io.folder.arrays import HEADER, header
+from adjudge.io.folder.manifest import digest
+from adjudge.io.folder.writer import sharded_files
 
 LEADING = ("task_ptr", "tasks_offsets")  # files whose first item no checksum covers
 

@@ -13,15 +13,15 @@ WAIT_S = 60
 
 
 class Served:
-    """`quorate serve` on a free port; `end` tells it to stop, `kill` does not ask."""
+    """`adjudge serve` on a free port; `end` tells it to stop, `kill` does not ask."""
 
     def __init__(self, store, *options, cwd=None):
-        command = [sys.executable, "-m", "quorate", "serve", "--store", str(store), "--port", "0", *map(str, options)]
+        command = [sys.executable, "-m", "adjudge", "serve", "--store", str(store), "--port", "0", *map(str, options)]
         self.process = subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.said = []
         for line in self.process.stderr:
             self.said.append(line)
-            if line.startswith("quorate listens on "):
+            if line.startswith("adjudge listens on "):
                 break
         else:
             self.process.wait(WAIT_S)
@@ -79,7 +79,7 @@ def until(check, *, wait=20.0):
 def refused(*arguments, cwd):
     """The one line with which a command refuses to go on."""
     done = subprocess.run(
-        [sys.executable, "-m", "quorate", *map(str, arguments)],
+        [sys.executable, "-m", "adjudge", *map(str, arguments)],
         cwd=cwd,
         env=os.environ,
         capture_output=True,

@@ -18,6 +18,6 @@ def missing():
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        return "pyspark is not installed: pip install 'quorate[spark]'"
+        return "pyspark is not installed: pip install 'adjudge[spark]'"
     java = shutil.which("java") or os.environ.get("JAVA_HOME")
     return None if java else "there is no Java: install Java 17, or set JAVA_HOME"

@@ -1,7 +1,7 @@
 """Events and batches for tests of stores."""
 
-from quorate.store.batch import Batch, DecisionRow
-from quorate.store.events import Created, Vote
+from adjudge.store.batch import Batch, DecisionRow
+from adjudge.store.events import Created, Vote
 
 
 def created(time=1):

@@ -7,11 +7,11 @@ from unittest import mock
 
 import numpy as np
 
-import quorate as qr
-from quorate.kernels.online_units import ONE
-from quorate.online import refit as refit_module
-from quorate.online import saving
-from quorate.online import stream as online_module
+import adjudge as adj
+from adjudge.kernels.online_units import ONE
+from adjudge.online import refit as refit_module
+from adjudge.online import saving
+from adjudge.online import stream as online_module
 
 LABELS = ["a", "b", "c"]
 
@@ -47,7 +47,7 @@ def recount(online):
 def with_reference(**options):
     """A stream on the reference state."""
     with mock.patch.object(online_module, "compiled", return_value=None):
-        return qr.Online(**options)
+        return adj.Online(**options)
 
 
 def saved(online):

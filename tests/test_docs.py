@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import quorate as qr
-from quorate.models.base import MODELS, Model
+import adjudge as adj
+from adjudge.models.base import MODELS, Model
 from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
@@ -44,7 +44,7 @@ def run_python(body, names, where):
 
 
 class Beside:
-    """Services that a page starts with `quorate serve … &`, on port 8000 as it reads: any free one takes its place."""
+    """Services that a page starts with `adjudge serve … &`, on port 8000 as it reads: any free one takes its place."""
 
     def __init__(self):
         self.running, self.port = [], None
@@ -61,7 +61,7 @@ class Beside:
         )
         self.running.append(process)
         line = process.stderr.readline()
-        assert line.startswith("quorate listens on "), f"{command}\n{line}{process.stderr.read()}"
+        assert line.startswith("adjudge listens on "), f"{command}\n{line}{process.stderr.read()}"
         self.port = int(line.rpartition(":")[2])
         threading.Thread(target=process.stderr.read, daemon=True).start()
         return self.as_read(line)
@@ -70,7 +70,7 @@ class Beside:
         """What a page says, for the port that was free."""
         if self.port is None:
             return text
-        text = re.sub(r"^(quorate (?:vote|watch) .*)", r"\1 --url http://127.0.0.1:8000", text)
+        text = re.sub(r"^(adjudge (?:vote|watch) .*)", r"\1 --url http://127.0.0.1:8000", text)
         return text.replace("127.0.0.1:8000", f"127.0.0.1:{self.port}")
 
     def as_read(self, text):
@@ -153,12 +153,12 @@ def test_decisions_are_numbered_without_gaps():
 
 def parameters():
     """Every public function, and every method and constructor that takes settings: (name, function, what explains it)."""
-    for name in qr.__all__:
-        thing = getattr(qr, name)
+    for name in adj.__all__:
+        thing = getattr(adj, name)
         if inspect.isfunction(thing):
             yield name, thing, thing.__doc__
         elif inspect.isclass(thing) and not issubclass(thing, BaseException):
-            if issubclass(thing, Model | qr.Online | qr.SparkStream):  # others are made by functions
+            if issubclass(thing, Model | adj.Online | adj.SparkStream):  # others are made by functions
                 yield name, thing.__init__, "".join(kind.__doc__ or "" for kind in thing.mro()[:-1])
             for method in (
                 "fit",
@@ -188,4 +188,4 @@ def test_every_parameter_is_explained(name, function, text):
 
 
 def test_help_of_aggregate_names_the_models():
-    assert [name for name in MODELS if f'"{name}"' not in qr.aggregate.__doc__] == []
+    assert [name for name in MODELS if f'"{name}"' not in adj.aggregate.__doc__] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 VOTES = [("t1", "ann", "x"), ("t1", "bob", "y"), ("t1", "eve", "x"), ("t2", "ann", "y"), ("t2", "bob", "y"), ("t2", "eve", "x")]
 SPELT = [*VOTES, ("t2", "zoe", "X")]
@@ -15,21 +15,21 @@ TRUTH = {"t1": "x", "u1": "x", "u2": "x"}
 
 
 @pytest.mark.parametrize(("category", "call"), [
-    (qr.SuspiciousVotes, lambda _: qr.read(SPELT)),
-    (qr.SuspiciousVotes, lambda _: qr.aggregate(SPELT)),
-    (qr.SuspiciousVotes, lambda _: qr.aggregate(SPELT, engine="disk")),
-    (qr.SuspiciousVotes, lambda _: qr.MajorityVote().fit(SPELT)),
-    (qr.SuspiciousVotes, lambda folder: qr.encode(SPELT, folder / "votes")),
-    (qr.SuspiciousVotes, lambda _: qr.aggregate([*VOTES, ("t3", "ann", "x")], gold=TRUTH)),
-    (qr.SuspiciousVotes, lambda _: qr.evaluate({"t1": "x", "t2": "y", "t3": "y"}, TRUTH)),
-    (qr.SuspiciousVotes, lambda _: qr.aggregate([("t", "ann", "a,b"), ("t", "bob", "b,c"), ("t", "eve", "a")], multi=True)),
-    (qr.MissingLabels, lambda _: qr.read(MISSING)),
-    (qr.MissingLabels, lambda _: qr.aggregate(MISSING)),
-    (qr.MissingLabels, lambda _: qr.agreement(MISSING)),
-    (qr.MissingLabels, lambda folder: qr.encode(MISSING, folder / "votes")),
-    (qr.NotConverged, lambda _: qr.aggregate(VOTES, "ds", max_iter=1)),
-    (qr.NotConverged, lambda _: qr.DawidSkene(max_iter=1).fit(VOTES)),
-    (qr.UnknownWorkers, lambda _: qr.aggregate(VOTES, exclude=["ann", "nobody"])),
+    (adj.SuspiciousVotes, lambda _: adj.read(SPELT)),
+    (adj.SuspiciousVotes, lambda _: adj.aggregate(SPELT)),
+    (adj.SuspiciousVotes, lambda _: adj.aggregate(SPELT, engine="disk")),
+    (adj.SuspiciousVotes, lambda _: adj.MajorityVote().fit(SPELT)),
+    (adj.SuspiciousVotes, lambda folder: adj.encode(SPELT, folder / "votes")),
+    (adj.SuspiciousVotes, lambda _: adj.aggregate([*VOTES, ("t3", "ann", "x")], gold=TRUTH)),
+    (adj.SuspiciousVotes, lambda _: adj.evaluate({"t1": "x", "t2": "y", "t3": "y"}, TRUTH)),
+    (adj.SuspiciousVotes, lambda _: adj.aggregate([("t", "ann", "a,b"), ("t", "bob", "b,c"), ("t", "eve", "a")], multi=True)),
+    (adj.MissingLabels, lambda _: adj.read(MISSING)),
+    (adj.MissingLabels, lambda _: adj.aggregate(MISSING)),
+    (adj.MissingLabels, lambda _: adj.agreement(MISSING)),
+    (adj.MissingLabels, lambda folder: adj.encode(MISSING, folder / "votes")),
+    (adj.NotConverged, lambda _: adj.aggregate(VOTES, "ds", max_iter=1)),
+    (adj.NotConverged, lambda _: adj.DawidSkene(max_iter=1).fit(VOTES)),
+    (adj.UnknownWorkers, lambda _: adj.aggregate(VOTES, exclude=["ann", "nobody"])),
 ])  # fmt: skip
 def test_warnings_are_of_the_callers_line(category, call, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
@@ -44,24 +44,24 @@ def test_a_warning_is_shown_once_for_each_line():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
-            qr.read(SPELT)
-        qr.read(SPELT)
+            adj.read(SPELT)
+        adj.read(SPELT)
     assert len(caught) == 2
 
 
 def test_a_notebook_shows_the_callers_lines_alone():
-    with pytest.raises(qr.InputError) as found:
-        qr.aggregate({"task": ["t"], "label": ["x"]}, "ds")
+    with pytest.raises(adj.InputError) as found:
+        adj.aggregate({"task": ["t"], "label": ["x"]}, "ds")
     shown = found.value._render_traceback_()
     assert len(found.traceback) > 3
     assert [line for line in shown if line.lstrip().startswith("File")] == [
         f'  File "{__file__}", line {found.traceback[0].lineno + 1}, in test_a_notebook_shows_the_callers_lines_alone'
     ]
-    assert shown[-1].startswith("quorate.errors.InputError: ")
+    assert shown[-1].startswith("adjudge.errors.InputError: ")
 
 
 def test_code_without_a_module_is_warned_too():
-    code = "import quorate as qr\nqr.read([('t', 'ann', 'x'), ('t', 'bob', 'X')])"
-    with pytest.warns(qr.SuspiciousVotes) as caught:
+    code = "import adjudge as adj\nqr.read([('t', 'ann', 'x'), ('t', 'bob', 'X')])"
+    with pytest.warns(adj.SuspiciousVotes) as caught:
         exec(compile(code, "cell", "exec"), {})
     assert [(one.filename, one.lineno) for one in caught] == [("cell", 2)]

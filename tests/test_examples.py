@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 MISSING = [name for name in ("nbclient", "nbformat", "ipykernel") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"notebooks need {', '.join(MISSING)}: pip install 'quorate[dev]'")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"notebooks need {', '.join(MISSING)}: pip install 'adjudge[dev]'")
 
 
 def opened(path):

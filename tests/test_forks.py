@@ -9,7 +9,7 @@ import sys
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
@@ -21,18 +21,18 @@ CHILD_TIMEOUT_S = 60  # a query that waits for lost threads waits forever
 
 @pytest.fixture(scope="module")
 def crowd():
-    crowd = qr.simulate(tasks=300, workers=9, votes_per_task=4, seed=1)
+    crowd = adj.simulate(tasks=300, workers=9, votes_per_task=4, seed=1)
     assert len(crowd.votes.group_by("worker").len()) == 9, "the threads of polars run now"
     return crowd
 
 
 @pytest.fixture(scope="module")
 def fitted(crowd):
-    return qr.aggregate(crowd.votes, model="fds")
+    return adj.aggregate(crowd.votes, model="fds")
 
 
 def answer_of_child(act):
-    """Run a function in a forked child; return "done", the message of its QuorateError, or how it ended."""
+    """Run a function in a forked child; return "done", the message of its AdjudgeError, or how it ended."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -41,7 +41,7 @@ def answer_of_child(act):
         try:
             act()
             said = "done"
-        except qr.QuorateError as error:
+        except adj.AdjudgeError as error:
             said = str(error)
         except BaseException as error:
             said = repr(error)
@@ -56,20 +56,20 @@ def answer_of_child(act):
 
 QUERIES = {
     "workers": lambda crowd, fitted, path: fitted.workers,
-    "simulated votes": lambda crowd, fitted, path: qr.simulate(tasks=500, workers=7, seed=2).votes,
-    "gold": lambda crowd, fitted, path: qr.aggregate(crowd.votes.rows(), gold={"t1": "l0"}),
-    "normalize": lambda crowd, fitted, path: qr.read(crowd.votes.rows(), normalize=True),
-    "a CSV file": lambda crowd, fitted, path: qr.read(path / "votes.csv"),
-    "a Parquet file": lambda crowd, fitted, path: qr.read(path / "votes.parquet"),
-    "evaluate": lambda crowd, fitted, path: qr.evaluate(fitted, crowd.truth),
-    "compare": lambda crowd, fitted, path: qr.compare(crowd.votes, models=["mv", "fds"]),
-    "panel": lambda crowd, fitted, path: qr.panel(crowd.votes),
-    "rates": lambda crowd, fitted, path: qr.rates(crowd.votes, truth=crowd.truth),
+    "simulated votes": lambda crowd, fitted, path: adj.simulate(tasks=500, workers=7, seed=2).votes,
+    "gold": lambda crowd, fitted, path: adj.aggregate(crowd.votes.rows(), gold={"t1": "l0"}),
+    "normalize": lambda crowd, fitted, path: adj.read(crowd.votes.rows(), normalize=True),
+    "a CSV file": lambda crowd, fitted, path: adj.read(path / "votes.csv"),
+    "a Parquet file": lambda crowd, fitted, path: adj.read(path / "votes.parquet"),
+    "evaluate": lambda crowd, fitted, path: adj.evaluate(fitted, crowd.truth),
+    "compare": lambda crowd, fitted, path: adj.compare(crowd.votes, models=["mv", "fds"]),
+    "panel": lambda crowd, fitted, path: adj.panel(crowd.votes),
+    "rates": lambda crowd, fitted, path: adj.rates(crowd.votes, truth=crowd.truth),
     "predict": lambda crowd, fitted, path: fitted.predict(crowd.votes),
     "explain": lambda crowd, fitted, path: fitted.explain("t1"),
     "join": lambda crowd, fitted, path: fitted.join(crowd.votes),
     "report": lambda crowd, fitted, path: fitted.report(path / "report.html"),
-    "encode": lambda crowd, fitted, path: qr.encode(crowd.votes.rows(), path / "encoded"),
+    "encode": lambda crowd, fitted, path: adj.encode(crowd.votes.rows(), path / "encoded"),
 }
 
 
@@ -77,17 +77,17 @@ QUERIES = {
 def test_a_query_in_a_forked_child_raises(query, crowd, tmp_path):
     crowd.votes.write_csv(tmp_path / "votes.csv")
     crowd.votes.write_parquet(tmp_path / "votes.parquet")
-    result = qr.aggregate(crowd.votes, model="fds")  # frames of a result are made once: this one has none yet
+    result = adj.aggregate(crowd.votes, model="fds")  # frames of a result are made once: this one has none yet
     assert REMEDY in answer_of_child(lambda: QUERIES[query](crowd, result, tmp_path))
 
 
 WORKS = {
-    "aggregate": lambda crowd, fitted: qr.aggregate(crowd.votes.rows()),
-    "fit of a frame": lambda crowd, fitted: qr.DawidSkene().fit(crowd.votes),
+    "aggregate": lambda crowd, fitted: adj.aggregate(crowd.votes.rows()),
+    "fit of a frame": lambda crowd, fitted: adj.DawidSkene().fit(crowd.votes),
     "labels": lambda crowd, fitted: fitted.labels,
     "probabilities": lambda crowd, fitted: fitted.probabilities,
     "confusion": lambda crowd, fitted: fitted.confusion("w1"),
-    "stream": lambda crowd, fitted: qr.Online(labels=["l0", "l1"]).learn("t", "w", "l0"),
+    "stream": lambda crowd, fitted: adj.Online(labels=["l0", "l1"]).learn("t", "w", "l0"),
 }
 
 
@@ -98,21 +98,21 @@ def test_what_needs_no_threads_of_polars_works_in_a_forked_child(work, crowd, fi
 
 def test_a_child_of_a_child_raises_too(crowd, fitted):
     def act():
-        raise qr.QuorateError(answer_of_child(lambda: fitted.workers))
+        raise adj.AdjudgeError(answer_of_child(lambda: fitted.workers))
 
     assert REMEDY in answer_of_child(act)
 
 
 def test_the_parent_goes_on(crowd):
-    result = qr.aggregate(crowd.votes, model="fds")
+    result = adj.aggregate(crowd.votes, model="fds")
     assert answer_of_child(lambda: None) == "done"
     assert len(result.workers) == 9
 
 
 def _workers(rows):
     try:
-        return len(qr.aggregate(rows, model="fds").workers)
-    except qr.QuorateError as error:
+        return len(adj.aggregate(rows, model="fds").workers)
+    except adj.AdjudgeError as error:
         return str(error)
 
 
@@ -126,12 +126,12 @@ def test_a_pool_of_forked_processes_raises_and_a_pool_of_spawned_ones_works(crow
 
 UNTOUCHED = """
 import os, signal, sys
-import quorate as qr, polars as pl
+import adjudge as adj, polars as pl
 child = os.fork()
 if not child:
     signal.alarm(60)
     votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")]
-    os._exit(0 if len(qr.aggregate(votes).workers) == 2 else 1)
+    os._exit(0 if len(adj.aggregate(votes).workers) == 2 else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
@@ -140,8 +140,8 @@ def test_a_child_forked_before_the_first_query_works():
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", UNTOUCHED], check=False, timeout=CHILD_TIMEOUT_S).returncode == 0
 
 
-def test_only_calls_of_quorate_raise(crowd):
-    """A query by others is theirs: quorate leaves it to polars."""
-    from quorate.forks import _guarded
+def test_only_calls_of_adjudge_raise(crowd):
+    """A query by others is theirs: adjudge leaves it to polars."""
+    from adjudge.forks import _guarded
 
     assert _guarded(pl.LazyFrame.collect)(crowd.votes.lazy()).equals(crowd.votes)

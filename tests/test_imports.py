@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import quorate
-from quorate.moved import MOVED
+import adjudge
+from adjudge.moved import MOVED
 
-SOURCE = Path(quorate.__file__).parent
+SOURCE = Path(adjudge.__file__).parent
 HEAVY = {"polars", "narwhals", "pandas", "pyarrow", "pyspark", "typer", "click", "rich"}
 
 
@@ -23,27 +23,27 @@ def loaded(code):
     return set(json.loads(out.splitlines()[-1]))
 
 
-def test_import_quorate_loads_nothing_heavy():
-    assert not loaded("import quorate") & HEAVY
-    assert not loaded("import quorate; quorate.Votes, quorate.Vocabulary") & HEAVY
+def test_import_adjudge_loads_nothing_heavy():
+    assert not loaded("import adjudge") & HEAVY
+    assert not loaded("import adjudge; adjudge.Votes, adjudge.Vocabulary") & HEAVY
 
 
 def test_no_small_fit_loads_cupy(tmp_path):
     (tmp_path / "cupy.py").write_text("raise SystemExit('cupy is loaded')")
-    code = f"sys.path.insert(0, {str(tmp_path)!r})\nimport quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
+    code = f"sys.path.insert(0, {str(tmp_path)!r})\nimport adjudge as adj; adj.aggregate([('t', 'w', 'x')]).labels"
     assert "cupy" not in loaded(code)
     assert "cupy" not in loaded(
-        f"{code}\nqr.aggregate(qr.read({{'task': range(9), 'worker': range(9), 'label': range(9)}})).labels"
+        f"{code}\nqr.aggregate(adj.read({{'task': range(9), 'worker': range(9), 'label': range(9)}})).labels"
     )
 
 
 def test_tuples_need_neither_pandas_nor_pyarrow():
-    code = "import quorate as qr; qr.aggregate([('t', 'w', 'x')]).labels"
+    code = "import adjudge as adj; adj.aggregate([('t', 'w', 'x')]).labels"
     assert not loaded(code) & {"pandas", "pyarrow", "pyspark", "typer", "rich"}
 
 
 def test_help_loads_no_data_library():
-    code = "sys.argv = ['quorate', '--help']\nfrom quorate.cli.main import main\ntry: main()\nexcept SystemExit: pass"
+    code = "sys.argv = ['adjudge', '--help']\nfrom adjudge.cli.main import main\ntry: main()\nexcept SystemExit: pass"
     assert not loaded(code) & {"polars", "narwhals", "pandas", "pyarrow"}
 
 
@@ -68,17 +68,17 @@ def test_each_optional_library_has_one_home(library):
 
 
 def test_every_public_name_is_there_and_documented():
-    for name in quorate.__all__:
-        assert getattr(quorate, name).__doc__, name
-    assert set(quorate.__all__) == set(quorate._HOMES)
-    assert set(quorate.__all__) < set(dir(quorate))
+    for name in adjudge.__all__:
+        assert getattr(adjudge, name).__doc__, name
+    assert set(adjudge.__all__) == set(adjudge._HOMES)
+    assert set(adjudge.__all__) < set(dir(adjudge))
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        quorate.nope  # noqa: B018
+        adjudge.nope  # noqa: B018
 
 
 def test_no_public_name_hides_a_module():
     modules = {p.stem for p in SOURCE.iterdir()}
-    assert not modules & set(quorate.__all__)
+    assert not modules & set(adjudge.__all__)
 
 
 def test_files_stay_small():
@@ -87,8 +87,8 @@ def test_files_stay_small():
 
 
 def test_aggregate_loads_only_what_it_uses():
-    code = "import quorate as qr; qr.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels"
-    script = f"import sys\n{code}\nprint(*(m for m in sys.modules if m.startswith('quorate.')))"
+    code = "import adjudge as adj; adj.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels"
+    script = f"import sys\n{code}\nprint(*(m for m in sys.modules if m.startswith('adjudge.')))"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120).stdout
     modules = out.split()
     assert len(modules) <= 69
@@ -105,12 +105,12 @@ def test_aggregate_loads_only_what_it_uses():
         "results.sets",
         "results.calibrate",
     )
-    assert not [m for m in modules if m.removeprefix("quorate.").startswith(unused)]
+    assert not [m for m in modules if m.removeprefix("adjudge.").startswith(unused)]
 
 
 def test_nothing_but_the_command_line_imports_an_engine():
     """Engines are loaded by name: models, results and io know what a session is, and none of those who are one."""
-    engines = ("quorate.spark", "quorate.gpu", "quorate.engines.local", "quorate.engines.disk")
+    engines = ("adjudge.spark", "adjudge.gpu", "adjudge.engines.local", "adjudge.engines.disk")
     known = {"cli", "spark", "gpu", "evaluation"}  # the contract compares with the reference engine
     for path in SOURCE.rglob("*.py"):
         home = path.relative_to(SOURCE)
@@ -123,10 +123,10 @@ def test_nothing_but_the_command_line_imports_an_engine():
 
 @pytest.mark.parametrize("old", sorted(MOVED))
 def test_old_homes_lead_to_the_new_ones(old):
-    sys.modules.pop(f"quorate.{old}", None)
-    with pytest.warns(DeprecationWarning, match=rf"quorate\.{old} is quorate\.{MOVED[old]} now"):
-        module = importlib.import_module(f"quorate.{old}")
-    new = importlib.import_module(f"quorate.{MOVED[old]}")
+    sys.modules.pop(f"adjudge.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"adjudge\.{old} is adjudge\.{MOVED[old]} now"):
+        module = importlib.import_module(f"adjudge.{old}")
+    new = importlib.import_module(f"adjudge.{MOVED[old]}")
     names = [name for name, value in vars(new).items() if getattr(value, "__module__", None) == new.__name__]
     assert names
     assert all(getattr(module, name) is getattr(new, name) for name in names)
@@ -136,14 +136,14 @@ def test_a_command_loads_only_what_it_uses(tmp_path):
     votes = tmp_path / "votes.csv"
     votes.write_text("task,worker,label\n1,ann,cat\n1,bob,cat\n2,ann,dog\n")
     code = (
-        f"sys.argv = ['quorate', 'aggregate', {str(votes)!r}, '-o', {str(tmp_path / 'labels.csv')!r}]\n"
-        "from quorate.cli.main import main\nmain()\nprint(*sys.modules)"
+        f"sys.argv = ['adjudge', 'aggregate', {str(votes)!r}, '-o', {str(tmp_path / 'labels.csv')!r}]\n"
+        "from adjudge.cli.main import main\nmain()\nprint(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=True)
     modules = set(done.stdout.split())
-    unused = {"pydantic", "rich", "narwhals", "pandas", "pyarrow", "numpy.ma", "quorate.engines.disk"}
+    unused = {"pydantic", "rich", "narwhals", "pandas", "pyarrow", "numpy.ma", "adjudge.engines.disk"}
     assert not modules & unused
-    assert {m for m in modules if m.startswith("quorate.cli.")} == {
-        f"quorate.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions", "reading", "summary")
+    assert {m for m in modules if m.startswith("adjudge.cli.")} == {
+        f"adjudge.cli.{m}" for m in ("main", "command", "output", "aggregate", "questions", "reading", "summary")
     }
     assert (tmp_path / "labels.csv").read_text().count("\n") == 3

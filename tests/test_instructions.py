@@ -37,7 +37,7 @@ def test_every_kernel_is_recorded(guard):
 
 
 def test_kernels_run(guard):
-    pytest.importorskip("quorate._core")
+    pytest.importorskip("adjudge._core")
     from instructions_driver import KERNELS, prepared
 
     for name, run in KERNELS.items():

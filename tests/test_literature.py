@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.models.base import MODELS
+from adjudge.models.base import MODELS
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "literature"

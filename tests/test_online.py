@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import quorate as qr
-from quorate.data.options import DEFAULTS, STREAMED_DEFAULTS
-from quorate.kernels.online_units import ONE
-from quorate.online import KINDS
-from quorate.online.reading import crowd_sums
+import adjudge as adj
+from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS
+from adjudge.kernels.online_units import ONE
+from adjudge.online import KINDS
+from adjudge.online.reading import crowd_sums
 from streams import LABELS, counts, recount, saved, with_reference
 
 TASKS, WORKERS = st.integers(0, 5).map("t{}".format), st.integers(0, 4).map("w{}".format)
@@ -32,7 +32,7 @@ class Stream(RuleBasedStateMachine):
     )
     def begin(self, model, **options):
         self.duplicates = options["duplicates"]
-        self.online = qr.Online(labels=LABELS, model=model, **options)
+        self.online = adj.Online(labels=LABELS, model=model, **options)
         self.twin = with_reference(labels=LABELS, model=model, **options)
         self.kept = {}
         self.number = {}  # of each task among all: the order of lists
@@ -68,7 +68,7 @@ class Stream(RuleBasedStateMachine):
     def retract(self, task, worker):
         there = sum(w == worker for w, _ in self.kept.get(task, []))
         if not there:
-            with pytest.raises(qr.InputError, match="has no vote on task"):
+            with pytest.raises(adj.InputError, match="has no vote on task"):
                 self.online.retract(task, worker)
             return
         self.events.append(("retract", task, worker))
@@ -97,7 +97,7 @@ class Stream(RuleBasedStateMachine):
     @rule(task=TASKS)
     def free(self, task):
         if task not in self.gold:
-            with pytest.raises(qr.InputError, match="has no gold to take back"):
+            with pytest.raises(adj.InputError, match="has no gold to take back"):
                 self.online.gold(task, None)
             return
         self.events.append(("gold", task, None))
@@ -109,7 +109,7 @@ class Stream(RuleBasedStateMachine):
     def evict(self, task):
         """Workers keep what they are, and a task that was made of the same id meanwhile is another one."""
         if task not in self.kept:
-            with pytest.raises(qr.InputError, match="nothing to evict"):
+            with pytest.raises(adj.InputError, match="nothing to evict"):
                 self.online.evict(task)
             return
         if task in self.away:
@@ -129,7 +129,7 @@ class Stream(RuleBasedStateMachine):
         left, votes, gold, number = self.away[task]
         if task in self.kept:
             for stream in (self.online, self.twin):
-                with pytest.raises(qr.InputError, match="the task is in memory"):
+                with pytest.raises(adj.InputError, match="the task is in memory"):
                     stream.bring_back(left)
             return
         self.events.append(("bring_back", left))
@@ -152,7 +152,7 @@ class Stream(RuleBasedStateMachine):
             assert again[0].labels.equals(again[1].labels)
             return
         gold = {task: label for task, label in self.gold.items() if self.kept.get(task)}
-        batch = qr.aggregate(
+        batch = adj.aggregate(
             votes,
             model=self.online.settings["model"],
             labels=self.labels,
@@ -171,25 +171,25 @@ class Stream(RuleBasedStateMachine):
     @rule(task=TASKS)
     def forget(self, task):
         if task not in self.kept:
-            with pytest.raises(qr.InputError, match="nothing to forget"):
+            with pytest.raises(adj.InputError, match="nothing to forget"):
                 self.online.forget(task)
             return
         self.events.append(("forget", task))
         assert self.online.forget(task) == self.twin.forget(task) == len(self.kept.pop(task))
         self.gold.pop(task, None)
-        with pytest.raises(qr.InputError, match="was never seen"):
+        with pytest.raises(adj.InputError, match="was never seen"):
             self.online.predict(task)
 
     @precondition(lambda self: len(self.labels) < 6)
     @rule()
     def add_label(self):
         label = f"label {len(self.labels)}"
-        with pytest.raises(qr.InputError, match="is not among the declared labels: a, b, c"):
+        with pytest.raises(adj.InputError, match="is not among the declared labels: a, b, c"):
             self.online.learn("t0", "w0", label)
         self.events.append(("add_label", label))
         for stream in (self.online, self.twin):
             stream.add_label(label)
-            with pytest.raises(qr.InputError, match="is listed twice"):
+            with pytest.raises(adj.InputError, match="is listed twice"):
                 stream.add_label(label)
         self.labels.append(label)
         assert self.online.settings["labels"] == self.labels
@@ -234,7 +234,7 @@ class Stream(RuleBasedStateMachine):
     def teardown(self):
         """Replaying the same events gives the same bytes; a read that measures is one of them."""
         if hasattr(self, "online") and self.events:
-            again = qr.Online(**{**self.online.settings, "labels": LABELS})
+            again = adj.Online(**{**self.online.settings, "labels": LABELS})
             again.labels()
             for name, *arguments in self.events:
                 getattr(again, name)(*arguments, **({"engine": "reference"} if name == "refit" else {}))
@@ -242,7 +242,7 @@ class Stream(RuleBasedStateMachine):
             assert saved(self.online) == saved(again) == saved(self.twin)
 
 
-TestStream = pytest.mark.filterwarnings("ignore::quorate.NotConverged")(Stream.TestCase)
+TestStream = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")(Stream.TestCase)
 TestStream.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 
 VOTES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(0, 4)), min_size=1, max_size=60)
@@ -252,7 +252,7 @@ VOTES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(0,
 def test_soft_streams_have_the_same_bits_with_and_without_the_compiled_core(votes, k, model, strength, last):
     """Tasks with many votes, whose probabilities are multiplied in groups, and any weight of the mean worker."""
     options = {"labels": range(k), "model": model, "strength": strength, "duplicates": "last" if last else "all"}
-    one, two = qr.Online(**options), with_reference(**options)
+    one, two = adj.Online(**options), with_reference(**options)
     for online in (one, two):
         online.learn_many([(task, worker, label % k) for task, worker, label in votes])
         online.retract(votes[0][0], votes[0][1])
@@ -262,13 +262,13 @@ def test_soft_streams_have_the_same_bits_with_and_without_the_compiled_core(vote
         assert one.confusion(worker).equals(two.confusion(worker))
 
 
-CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=5, skill=0.85, seed=3)
+CROWD = adj.simulate(tasks=300, workers=15, labels=3, votes_per_task=5, skill=0.85, seed=3)
 NAMES = ["l0", "l1", "l2"]
 
 
 @pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
 def test_learn_many_is_learn_in_order(model, tmp_path):
-    one, many = (qr.Online(labels=NAMES, model=model) for _ in range(2))
+    one, many = (adj.Online(labels=NAMES, model=model) for _ in range(2))
     for row in CROWD.votes.rows():
         one.learn(*row)
     many.learn_many(CROWD.votes.head(500))
@@ -280,10 +280,10 @@ def test_learn_many_is_learn_in_order(model, tmp_path):
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
 def test_refit_is_a_cold_batch_fit(model):
-    online = qr.Online(labels=NAMES, model=model)
+    online = adj.Online(labels=NAMES, model=model)
     shuffled = CROWD.votes.sample(fraction=1.0, shuffle=True, seed=2)
     online.learn_many(shuffled)
-    batch = qr.aggregate(shuffled, model=model, labels=NAMES)
+    batch = adj.aggregate(shuffled, model=model, labels=NAMES)
     again = online.refit()
     assert again.labels.sort("task").drop("confidence").equals(batch.labels.sort("task").drop("confidence"))
     assert again.iterations == batch.iterations
@@ -296,11 +296,11 @@ def test_refit_is_a_cold_batch_fit(model):
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
 def test_from_result_keeps_votes_rules_and_counts(model):
-    result = qr.aggregate(CROWD.votes, model=model, seed=4)
-    online = qr.Online.from_result(result, strength=0.0)
+    result = adj.aggregate(CROWD.votes, model=model, seed=4)
+    online = adj.Online.from_result(result, strength=0.0)
     assert len(online) == 300
     assert online._duplicates == "all"
-    assert qr.Online.from_result(qr.aggregate(qr.read(CROWD.votes, duplicates="last")))._duplicates == "last"
+    assert adj.Online.from_result(adj.aggregate(adj.read(CROWD.votes, duplicates="last")))._duplicates == "last"
     if model != "ds":
         result.session.recount(result.fit.outcome.labels)
         counts = result.session.gather(lambda _, counts: counts)
@@ -316,24 +316,24 @@ def test_a_stream_follows_its_workers(paper_votes):
     votes, truth = paper_votes("sp", 5)
     for k in (3, 4, 5):
         some = votes.filter(pl.int_range(pl.len()).over("task") < k)
-        batch = qr.evaluate(qr.aggregate(some, model="fds"), truth).accuracy
+        batch = adj.evaluate(adj.aggregate(some, model="fds"), truth).accuracy
         tasks = some["task"].unique(maintain_order=True)
         online_accuracy = []
         for seed in range(10):
             first = tasks.sample(len(tasks) // 2, seed=seed).implode()
             known = some.filter(pl.col("task").is_in(first))
-            online = qr.Online.from_result(qr.aggregate(known, model="fds", seed=seed, confidence="posterior"))
+            online = adj.Online.from_result(adj.aggregate(known, model="fds", seed=seed, confidence="posterior"))
             online.learn_many(some.filter(~pl.col("task").is_in(first)).sample(fraction=1.0, shuffle=True, seed=seed))
-            online_accuracy.append(qr.evaluate(online.labels().select("task", "label"), truth).accuracy)
+            online_accuracy.append(adj.evaluate(online.labels().select("task", "label"), truth).accuracy)
         assert statistics.mean(online_accuracy) > batch - 0.003
 
 
 def test_save_and_load(tmp_path):
     for model in ("fds", "ds", "auto"):
-        online = qr.Online.from_result(qr.aggregate(CROWD.votes, model=model))
+        online = adj.Online.from_result(adj.aggregate(CROWD.votes, model=model))
         online.learn("new", "w1", "l2")
         online.save(tmp_path / "state")
-        loaded = qr.Online.load(tmp_path / "state", labels=NAMES)
+        loaded = adj.Online.load(tmp_path / "state", labels=NAMES)
         loaded.save(tmp_path / "again")
         assert (tmp_path / "state").read_bytes() == (tmp_path / "again").read_bytes()
         for stream in (online, loaded):
@@ -344,37 +344,37 @@ def test_save_and_load(tmp_path):
 
 def test_loading_what_cannot_be_loaded(tmp_path):
     path = tmp_path / "state"
-    online = qr.Online(labels=["x", "y"])
+    online = adj.Online(labels=["x", "y"])
     online.learn(1, 2, "x")
     online.save(path)
     good = path.read_bytes()
-    with pytest.raises(qr.InputError, match="has the labels x, y"):
-        qr.Online.load(path, labels=["x", "z"])
+    with pytest.raises(adj.InputError, match="has the labels x, y"):
+        adj.Online.load(path, labels=["x", "z"])
     path.write_bytes(good[:-1] + b"?")
-    with pytest.raises(qr.InputError, match="is damaged"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match="is damaged"):
+        adj.Online.load(path)
     path.write_bytes(good[:40])
-    with pytest.raises(qr.InputError, match="is damaged"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match="is damaged"):
+        adj.Online.load(path)
     path.write_text("hello")
-    with pytest.raises(qr.InputError, match="is not a file that quorate saved"):
-        qr.Online.load(path)
-    with pytest.raises(qr.InputError, match="cannot read"):
-        qr.Online.load(tmp_path / "nope")
-    from quorate.io import container
+    with pytest.raises(adj.InputError, match="is not a file that adjudge saved"):
+        adj.Online.load(path)
+    with pytest.raises(adj.InputError, match="cannot read"):
+        adj.Online.load(tmp_path / "nope")
+    from adjudge.io import container
 
     container.save(path, "online", 99, {}, {})
-    with pytest.raises(qr.QuorateError, match="saved by a newer quorate"):
-        qr.Online.load(path)
+    with pytest.raises(adj.AdjudgeError, match="saved by a newer adjudge"):
+        adj.Online.load(path)
     container.save(path, "other", 1, {}, {})
-    with pytest.raises(qr.InputError, match="holds 'other', not 'online'"):
-        qr.Online.load(path)
-    with pytest.raises(qr.InputError, match="does not exist"):
+    with pytest.raises(adj.InputError, match="holds 'other', not 'online'"):
+        adj.Online.load(path)
+    with pytest.raises(adj.InputError, match="does not exist"):
         online.save(tmp_path / "no" / "state")
 
 
 def test_bad_votes_leave_the_state_as_it_was(tmp_path):
-    online = qr.Online(labels=["x", "y"])
+    online = adj.Online(labels=["x", "y"])
     online.learn(7, 3, "x")
     online.save(tmp_path / "before")
     bad = [
@@ -389,22 +389,22 @@ def test_bad_votes_leave_the_state_as_it_was(tmp_path):
         (lambda: online.confusion("none"), "worker 'none' has no votes here"),
     ]
     for action, message in bad:
-        with pytest.raises(qr.InputError, match=message):
+        with pytest.raises(adj.InputError, match=message):
             action()
         online.save(tmp_path / "after")
         assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
-    with pytest.raises(qr.InputError, match="labels is empty"):
-        qr.Online(labels=[])
-    with pytest.raises(qr.InputError, match="a fit of 'mv' cannot continue as a stream"):
-        qr.Online.from_result(qr.aggregate([(1, 2, 3)], model="mv"))
+    with pytest.raises(adj.InputError, match="labels is empty"):
+        adj.Online(labels=[])
+    with pytest.raises(adj.InputError, match="a fit of 'mv' cannot continue as a stream"):
+        adj.Online.from_result(adj.aggregate([(1, 2, 3)], model="mv"))
     for options in ({"model": "mv"}, {"duplicates": "first"}, {"strength": -1}):
-        with pytest.raises(qr.OptionError):
-            qr.Online(labels=["x"], **options)
+        with pytest.raises(adj.OptionError):
+            adj.Online(labels=["x"], **options)
 
 
 def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
-    online = qr.Online(labels=[1, 2])
-    with pytest.warns(qr.MissingLabels, match="1 of 3 votes have no label"):
+    online = adj.Online(labels=[1, 2])
+    with pytest.warns(adj.MissingLabels, match="1 of 3 votes have no label"):
         online.learn_many([(10, 1, 1), (9, 1, None), (9, 2, 2)])
     online.learn("11", 1, "2")
     frame = online.labels()
@@ -420,11 +420,11 @@ def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
 @pytest.mark.parametrize("compiled", [True, False])
 def test_learn_many_counts_abstentions_as_learn_does(compiled, tmp_path):
     rows = [("t1", "ann", "x"), ("t2", "ann", None), ("t1", "ann", None), (7, "bob", "y"), ("t3", "eve", float("nan"))]
-    make = qr.Online if compiled else with_reference
+    make = adj.Online if compiled else with_reference
     one, many = (make(labels=["x", "y"]) for _ in range(2))
     for row in rows:
         one.learn(*row)
-    with pytest.warns(qr.MissingLabels, match="3 of 5 votes have no label"):
+    with pytest.warns(adj.MissingLabels, match="3 of 5 votes have no label"):
         many.learn_many([(str(task), *rest) for task, *rest in rows])
     assert saved(one) == saved(many)
     assert one.abstentions == many.abstentions == 3
@@ -436,18 +436,18 @@ def test_learn_many_counts_abstentions_as_learn_does(compiled, tmp_path):
     fitted = one.refit()
     assert fitted.votes.abstentions == 3
     assert fitted.votes.unvoted.ids() == ["t2", "t3"]
-    with pytest.raises(qr.InputError, match="label '' is not among the declared labels"):  # as in a batch
+    with pytest.raises(adj.InputError, match="label '' is not among the declared labels"):  # as in a batch
         one.learn("t1", "ann", "")
-    with pytest.raises(qr.InputError, match="worker is None"):
+    with pytest.raises(adj.InputError, match="worker is None"):
         one.learn("t1", None, None)
 
 
-@pytest.mark.filterwarnings("ignore::quorate.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.MissingLabels")
 def test_from_result_keeps_abstentions_and_the_tasks_that_have_nothing_else():
     rows = [(1, "ann", "x"), (1, "bob", "x"), (2, "ann", None), (3, "bob", "y"), (4, "eve", None)]
     for model in ("auto", "ds", "fds", "hybrid"):
-        result = qr.aggregate(rows, model=model)
-        online = qr.Online.from_result(result)
+        result = adj.aggregate(rows, model=model)
+        online = adj.Online.from_result(result)
         assert online.abstentions == 2
         columns = ["task", "label", "votes"]
         assert online.labels().select(columns).equals(result.labels.select(columns))
@@ -456,20 +456,20 @@ def test_from_result_keeps_abstentions_and_the_tasks_that_have_nothing_else():
 
 
 def test_defaults_are_those_of_batch_fits_but_for_three_that_both_docstrings_explain():
-    given = inspect.signature(qr.Online).parameters
+    given = inspect.signature(adj.Online).parameters
     assert {name: given[name].default for name in STREAMED_DEFAULTS._fields} == STREAMED_DEFAULTS._asdict()
     others = [name for name, value in STREAMED_DEFAULTS._asdict().items() if value != getattr(DEFAULTS, name)]
     assert others == ["model", "duplicates", "strength"]
-    about_batch, about_stream = (inspect.getdoc(one) for one in (qr.aggregate, qr.Online))
-    told = about_batch[about_batch.index("`qr.Online`") :].split("\n\n")[0]
+    about_batch, about_stream = (inspect.getdoc(one) for one in (adj.aggregate, adj.Online))
+    told = about_batch[about_batch.index("`adj.Online`") :].split("\n\n")[0]
     for name in others:
         line = about_stream[about_stream.index(f"- `{name}`:") :].split("\n- ")[0]
-        assert "`qr.aggregate`" in line
+        assert "`adj.aggregate`" in line
         assert f"`{name}`" in told
 
 
 def test_newcomers_start_like_the_population():
-    online = qr.Online.from_result(qr.aggregate(CROWD.votes, model="fds"), strength=3.0)
+    online = adj.Online.from_result(adj.aggregate(CROWD.votes, model="fds"), strength=3.0)
     online.learn("fresh", "newcomer", "l1")
     new = online.confusion("newcomer").drop("true").to_numpy()
     assert new.sum(axis=1) == pytest.approx(1.0)
@@ -480,21 +480,21 @@ def test_newcomers_start_like_the_population():
 def test_frames_come_back_in_the_kind_that_was_given(kind):
     votes = pl.DataFrame({"task": [1, 1, 2], "worker": ["a", "b", "a"], "label": ["x", "y", None]})
     given = votes.to_pandas() if kind == "pandas" else votes.to_arrow()
-    learned = qr.Online(labels=["x", "y"])
+    learned = adj.Online(labels=["x", "y"])
     learned.learn_many([(3, "c", "x")])
     assert isinstance(learned.labels(), pl.DataFrame)
-    with pytest.warns(qr.MissingLabels):
+    with pytest.warns(adj.MissingLabels):
         learned.learn_many(given)
     learned.learn_many(votes.head(1))  # of polars, as rows of other sources are
-    with pytest.warns(qr.MissingLabels):
-        continued = qr.Online.from_result(qr.aggregate(given))
+    with pytest.warns(adj.MissingLabels):
+        continued = adj.Online.from_result(adj.aggregate(given))
     for online in (learned, continued):
         online.gold(1, "y")
         found = [online.labels(), online.workers(), online.confusion("a"), online.gold_labels(), online.refit().workers]
         assert {type(frame).__module__.partition(".")[0] for frame in found} == {kind}
         frame = online.labels_frame()
         assert isinstance(frame, pl.DataFrame)
-        assert qr.evaluate(online, {1: "y"}).accuracy == 1.0
+        assert adj.evaluate(online, {1: "y"}).accuracy == 1.0
     if kind == "pandas":
         assert learned.labels()["task"].tolist() == [3, 1, 2]
         assert learned.labels()["label"].isna().tolist() == [False, False, True]

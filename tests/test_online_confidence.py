@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from oracle_auto import honest
-from quorate.kernels.online_tables import unpack
-from quorate.online import stream as online_module
+from adjudge.kernels.online_tables import unpack
+from adjudge.online import stream as online_module
 from streams import learned
 
 LABELS = ["a", "b", "c"]
@@ -27,9 +27,9 @@ def stream(*, compiled=True, **options):
     """A stream of honest confidence, on the compiled state or on the reference."""
     options = {"labels": LABELS, "confidence": "honest", **options}
     if compiled:
-        return qr.Online(**options)
+        return adj.Online(**options)
     with mock.patch.object(online_module, "compiled", return_value=None):
-        return qr.Online(**options)
+        return adj.Online(**options)
 
 
 def by_the_rule(online):
@@ -48,7 +48,7 @@ def by_the_rule(online):
     labels = {task: int(label) for task, label in enumerate(now["labels"]) if label >= 0}
     there = sorted({given for *_, given in triples} | set(labels.values()))
     code = {label: place for place, label in enumerate(there)}
-    winners = qr.aggregate(
+    winners = adj.aggregate(
         [(tasks[t], workers[w], texts[g]) for t, w, g in triples], model="mv", labels=texts, seed=online.settings["seed"]
     ).labels
     majority = {tasks.index(str(task)): code[texts.index(str(label))] for task, label, *_ in winners.iter_rows()}
@@ -125,7 +125,7 @@ def play(online, events):
         elif event == "gold":
             online.gold(task, label)
         else:
-            with contextlib.suppress(qr.InputError):  # there may be none
+            with contextlib.suppress(adj.InputError):  # there may be none
                 if event == "retract":
                     online.retract(task, worker)
                 elif event == "forget":
@@ -134,7 +134,7 @@ def play(online, events):
                     online.gold(task, None)
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @given(
     events=EVENTS,
     model=MODELS,
@@ -150,7 +150,7 @@ def test_right_after_a_renewal_confidence_is_that_of_the_batch_rule(events, mode
         return
     online.renew()
     assert_is_the_rule(online)
-    for other in (pickle.loads(pickle.dumps(online)), qr.Online.load(*_file(online))):  # which renew when they are read
+    for other in (pickle.loads(pickle.dumps(online)), adj.Online.load(*_file(online))):  # which renew when they are read
         assert other.labels().equals(online.labels())
         assert other.workers().equals(online.workers())
 
@@ -161,7 +161,7 @@ def _file(online):
     return [Path(folder) / "stream"]
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @given(events=EVENTS, model=MODELS)
 @settings(max_examples=60, deadline=None)
 def test_reads_and_the_kind_of_confidence_change_neither_labels_nor_what_is_saved(events, model):
@@ -182,8 +182,8 @@ def test_reads_and_the_kind_of_confidence_change_neither_labels_nor_what_is_save
 
 @pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
 def test_right_after_a_refit_confidence_is_that_of_the_fit(model):
-    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 6), shared_error=0.2, seed=5)
-    online = qr.Online(labels=crowd.label_names, model=model, confidence="honest", strength=0.0)
+    crowd = adj.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 6), shared_error=0.2, seed=5)
+    online = adj.Online(labels=crowd.label_names, model=model, confidence="honest", strength=0.0)
     online.learn_many(crowd.votes.head(300))
     before = online.labels()
     online.learn_many(crowd.votes.tail(-300))
@@ -213,7 +213,7 @@ def err_together():
 
 
 def agree_too_little():
-    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 6), shared_error=0.5, skill=0.5, seed=5)
+    crowd = adj.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 6), shared_error=0.5, skill=0.5, seed=5)
     letters = dict(zip(crowd.label_names, LABELS, strict=True))
     votes = [(task, worker, letters[label]) for task, worker, label in crowd.votes.iter_rows()]
     return votes, {task: letters[label] for task, label in crowd.truth.iter_rows()}
@@ -313,12 +313,12 @@ def test_two_judges_who_always_disagree(model, compiled):
     assert plain.predict("t").confidence > 0.95  # as before
 
 
-CROWD = qr.simulate(tasks=200, workers=9, labels=3, votes_per_task=5, skill=0.55, shared_error=0.45, seed=11)
+CROWD = adj.simulate(tasks=200, workers=9, labels=3, votes_per_task=5, skill=0.55, shared_error=0.45, seed=11)
 
 
 def test_a_stream_of_auto_runs_as_fds_and_refits_as_auto():
     names = CROWD.label_names
-    auto, fds = (qr.Online(labels=names, model=model, confidence="honest") for model in ("auto", "fds"))
+    auto, fds = (adj.Online(labels=names, model=model, confidence="honest") for model in ("auto", "fds"))
     for online in (auto, fds):
         online.learn_many(CROWD.votes)
         online.retract(*CROWD.votes.row(5)[:2])
@@ -335,19 +335,19 @@ def test_a_stream_of_auto_runs_as_fds_and_refits_as_auto():
 
 @pytest.mark.parametrize("how", ["as it is", "pickled", "saved"])
 def test_a_fit_of_auto_continues_from_its_labels(how, tmp_path):
-    result = qr.aggregate(CROWD.votes, model="auto", seed=3, confidence="honest")
-    online = qr.Online.from_result(result)
+    result = adj.aggregate(CROWD.votes, model="auto", seed=3, confidence="honest")
+    online = adj.Online.from_result(result)
     assert online.settings["confidence"] == "honest"
     if how == "pickled":
         online = pickle.loads(pickle.dumps(online))
     if how == "saved":
         online.save(tmp_path / "stream")
-        online = qr.Online.load(tmp_path / "stream")
+        online = adj.Online.load(tmp_path / "stream")
     frame = online.labels().join(result.labels, on="task", suffix="_fit")
     assert (frame["label"] == frame["label_fit"]).all()
     assert (frame["tie"] == frame["tie_fit"]).all()
     assert np.abs(frame["confidence"] - frame["confidence_fit"]).max() < 1e-9
-    plain = qr.Online.from_result(result)
+    plain = adj.Online.from_result(result)
     plain._state.adopt(
         *(plain._state.snapshot()[n] for n in ("task_offsets", "task_texts", "task_ptr", "row")),
         winners=plain._state.snapshot()["labels"],
@@ -368,31 +368,31 @@ def test_a_fit_of_auto_continues_from_its_labels(how, tmp_path):
 
 def test_confidence_follows_the_fit_unless_given():
     for confidence in ("honest", "posterior"):
-        result = qr.aggregate(CROWD.votes, model="fds", confidence=confidence)
-        assert qr.Online.from_result(result).settings["confidence"] == confidence
+        result = adj.aggregate(CROWD.votes, model="fds", confidence=confidence)
+        assert adj.Online.from_result(result).settings["confidence"] == confidence
         other = {"honest": "posterior", "posterior": "honest"}[confidence]
-        online = qr.Online.from_result(result, confidence=other)
+        online = adj.Online.from_result(result, confidence=other)
         assert online.settings["confidence"] == other
         assert ("holds" in online.refit().facts) == (other == "honest")
-    with pytest.raises(qr.OptionError, match="confidence"):
-        qr.Online(labels=LABELS, confidence="sure")
+    with pytest.raises(adj.OptionError, match="confidence"):
+        adj.Online(labels=LABELS, confidence="sure")
 
 
 def test_streams_of_version_0_1_0_keep_their_confidence_unless_told(tmp_path):
-    for name in ("online-fds.quorate", "online-ds.quorate"):
-        old, honest_one = qr.Online.load(FILES / name), qr.Online.load(FILES / name, confidence="honest")
+    for name in ("online-fds.adjudge", "online-ds.adjudge"):
+        old, honest_one = adj.Online.load(FILES / name), adj.Online.load(FILES / name, confidence="honest")
         assert old.settings["confidence"] == "posterior"
         assert_is_the_rule(honest_one)
         assert old.labels().select("task", "label").equals(honest_one.labels().select("task", "label"))
         honest_one.save(tmp_path / "again")
-        assert qr.Online.load(tmp_path / "again").labels().equals(honest_one.labels())
-    with pytest.raises(qr.OptionError, match="confidence"):
-        qr.Online.load(FILES / name, confidence="sure")
+        assert adj.Online.load(tmp_path / "again").labels().equals(honest_one.labels())
+    with pytest.raises(adj.OptionError, match="confidence"):
+        adj.Online.load(FILES / name, confidence="sure")
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_forged_marks_and_labels_are_refused(compiled, tmp_path, monkeypatch):
-    from quorate.io import container
+    from adjudge.io import container
 
     if not compiled:
         monkeypatch.setattr(online_module, "compiled", lambda: None)
@@ -405,12 +405,12 @@ def test_forged_marks_and_labels_are_refused(compiled, tmp_path, monkeypatch):
         ("fds", "gold_labels", 3, "gold_labels"),
         ("fds", "gold_texts", ord("x"), "two of its gold labels are of the same task"),
     ):
-        online = qr.Online(labels=LABELS, model=model, gold={"t1": "b", "x1": "b"})
+        online = adj.Online(labels=LABELS, model=model, gold={"t1": "b", "x1": "b"})
         online.learn_many([("t1", "w1", "a"), ("t2", "w2", "b")])
         online.save(tmp_path / "stream")
         meta, arrays = container.load(tmp_path / "stream", "online", online_module.VERSION)
         forged = arrays[array].copy()
         forged[0] = value
         container.save(tmp_path / "stream", "online", online_module.VERSION, meta, {**arrays, array: forged})
-        with pytest.raises(qr.InputError, match=message):
-            qr.Online.load(tmp_path / "stream")
+        with pytest.raises(adj.InputError, match=message):
+            adj.Online.load(tmp_path / "stream")

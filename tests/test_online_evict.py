@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.io import container
-from quorate.kernels.online_units import ONE
-from quorate.online import saving
-from quorate.online import stream as stream_module
-from quorate.online.settings import VERSION
+import adjudge as adj
+from adjudge.io import container
+from adjudge.kernels.online_units import ONE
+from adjudge.online import saving
+from adjudge.online import stream as stream_module
+from adjudge.online.settings import VERSION
 from streams import LABELS, counts, recount, saved, with_reference
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 MODEL = st.sampled_from(["auto", "ds", "fds", "hybrid"])
 OPTIONS = {"duplicates": st.sampled_from(["last", "all"]), "strength": st.sampled_from([0.0, 1.0]), "compiled": st.booleans()}
 TASK = st.integers(0, 5).map("t{}".format)
@@ -50,7 +50,7 @@ EVENTS = st.lists(
 
 
 def stream(compiled=True, **options):
-    return (qr.Online if compiled else with_reference)(labels=LABELS, **options)
+    return (adj.Online if compiled else with_reference)(labels=LABELS, **options)
 
 
 def play(online, events, away, *, reading=True):
@@ -58,7 +58,7 @@ def play(online, events, away, *, reading=True):
     for event, task, worker, nth in events:
         labels = online.settings["labels"]
         label = labels[nth % len(labels)]
-        with contextlib.suppress(qr.InputError):  # there may be none to take back
+        with contextlib.suppress(adj.InputError):  # there may be none to take back
             if event == "learn":
                 online.learn(task, worker, label)
             elif event == "abstain":
@@ -101,7 +101,7 @@ def test_a_task_that_leaves_and_comes_back_leaves_no_trace(events, later, leave,
         play(online, events, tasks)
     left = []
     for task in leave:
-        with contextlib.suppress(qr.InputError):
+        with contextlib.suppress(adj.InputError):
             left.append(away.evict(task))
     assert counts(away) == counts(there)
     if adds:
@@ -125,7 +125,7 @@ def test_others_are_answered_as_if_it_had_stayed(events, later, leave, model, co
         play(online, events, {})
     left = {}
     for task in leave:
-        with contextlib.suppress(qr.InputError):
+        with contextlib.suppress(adj.InputError):
             left[task] = away.evict(task)
     others = [event for event in later if event[1] not in leave and event[0] not in ("refit", "evict", "back")]
     for online in (there, away):
@@ -152,7 +152,7 @@ def test_a_saved_stream_continues_to_the_bit(events, model, compiled, **options)
         if some is None:
             data = broken.to_bytes()
             assert data == saved(broken)
-            broken = qr.Online.from_bytes(data) if compiled else reference_of(data)
+            broken = adj.Online.from_bytes(data) if compiled else reference_of(data)
             assert broken.to_bytes() == data
             continue
         for online, tasks in zip((whole, broken), away, strict=True):
@@ -164,7 +164,7 @@ def test_a_saved_stream_continues_to_the_bit(events, model, compiled, **options)
 def reference_of(data):
     """The stream of some bytes on the reference state."""
     with mock.patch.object(stream_module, "compiled", return_value=None):
-        return qr.Online.from_bytes(data)
+        return adj.Online.from_bytes(data)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -210,21 +210,21 @@ def test_records_that_are_not_of_the_stream_are_refused(model, compiled):
         assert saved(online) == before
     with pytest.raises(ValueError, match="in memory"):
         online.state.bring_back("t2", good)
-    with pytest.raises(qr.InputError, match="cannot bring back 'x'"):
+    with pytest.raises(adj.InputError, match="cannot bring back 'x'"):
         online.bring_back("x")
     online.state.bring_back("t0", good)
     online.bring_back(other)
-    with pytest.raises(qr.InputError, match=r"cannot bring back task 't1': the task is in memory"):
+    with pytest.raises(adj.InputError, match=r"cannot bring back task 't1': the task is in memory"):
         online.bring_back(other)
     online.forget("t1")
-    with pytest.raises(qr.InputError, match="no task was evicted"):
+    with pytest.raises(adj.InputError, match="no task was evicted"):
         online.bring_back(other)
 
 
 @pytest.mark.parametrize("model", ["ds", "fds"])
 def test_a_window_of_tasks_takes_bounded_room_and_forgets_no_worker(model):
     """Many more tasks pass than are kept, so that the codes of evicted ones are used again; all come back at the end."""
-    online, whole = (qr.Online(labels=LABELS, model=model, confidence="posterior") for _ in range(2))
+    online, whole = (adj.Online(labels=LABELS, model=model, confidence="posterior") for _ in range(2))
     left = []
     for n in range(2500):
         for one in (online, whole):
@@ -251,7 +251,7 @@ def test_what_is_measured_is_that_of_the_tasks_in_memory():
         for nth, worker in enumerate(draw.sample(range(14), 7)):
             guess = right if draw.random() < 0.8 else draw.choice(LABELS)
             votes.append((f"t{task}", f"w{worker}", wrong if task % 2 and nth < 3 else guess))
-    online, rest = (qr.Online(labels=[*LABELS, "d"]) for _ in range(2))
+    online, rest = (adj.Online(labels=[*LABELS, "d"]) for _ in range(2))
     online.learn_many([*votes, *(("the only one", f"w{n}", "d") for n in range(3))])
     gone = {f"t{n}" for n in range(30)}
     for task in (*gone, "the only one"):
@@ -272,13 +272,13 @@ def test_what_is_measured_is_that_of_the_tasks_in_memory():
     assert online.predict("t89").probabilities["d"] > 0 == rest.predict("t89").probabilities["d"]
 
 
-CROWD = qr.simulate(tasks=120, workers=8, labels=3, votes_per_task=4, skill=0.7, seed=5)
+CROWD = adj.simulate(tasks=120, workers=8, labels=3, votes_per_task=4, skill=0.7, seed=5)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
 def test_a_refit_judges_workers_by_what_evicted_tasks_taught(model, compiled):
-    online = (qr.Online if compiled else with_reference)(labels=CROWD.label_names, model=model)
+    online = (adj.Online if compiled else with_reference)(labels=CROWD.label_names, model=model)
     online.learn_many(CROWD.votes)
     online.refit(engine="reference")
     labels = dict(online.labels().select("task", "label").iter_rows())
@@ -288,11 +288,11 @@ def test_a_refit_judges_workers_by_what_evicted_tasks_taught(model, compiled):
     history = left.select("worker", given="label", true=pl.col("task").replace_strict(labels))
     history = history.group_by("worker", "true", "given").len("count")
     stays = CROWD.votes.filter(pl.col("task").is_in(gone).not_())
-    want = qr.aggregate(stays, model=model, labels=CROWD.label_names, history=history, engine="reference", confidence="honest")
+    want = adj.aggregate(stays, model=model, labels=CROWD.label_names, history=history, engine="reference", confidence="honest")
     got = online.refit(engine="reference")
     assert got.labels.equals(want.labels)
     assert got.workers.equals(want.workers)
-    assert not got.workers.equals(qr.aggregate(stays, model=model, labels=CROWD.label_names, engine="reference").workers)
+    assert not got.workers.equals(adj.aggregate(stays, model=model, labels=CROWD.label_names, engine="reference").workers)
     assert counts(online) == recount(online)
     for one in evicted:
         online.bring_back(one)
@@ -300,14 +300,14 @@ def test_a_refit_judges_workers_by_what_evicted_tasks_taught(model, compiled):
     assert dict(online.labels().select("task", "votes").iter_rows()) == dict.fromkeys(labels, 4)
     fitted = online.refit(engine="reference")
     assert fitted.labels.equals(
-        qr.aggregate(CROWD.votes, model=model, labels=CROWD.label_names, engine="reference", confidence="honest").labels
+        adj.aggregate(CROWD.votes, model=model, labels=CROWD.label_names, engine="reference", confidence="honest").labels
     )
 
 
 @pytest.mark.parametrize("model", ["auto", "ds", "fds", "hybrid"])
 def test_a_refit_in_three_steps_is_the_same_wherever_it_runs(model):
     """On any number of threads, in another thread, from a copy of the stream, or not before it is finished."""
-    begun = qr.Online(labels=CROWD.label_names, model=model)
+    begun = adj.Online(labels=CROWD.label_names, model=model)
     begun.learn_many(CROWD.votes.head(400))
     begun.evict("t3")
     data = begun.to_bytes()
@@ -319,8 +319,8 @@ def test_a_refit_in_three_steps_is_the_same_wherever_it_runs(model):
 
     found = []
     for how in ("here", "3 threads", "elsewhere", "copy", "late"):
-        online = qr.Online.from_bytes(data)
-        refit = (qr.Online.from_bytes(data) if how == "copy" else online).begin_refit()
+        online = adj.Online.from_bytes(data)
+        refit = (adj.Online.from_bytes(data) if how == "copy" else online).begin_refit()
         assert refit.result is None
         if how == "elsewhere":
             thread = threading.Thread(target=lambda refit=refit: refit.run(threads=2))
@@ -334,9 +334,9 @@ def test_a_refit_in_three_steps_is_the_same_wherever_it_runs(model):
         assert refit.result is result
         found.append((saved(online), result.labels.rows(), online.labels().rows()))
     assert repr(refit) == f"Refit({model}: 99 tasks, run)"
-    other = qr.Online(labels=CROWD.label_names, model="ds" if model == "fds" else "fds")
+    other = adj.Online(labels=CROWD.label_names, model="ds" if model == "fds" else "fds")
     for wrong in (other.begin_refit(), result):
-        with pytest.raises(qr.InputError, match="give a refit that this stream has begun"):
+        with pytest.raises(adj.InputError, match="give a refit that this stream has begun"):
             online.finish_refit(wrong)
     assert all(one == found[0] for one in found)
 
@@ -382,9 +382,9 @@ def test_forged_content_is_refused(model, compiled):
             arrays[name] = arrays[name].copy()
             arrays[name].flat[0] = value
         data = b"".join(container.packed("online", VERSION, meta, arrays))
-        with pytest.raises(qr.InputError, match=message):
-            qr.Online.from_bytes(data) if compiled else reference_of(data)
-    with pytest.raises(qr.InputError, match="is damaged"):
-        qr.Online.from_bytes(online.to_bytes()[:-1] + b"?")
-    with pytest.raises(qr.InputError, match="a stream in bytes is not a file that quorate saved"):
-        qr.Online.from_bytes(b"hello")
+        with pytest.raises(adj.InputError, match=message):
+            adj.Online.from_bytes(data) if compiled else reference_of(data)
+    with pytest.raises(adj.InputError, match="is damaged"):
+        adj.Online.from_bytes(online.to_bytes()[:-1] + b"?")
+    with pytest.raises(adj.InputError, match="a stream in bytes is not a file that adjudge saved"):
+        adj.Online.from_bytes(b"hello")

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from interrupting import at_every_step, by_signal
-from quorate.online import stream as online_module
+from adjudge.online import stream as online_module
 from streams import during_fit
 
 VOTES = [(f"t{n % 4}", f"w{n % 3}", "ab"[n * n % 5 % 2]) for n in range(12)]
@@ -28,7 +28,7 @@ COMMITS = (
 
 # A tracer that raises where a file or a generator is closed has its exception swallowed, or leaves the file to Python.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore:.*:quorate.NotConverged"
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore:.*:adjudge.NotConverged"
 )
 
 
@@ -90,14 +90,14 @@ def is_alive(online, path):
     assert online.predict("last").votes == 1
     assert len(online.labels()) == tasks + 1
     want = content(online, path)
-    assert content(qr.Online.load(path), path) == want
+    assert content(adj.Online.load(path), path) == want
 
 
 @pytest.mark.parametrize("model", ["fds", "ds", "auto"])
 @pytest.mark.parametrize("name", ACTIONS)
 def test_raising_at_every_line_of(name, model, tmp_path):
     first, act = tmp_path / "first", ACTIONS[name]
-    begun = qr.Online(labels=["a", "b"], model=model, confidence="honest")
+    begun = adj.Online(labels=["a", "b"], model=model, confidence="honest")
     if name != "from nothing":
         begun.learn_many(VOTES)
         begun.gold("t2", "a")
@@ -120,7 +120,7 @@ def test_raising_at_every_line_of(name, model, tmp_path):
             is_alive(online, tmp_path / "alive")
 
     at_every_step(
-        lambda: qr.Online.load(first),
+        lambda: adj.Online.load(first),
         lambda online: act(online, target),
         check,
         every=211 if name == "refit" else 73,
@@ -132,7 +132,7 @@ def test_raising_at_every_line_of(name, model, tmp_path):
 @pytest.mark.parametrize("name", ["learn", "learn_many", "retract", "refit", "save"])
 def test_signals_in_the_middle_of(name, tmp_path):
     draw = random.Random(5)
-    online = qr.Online(labels=["a", "b"])
+    online = adj.Online(labels=["a", "b"])
     online.learn_many(VOTES)
     online.save(tmp_path / "stream")
     number = [0]
@@ -163,16 +163,16 @@ def test_signals_in_the_middle_of(name, tmp_path):
             assert tasks % 2 == 0
         if name in ("refit", "save"):
             assert (tasks, votes) == (4, 12)
-        assert len(qr.Online.load(tmp_path / "stream")) >= 4
+        assert len(adj.Online.load(tmp_path / "stream")) >= 4
         online.save(tmp_path / "other")
-        assert len(qr.Online.load(tmp_path / "other")) == tasks
+        assert len(adj.Online.load(tmp_path / "other")) == tasks
 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_votes_that_come_during_a_refit_are_kept(model, tmp_path):
-    online = qr.Online(labels=["a", "b"], model=model)
+    online = adj.Online(labels=["a", "b"], model=model)
     online.learn_many(VOTES)
-    quiet = qr.Online.load(_saved(online, tmp_path))
+    quiet = adj.Online.load(_saved(online, tmp_path))
     quiet.refit(engine="reference")
     for task, worker, label in (("t1", "late", "a"), ("fresh", "late", "b")):
         quiet.learn(task, worker, label)
@@ -185,7 +185,7 @@ def test_votes_that_come_during_a_refit_are_kept(model, tmp_path):
         online.refit(engine="reference")
     assert online.labels()["votes"].to_list() == quiet.labels()["votes"].to_list() == [3, 4, 3, 3, 1]
     assert online.labels()["label"].to_list() == quiet.labels()["label"].to_list()
-    assert content(qr.Online.load(_saved(online, tmp_path)), tmp_path / "again") == content(online, tmp_path / "now")
+    assert content(adj.Online.load(_saved(online, tmp_path)), tmp_path / "again") == content(online, tmp_path / "now")
 
 
 def _saved(online, folder):
@@ -196,9 +196,9 @@ def _saved(online, folder):
 NO_MEMORY = """
 import resource, sys
 import numpy as np, polars as pl
-import quorate as qr
+import adjudge as adj
 model, path = sys.argv[1:]
-online = qr.Online(labels=["a", "b"], model=model)
+online = adj.Online(labels=["a", "b"], model=model)
 online.learn_many([(f"t{n % 40}", f"w{n % 7}", "ab"[n % 3 % 2]) for n in range(400)])
 online.labels()  # which measures: later reads then change nothing
 online.save(path + "before")
@@ -240,7 +240,7 @@ def test_no_memory_in_the_middle_of_many_votes(model, tmp_path, kernels, request
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_a_change_that_fails_takes_back_what_it_added(model, tmp_path):
-    online = qr.Online(labels=["a", "b"], model=model)
+    online = adj.Online(labels=["a", "b"], model=model)
     online.learn_many(VOTES)
     before = content(online, tmp_path / "before")
     # The public door lets no such vote in: what comes first of it has been added when the gap is found.
@@ -249,7 +249,7 @@ def test_a_change_that_fails_takes_back_what_it_added(model, tmp_path):
         online._state.learn_many(bad, np.zeros(500, np.uint32), False, False)
     assert content(online, tmp_path / "now") == before
     for task in ("n3", "n400"):
-        with pytest.raises(qr.InputError, match="was never seen"):
+        with pytest.raises(adj.InputError, match="was never seen"):
             online.predict(task)
     assert online.predict("t1").votes == 3
     is_alive(online, tmp_path / "alive")
@@ -257,7 +257,7 @@ def test_a_change_that_fails_takes_back_what_it_added(model, tmp_path):
 
 @pytest.mark.parametrize("long", [False, True])
 def test_a_change_that_fails_brings_no_forgotten_task_back(long, tmp_path):
-    online, name = qr.Online(labels=["a", "b"]), "a task whose name is long, for sure longer than a key " if long else "n"
+    online, name = adj.Online(labels=["a", "b"]), "a task whose name is long, for sure longer than a key " if long else "n"
     online.learn_many([(f"{name}{n}", "w", "a") for n in range(5)])
     for n in (1, 3):
         online.forget(f"{name}{n}")
@@ -268,7 +268,7 @@ def test_a_change_that_fails_brings_no_forgotten_task_back(long, tmp_path):
         online._state.learn_many(bad, np.zeros(4, np.uint32), False, False)
     assert content(online, tmp_path / "now") == before
     assert online.predict(f"{name}3").votes == 1
-    with pytest.raises(qr.InputError, match="was never seen"):
+    with pytest.raises(adj.InputError, match="was never seen"):
         online.predict(f"{name}1")
     online.learn_many([(f"{name}1", "w", "b"), (f"{name}1", "x", "b")])
     assert online.labels().select("task", "votes").rows() == [
@@ -279,9 +279,9 @@ def test_a_change_that_fails_brings_no_forgotten_task_back(long, tmp_path):
 
 def damaged(path, extra=3):
     """Writes a stream as an interrupted `learn` of version 0.1.0 left it: ids of tasks that have neither votes nor a place."""
-    from quorate.io import container
+    from adjudge.io import container
 
-    online = qr.Online(labels=["a", "b"])
+    online = adj.Online(labels=["a", "b"])
     online.learn_many(VOTES)
     online.save(path)
     good = path.read_bytes()
@@ -297,10 +297,10 @@ def test_a_stream_that_an_older_version_damaged_can_be_repaired():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream"
         good = damaged(path)
-        with pytest.raises(qr.InputError, match=r"ids of 7 tasks but votes of 4.*Online\.load\(path, repair=True\) drops"):
-            qr.Online.load(path)
-        with pytest.warns(qr.RepairedStream, match="dropped the ids of 3 tasks that have no votes"):
-            online = qr.Online.load(path, repair=True)
+        with pytest.raises(adj.InputError, match=r"ids of 7 tasks but votes of 4.*Online\.load\(path, repair=True\) drops"):
+            adj.Online.load(path)
+        with pytest.warns(adj.RepairedStream, match="dropped the ids of 3 tasks that have no votes"):
+            online = adj.Online.load(path, repair=True)
         assert content(online, path) == good
-        assert len(qr.Online.load(path, repair=True)) == 4  # and says nothing where there is nothing to repair
+        assert len(adj.Online.load(path, repair=True)) == 4  # and says nothing where there is nothing to repair
         is_alive(online, path)

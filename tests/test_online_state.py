@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate import _core
-from quorate.kernels import online_reference
-from quorate.online import stream as online_module
+import adjudge as adj
+from adjudge import _core
+from adjudge.kernels import online_reference
+from adjudge.online import stream as online_module
 from streams import LABELS, counts, recount, saved, with_reference
 
 VOTES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 2)), max_size=40)
@@ -20,7 +20,7 @@ MODEL = st.sampled_from(["auto", "ds", "fds", "hybrid"])
 
 def both(**options):
     """The same stream on the compiled state and on the reference."""
-    return qr.Online(labels=LABELS, **options), with_reference(labels=LABELS, **options)
+    return adj.Online(labels=LABELS, **options), with_reference(labels=LABELS, **options)
 
 
 def told(online, read):
@@ -35,7 +35,7 @@ def told(online, read):
 @given(votes=VOTES, model=MODEL, duplicates=st.sampled_from(["last", "all"]), gold=st.sets(st.integers(0, 5), max_size=2))
 @settings(deadline=None, max_examples=60)
 def test_a_vote_answers_as_learning_and_asking_do(votes, model, duplicates, gold):
-    streams = [*both(model=model, duplicates=duplicates), qr.Online(labels=LABELS, model=model, duplicates=duplicates)]
+    streams = [*both(model=model, duplicates=duplicates), adj.Online(labels=LABELS, model=model, duplicates=duplicates)]
     for online in streams:
         for task in gold:
             online.gold(f"t{task}", "b")
@@ -94,7 +94,7 @@ def test_what_cannot_be_asked():
             online.state.vote("t", "w", 3, 1)
         assert online.state.predict_many([], 0)[4].shape == (0, 3)
     with pytest.raises(TypeError, match="ids of tasks are texts"):
-        qr.Online(labels=LABELS).state.predict_many(["t", 7], 0)
+        adj.Online(labels=LABELS).state.predict_many(["t", 7], 0)
 
 
 def test_both_states_have_the_same_methods():
@@ -112,11 +112,11 @@ def test_both_states_have_the_same_methods():
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_a_task_of_many_votes_is_settled_now_and_then(model):
     """From 1,024 votes on, most votes leave the label of their task: both states do the same, and counts stay exact."""
-    compiled = qr.Online(labels=LABELS, model=model)
+    compiled = adj.Online(labels=LABELS, model=model)
     compiled.learn_many([(f"t{n}", f"w{n % 40}", LABELS[n % 3]) for n in range(60)])
     compiled.learn_many([("many", f"w{n}", LABELS[n % 3 % 2]) for n in range(1040)])
     with mock.patch.object(online_module, "compiled", return_value=None):
-        reference = qr.Online.from_bytes(compiled.to_bytes())
+        reference = adj.Online.from_bytes(compiled.to_bytes())
     assert isinstance(reference.state, online_reference.Online)
     light = 0
     for n in range(60):
@@ -134,7 +134,7 @@ def test_a_task_of_many_votes_is_settled_now_and_then(model):
 
 def test_votes_on_a_task_cost_the_same_however_many_it_has():
     """Of 4,096 votes on a task of so many, about one in 64 to 128 settles it."""
-    online = qr.Online(labels=LABELS)
+    online = adj.Online(labels=LABELS)
     online.learn_many([("many", f"w{n}", "a") for n in range(4096)])
     light = sum(online.state.vote("many", f"x{n}", 1, 0) is True for n in range(2048))
     assert 2048 - 80 < light < 2048 - 8

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.kernels.cpu import compiled
-from quorate.models.base import MODELS
-from quorate.online import stream as online_module
-from quorate.spark.result import SparkResult
+import adjudge as adj
+from adjudge.kernels.cpu import compiled
+from adjudge.models.base import MODELS
+from adjudge.online import stream as online_module
+from adjudge.spark.result import SparkResult
 
-CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=1)
+CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=1)
 TRIPS = {"pickle": lambda thing: pickle.loads(pickle.dumps(thing)), "deepcopy": copy.deepcopy, "copy": copy.copy}
 ENGINES = ["reference", "cpu"] if compiled() else ["reference"]
 SETS = [
@@ -33,8 +33,8 @@ def trip(request):
 
 
 def saved(thing, folder):
-    thing.save(folder / "saved.quorate")
-    return (folder / "saved.quorate").read_bytes()
+    thing.save(folder / "saved.adjudge")
+    return (folder / "saved.adjudge").read_bytes()
 
 
 def assert_same(one, other, folder):
@@ -60,7 +60,7 @@ def assert_same(one, other, folder):
 def test_results(model, engine, trip, tmp_path):
     gold = CROWD.truth.head(10) if MODELS[model].needs_gold else None
     labels = sorted(set(CROWD.votes["label"]))  # grades need an order
-    result = qr.aggregate(CROWD.votes, model, engine=engine, threads=1, labels=labels, gold=gold)
+    result = adj.aggregate(CROWD.votes, model, engine=engine, threads=1, labels=labels, gold=gold)
     assert_same(result, trip(result), tmp_path)
 
 
@@ -70,17 +70,17 @@ def test_results(model, engine, trip, tmp_path):
         {"gold": CROWD.truth.head(10), "strength": "auto"},
         {"gold": CROWD.truth.head(40), "calibrate": True},
         {"ties": "prior", "smoothing": 0.5, "priors": [0.2, 0.3, 0.5]},
-        {"history": qr.aggregate(CROWD.votes, "ds")},
-        {"warm_start": qr.aggregate(CROWD.votes, "ds")},
+        {"history": adj.aggregate(CROWD.votes, "ds")},
+        {"warm_start": adj.aggregate(CROWD.votes, "ds")},
     ],
 )
 def test_results_of_what_was_known(options, trip, tmp_path):
-    result = qr.aggregate(CROWD.votes, "ds", threads=1, **options)
+    result = adj.aggregate(CROWD.votes, "ds", threads=1, **options)
     assert_same(result, trip(result), tmp_path)
 
 
 def test_predictions_and_frames_in_hand(trip):
-    found = qr.aggregate(CROWD.votes).predict([*CROWD.votes.head(20).rows(), ("new", "zoe", "l0")])
+    found = adj.aggregate(CROWD.votes).predict([*CROWD.votes.head(20).rows(), ("new", "zoe", "l0")])
     assert found.labels is found.labels  # made, and kept
     other = trip(found)
     assert other.labels.equals(found.labels)
@@ -94,13 +94,13 @@ def saved_learned(result):
 
 def test_frames_stay_of_the_callers_kind(trip):
     pytest.importorskip("pandas")
-    result = qr.aggregate(CROWD.votes.to_pandas(), "mv")
+    result = adj.aggregate(CROWD.votes.to_pandas(), "mv")
     assert trip(result).labels.equals(result.labels)
 
 
 @pytest.mark.parametrize("per_option", [False, True])
 def test_sets(per_option, trip):
-    result = qr.aggregate(SETS, "ds", multi=True, per_option=per_option, smoothing=0.1)
+    result = adj.aggregate(SETS, "ds", multi=True, per_option=per_option, smoothing=0.1)
     other = trip(result)
     assert repr(result) == repr(other)
     for frame in ("labels", "probabilities", "workers"):
@@ -108,9 +108,9 @@ def test_sets(per_option, trip):
 
 
 def test_saved_models_votes_ids_evaluations_and_settings(trip, tmp_path):
-    result = qr.aggregate(CROWD.votes, "ds")
-    result.save(tmp_path / "model.quorate")
-    model = qr.load(tmp_path / "model.quorate")
+    result = adj.aggregate(CROWD.votes, "ds")
+    result.save(tmp_path / "model.adjudge")
+    model = adj.load(tmp_path / "model.adjudge")
     other = trip(model)
     assert saved(model, tmp_path) == saved(other, tmp_path)
     assert model.confusion().equals(other.confusion())
@@ -120,12 +120,12 @@ def test_saved_models_votes_ids_evaluations_and_settings(trip, tmp_path):
     assert votes.tasks.ids() == result.votes.tasks.ids()
     assert not votes.row.flags.writeable
     assert trip(result.votes.workers).codes(["w3"]).tolist() == result.votes.workers.codes(["w3"]).tolist()
-    evaluation = qr.evaluate(result, CROWD.truth)
+    evaluation = adj.evaluate(result, CROWD.truth)
     assert trip(evaluation).summary() == evaluation.summary()
-    sets = qr.evaluate(qr.aggregate(SETS, multi=True), [("t1", ["joy"]), ("t2", [])])
+    sets = adj.evaluate(adj.aggregate(SETS, multi=True), [("t1", ["joy"]), ("t2", [])])
     assert trip(sets).summary() == sets.summary()
     assert trip(CROWD).votes.equals(CROWD.votes)
-    agreement = qr.agreement(CROWD.votes)
+    agreement = adj.agreement(CROWD.votes)
     assert repr(trip(agreement)) == repr(agreement)
     assert trip(agreement).pairs.equals(agreement.pairs)
 
@@ -142,7 +142,7 @@ def test_settings(model, trip):
 def test_a_stream_continues_as_the_original_does(model, how, core, monkeypatch, tmp_path):
     if not core:
         monkeypatch.setattr(online_module, "compiled", lambda: None)
-    online = qr.Online(labels=["l0", "l1", "l2"], model=model, seed=4)
+    online = adj.Online(labels=["l0", "l1", "l2"], model=model, seed=4)
     online.learn_many(CROWD.votes.head(120))
     online.retract(*CROWD.votes.row(3)[:2])
     other = TRIPS[how](online)
@@ -158,13 +158,13 @@ def test_a_stream_continues_as_the_original_does(model, how, core, monkeypatch, 
 
 
 def test_a_forged_stream_is_refused():
-    make, (meta, arrays) = qr.Online.from_result(qr.aggregate(CROWD.votes)).__reduce__()
-    with pytest.raises(qr.InputError, match="a pickled stream is not valid"):
+    make, (meta, arrays) = adj.Online.from_result(adj.aggregate(CROWD.votes)).__reduce__()
+    with pytest.raises(adj.InputError, match="a pickled stream is not valid"):
         make(meta, {**arrays, "row": arrays["row"] + 1_000_000})
 
 
 def test_another_process_gets_the_same_answers(tmp_path):
-    result = qr.aggregate(CROWD.votes, "glad")
+    result = adj.aggregate(CROWD.votes, "glad")
     (tmp_path / "result.pickle").write_bytes(pickle.dumps(result))
     code = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb')).probabilities_frame().write_parquet(sys.argv[2])"
     subprocess.run([sys.executable, "-c", code, tmp_path / "result.pickle", tmp_path / "found.parquet"], check=True)
@@ -172,37 +172,37 @@ def test_another_process_gets_the_same_answers(tmp_path):
 
 
 def test_a_result_of_the_compiled_core_is_read_where_there_is_none(monkeypatch):
-    result = qr.aggregate(CROWD.votes, "ds")
+    result = adj.aggregate(CROWD.votes, "ds")
     kept, wanted = pickle.dumps(result), result.probabilities_frame()["l0"]
-    monkeypatch.setattr("quorate.kernels.cpu.compiled", lambda: None)
+    monkeypatch.setattr("adjudge.kernels.cpu.compiled", lambda: None)
     assert np.allclose(pickle.loads(kept).probabilities_frame()["l0"], wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ["mv", "ds", "glad"])
 @pytest.mark.parametrize("trip", [pickle.dumps, copy.deepcopy])
 def test_a_result_on_disk_says_what_to_do_instead(model, trip, tmp_path):
-    result = qr.aggregate(CROWD.votes, model, engine="disk")
-    with pytest.raises(qr.QuorateError, match=r"cannot be pickled or deep-copied.*result\.save\(path\).*engine='cpu'"):
+    result = adj.aggregate(CROWD.votes, model, engine="disk")
+    with pytest.raises(adj.AdjudgeError, match=r"cannot be pickled or deep-copied.*result\.save\(path\).*engine='cpu'"):
         trip(result)
     assert copy.copy(result).labels.equals(result.labels)
 
 
 def test_a_result_on_disk_without_tasks_is_refused_too():
-    result = qr.aggregate({"task": [], "worker": [], "label": []}, engine="disk", labels=["a", "b"])
-    with pytest.raises(qr.QuorateError, match="cannot be pickled"):
+    result = adj.aggregate({"task": [], "worker": [], "label": []}, engine="disk", labels=["a", "b"])
+    with pytest.raises(adj.AdjudgeError, match="cannot be pickled"):
         pickle.dumps(result)
 
 
 def test_a_result_of_a_folder_that_was_replaced_is_refused(tmp_path):
-    qr.encode(CROWD.votes, tmp_path / "votes")
-    result = qr.aggregate(tmp_path / "votes", "ds", engine=ENGINES[-1])
+    adj.encode(CROWD.votes, tmp_path / "votes")
+    result = adj.aggregate(tmp_path / "votes", "ds", engine=ENGINES[-1])
     kept = pickle.dumps(result)
     assert pickle.loads(kept).labels.equals(result.labels)
-    qr.encode(CROWD.votes.head(50), tmp_path / "votes")
-    with pytest.raises(qr.InputError, match="was encoded again"):
+    adj.encode(CROWD.votes.head(50), tmp_path / "votes")
+    with pytest.raises(adj.InputError, match="was encoded again"):
         pickle.loads(kept)
 
 
 def test_a_result_on_spark_says_what_to_do_instead():
-    with pytest.raises(qr.QuorateError, match=r"on Spark cannot be pickled or deep-copied.*result\.save\(path\)"):
+    with pytest.raises(adj.AdjudgeError, match=r"on Spark cannot be pickled or deep-copied.*result\.save\(path\)"):
         pickle.dumps(object.__new__(SparkResult))

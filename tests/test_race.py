@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (str(ROOT / "benchmarks" / "race"), str(ROOT / "benchmarks"))
@@ -75,10 +75,10 @@ def test_yes_is_said_only_where_ours_answered_everywhere(race):
     one = cell(crowdkit_DawidSkene=1.0)
     one["lines"] |= ours(race)
     assert race.summary.sentence([one]).count("**yes**") == 2
-    one["lines"]["quorate ds"] = {"why": "failed: KeyError"}
+    one["lines"]["adjudge ds"] = {"why": "failed: KeyError"}
     said = race.summary.sentence([one])
     assert "crowd-kit DawidSkene on 1k x 4 (1.00 s against none)" in said
-    assert "quorate ds on 1k x 4 gave no answer (failed: KeyError)" in said
+    assert "adjudge ds on 1k x 4 gave no answer (failed: KeyError)" in said
 
 
 def test_a_tie_is_an_exception(race):
@@ -89,7 +89,7 @@ def test_a_tie_is_an_exception(race):
 
 def test_frames_are_compared_with_peers_that_take_one(race):
     one = cell(cleanlab_majority_vote=0.02, crowdkit_MajorityVote=0.02)
-    one["lines"] |= ours(race) | {"quorate mv, frame to labels": {"seconds": 0.03}}
+    one["lines"] |= ours(race) | {"adjudge mv, frame to labels": {"seconds": 0.03}}
     assert race.summary.exceptions([one]) == []
     assert [who for who, *_ in race.summary.exceptions([one], framed=True)] == ["crowd-kit MajorityVote"]
 
@@ -203,26 +203,26 @@ def test_a_child_of_ours_is_judged_as_its_result_says(race, tmp_path):
     sizes = race.cells.simulated(tmp_path / "votes.npz", 500, 3)
     assert sizes == {"votes": 500, "tasks": 100, "workers": 10, "labels": 3}
     judge = race.likelihood.Judge(tmp_path / "votes.npz")
-    with pytest.warns(qr.NotConverged):
-        result = qr.DawidSkene(max_iter=10, tol=0.0).fit(judge.votes, confidence="posterior")
-    ds = next(one for one in race.contestants.OURS if one.name == "quorate ds")
+    with pytest.warns(adj.NotConverged):
+        result = adj.DawidSkene(max_iter=10, tol=0.0).fit(judge.votes, confidence="posterior")
+    ds = next(one for one in race.contestants.OURS if one.name == "adjudge ds")
     broken = ds._replace(method="no such model", title="broken")
     lines = race.turns.take_turns(
         [(ds, sys.executable), (broken, sys.executable)], {"name": "x"}, tmp_path / "votes.npz", tmp_path, 60.0, 2, judge
     )
-    assert lines["quorate ds"]["log_likelihood"] == pytest.approx(result.log_likelihood, rel=1e-9)
-    assert lines["quorate ds"]["accuracy"] == judge.accuracy(np.load(next(tmp_path.glob("*/answer.npz")))["labels"])
-    assert len(lines["quorate ds"]["times"]) == 5
-    assert lines["quorate broken"]["why"] == "failed: KeyError: 'no such model'"
+    assert lines["adjudge ds"]["log_likelihood"] == pytest.approx(result.log_likelihood, rel=1e-9)
+    assert lines["adjudge ds"]["accuracy"] == judge.accuracy(np.load(next(tmp_path.glob("*/answer.npz")))["labels"])
+    assert len(lines["adjudge ds"]["times"]) == 5
+    assert lines["adjudge broken"]["why"] == "failed: KeyError: 'no such model'"
 
 
 def test_a_fit_over_the_limit_is_stopped_and_the_rest_goes_on(race, tmp_path):
     race.cells.simulated(tmp_path / "votes.npz", 500, 3)
-    mv = next(one for one in race.contestants.OURS if one.name == "quorate mv")
+    mv = next(one for one in race.contestants.OURS if one.name == "adjudge mv")
     judge = race.likelihood.Judge(tmp_path / "votes.npz")
     lines = race.turns.take_turns([(mv, sys.executable)], {"name": "x"}, tmp_path / "votes.npz", tmp_path, 1e-9, 1, judge)
-    assert lines["quorate mv"]["why"] == "stopped at 1e-09 s"
-    assert "seconds" not in lines["quorate mv"]
+    assert lines["adjudge mv"]["why"] == "stopped at 1e-09 s"
+    assert "seconds" not in lines["adjudge mv"]
 
 
 def test_the_page_is_that_of_its_figures(race):

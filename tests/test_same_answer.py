@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.engines.local import LocalEngine
+import adjudge as adj
+from adjudge.engines.local import LocalEngine
 from strategies import crowds
 
 MODELS = ("mv", "fds", "ds", "hybrid", "one-coin")  # exact counts: equal to the last task
@@ -16,8 +16,8 @@ MODELS = ("mv", "fds", "ds", "hybrid", "one-coin")  # exact counts: equal to the
 
 def labels(votes, model, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        frame = qr.aggregate(votes, model=model, **options).labels
+        warnings.simplefilter("ignore", adj.NotConverged)
+        frame = adj.aggregate(votes, model=model, **options).labels
     return {str(t): str(c) for t, c in frame.select("task", "label").iter_rows()}
 
 
@@ -50,7 +50,7 @@ ODD = ["a b", '"', "a,b", "line\nbreak", "tab\t", "😀", "x" * 10_000, "", " ",
 @pytest.mark.parametrize("model", MODELS)
 def test_odd_ids_come_back_as_they_went_in(model, tmp_path):
     votes = [(t, w, c) for t in ODD for w, c in zip(ODD, ODD[::-1], strict=True)]
-    result = qr.aggregate(votes, model=model)
+    result = adj.aggregate(votes, model=model)
     assert result.labels["task"].to_list() == ODD
     assert sorted(result.workers["worker"]) == sorted(ODD)
     frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
@@ -61,4 +61,4 @@ def test_odd_ids_come_back_as_they_went_in(model, tmp_path):
 
 def test_every_ascii_character_in_use_still_decodes():
     ids = [chr(c) for c in range(1, 128)]
-    assert qr.aggregate([(t, "w", "x") for t in ids], model="mv").labels["task"].to_list() == ids
+    assert adj.aggregate([(t, "w", "x") for t in ids], model="mv").labels["task"].to_list() == ids

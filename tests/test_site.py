@@ -15,13 +15,13 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-import quorate as qr
-from quorate.cli.main import COMMANDS, app_of
+import adjudge as adj
+from adjudge.cli.main import COMMANDS, app_of
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "docs" / "site" / "build.py"
 MISSING = [name for name in ("zensical", "mkdocstrings", "mkdocstrings_handlers") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the site needs {', '.join(MISSING)}: pip install 'quorate[docs]'")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the site needs {', '.join(MISSING)}: pip install 'adjudge[docs]'")
 RESOURCES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "link": "href"}
 
 
@@ -105,7 +105,7 @@ def test_nothing_comes_from_another_machine(site, pages):
 
 def test_reference_has_every_public_name(site, pages):
     named = {each for path, page in pages.items() if path.parent.name == "reference" for each in page.ids}
-    assert [name for name in qr.__all__ if f"quorate.{name}" not in named] == []
+    assert [name for name in adj.__all__ if f"adjudge.{name}" not in named] == []
 
 
 def test_reference_of_python_shows_what_docstrings_say(site):
@@ -113,14 +113,14 @@ def test_reference_of_python_shows_what_docstrings_say(site):
     text = re.sub(r"<[^>]+>", "", shown)
     assert "Return the label of every task with its confidence" in text
     assert "gold: labels of some tasks" in text
-    assert "&gt;&gt;&gt; import quorate" in text.replace("&gt;&gt;&gt;&nbsp;", "&gt;&gt;&gt; ")
+    assert "&gt;&gt;&gt; import adjudge" in text.replace("&gt;&gt;&gt;&nbsp;", "&gt;&gt;&gt; ")
     assert "<blockquote>" not in shown, "an example was taken for a quotation"
     assert "DEFAULTS" not in text
 
 
 def test_reference_of_commands_has_every_option(site, pages):
     page = site / "reference" / "command-line.html"
-    assert [name for name in COMMANDS if f"quorate-{name}" not in pages[page].ids] == []
+    assert [name for name in COMMANDS if f"adjudge-{name}" not in pages[page].ids] == []
     text = re.sub(r"<[^>]+>", "", page.read_text())
     import typer
 

@@ -10,10 +10,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 import thread_stress
-from quorate.kernels import cpu
-from quorate.online import stream as online_module
+from adjudge.kernels import cpu
+from adjudge.online import stream as online_module
 
 
 @pytest.fixture(params=["compiled", "reference"])
@@ -37,7 +37,7 @@ def test_readers_side_by_side(model, confidence, kernels):
     thread_stress.read_only(model, 20 if kernels == "compiled" else 1, confidence)
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 @pytest.mark.parametrize("model", ["fds", "ds", "auto"])
 def test_writers_and_readers(model, confidence, kernels, tmp_path):
@@ -62,7 +62,7 @@ def labels_of_a_pass(threads):
 def count_helpers():
     """Count the helpers of the core, by name: Python, polars, Arrow and sanitizers have threads of their own."""
     names = [thread / "comm" for thread in Path("/proc/self/task").iterdir()]
-    return sum(name.read_text() == "quorate-pass\n" for name in names if name.exists())
+    return sum(name.read_text() == "adjudge-pass\n" for name in names if name.exists())
 
 
 @pytest.mark.skipif(cpu.compiled() is None or not sys.platform.startswith("linux"), reason="counts the threads of the core")
@@ -94,7 +94,7 @@ def test_files_written_at_once_leave_the_mode_mask_alone(tmp_path, monkeypatch):
     """The mask belongs to the process: a thread that sets it, be it to read it, can lose that of another."""
     before = os.umask(0o027)
     try:
-        online = qr.Online(labels=["a"])
+        online = adj.Online(labels=["a"])
         online.learn("t", "w", "a")
         with monkeypatch.context() as patch, ThreadPoolExecutor(4) as pool:
             patch.setattr(os, "umask", None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 ROOT = Path(__file__).parents[1]
 MODELS = ROOT / "docs" / "trust" / "models"
@@ -125,12 +125,12 @@ def test_what_truth_says_of_workers(trust):
 
 def test_a_crowd_is_measured(trust, monkeypatch):
     monkeypatch.setattr(trust, "SEEDS", range(2))
-    crowd = qr.simulate(tasks=200, workers=12, votes_per_task=5, seed=3)
+    crowd = adj.simulate(tasks=200, workers=12, votes_per_task=5, seed=3)
     truth = crowd.truth.rename({"label": "true"})
     right, means = trust.measured(crowd.votes, truth, "ds")
     assert len(right) == 200
     assert means["honest"]["accuracy"] == means["posterior"]["accuracy"] == pytest.approx(right.mean())
-    result = qr.aggregate(crowd.votes, model="ds", confidence="posterior")  # no tie: both seeds agree
+    result = adj.aggregate(crowd.votes, model="ds", confidence="posterior")  # no tie: both seeds agree
     assert means["posterior"]["expected_wrong"] == pytest.approx(result.expected_errors)
     assert means["honest"]["expected_wrong"] > means["posterior"]["expected_wrong"]
     intervals, words = trust.workers(crowd.votes, truth, "auto", "honest")

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HIDE = "import sys; sys.modules['quorate._core'] = None\n"
+HIDE = "import sys; sys.modules['adjudge._core'] = None\n"
 
 
 def run(code, *arguments):
@@ -23,32 +23,32 @@ def run(code, *arguments):
 
 def test_one_warning_and_the_same_labels(tmp_path):
     code = (
-        "import quorate as qr\n"
-        "crowd = qr.simulate(tasks=400, workers=20, seed=3)\n"
+        "import adjudge as adj\n"
+        "crowd = adj.simulate(tasks=400, workers=20, seed=3)\n"
         "crowd.votes.write_csv(sys.argv[1] + '/votes.csv')\n"
         "for source in (crowd.votes, sys.argv[1] + '/votes.csv'):\n"
-        "    qr.aggregate(source).labels.write_csv(sys.argv[1] + '/slow.csv')\n"
+        "    adj.aggregate(source).labels.write_csv(sys.argv[1] + '/slow.csv')\n"
     )
     _, err = run(code, tmp_path)
     assert err.count("runs without its compiled core") == 1
-    import quorate as qr
+    import adjudge as adj
 
-    fast, slow = qr.aggregate(tmp_path / "votes.csv").labels, pl.read_csv(tmp_path / "slow.csv")
+    fast, slow = adj.aggregate(tmp_path / "votes.csv").labels, pl.read_csv(tmp_path / "slow.csv")
     assert fast.drop("confidence").equals(slow.drop("confidence"))
     assert fast["confidence"].to_list() == pytest.approx(slow["confidence"].to_list())
 
 
 @pytest.mark.parametrize("model", ["mv", "fds"])
 def test_the_contract_holds(model):
-    run(f"import warnings; warnings.simplefilter('ignore')\nfrom quorate.evaluation.contract import check; check({model!r})")
+    run(f"import warnings; warnings.simplefilter('ignore')\nfrom adjudge.evaluation.contract import check; check({model!r})")
 
 
 def test_the_compiled_engine_says_that_it_is_not_there():
     code = (
         "import warnings; warnings.simplefilter('ignore')\n"
-        "import quorate as qr\n"
-        "try: qr.aggregate([('t', 'w', 'x')], engine='cpu')\n"
-        "except qr.QuorateError as error: print(error)\n"
+        "import adjudge as adj\n"
+        "try: adj.aggregate([('t', 'w', 'x')], engine='cpu')\n"
+        "except adj.AdjudgeError as error: print(error)\n"
     )
     assert "the compiled core was not built" in run(code)[0]
 
@@ -71,6 +71,6 @@ def test_a_wheel_can_be_built_without_a_compiler(tmp_path):
     )
     [wheel] = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "quorate/kernels/reference.py" in names
-    assert "quorate/paper/figures.json" in names
+    assert "adjudge/kernels/reference.py" in names
+    assert "adjudge/paper/figures.json" in names
     assert not any("_core" in name and name.endswith(".so") for name in names)

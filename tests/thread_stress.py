@@ -3,7 +3,7 @@
 import random
 import threading
 
-import quorate as qr
+import adjudge as adj
 
 LABELS = ["a", "b", "c"]
 LIMIT = 240  # seconds after which a thread is taken to wait for ever
@@ -41,7 +41,7 @@ def crowd(tasks, votes, seed=0):
 
 def read_only(model, rounds, confidence="honest"):
     """Readers alone: each gets the answer that there is when nobody else reads."""
-    online = qr.Online(labels=LABELS, model=model, confidence=confidence)
+    online = adj.Online(labels=LABELS, model=model, confidence=confidence)
     online.learn_many(crowd(300, 3000))
     labels, workers, one = online.labels(), online.workers(), online.predict("t7")
     confusion = online.confusion("w3")
@@ -58,7 +58,7 @@ def read_only(model, rounds, confidence="honest"):
 
 def write_and_read(model, rounds, folder, confidence="honest"):
     """Writers and readers: nothing is lost, and every read is of one moment, between two changes."""
-    online = qr.Online(labels=LABELS, model=model, confidence=confidence)
+    online = adj.Online(labels=LABELS, model=model, confidence=confidence)
     online.learn_many(crowd(50, 300))
     begun, kept = len(online), online.labels()["votes"].sum()
     still = threading.Event()
@@ -112,7 +112,7 @@ def write_and_read(model, rounds, folder, confidence="honest"):
             assert max(seen.probabilities.values()) == seen.confidence or confidence == "posterior"
             online.save(folder / threading.current_thread().name)
             settled = frame.filter(~frame["task"].str.starts_with("passing"))
-            assert len(qr.Online.load(folder / threading.current_thread().name)) >= len(settled)
+            assert len(adj.Online.load(folder / threading.current_thread().name)) >= len(settled)
             assert len(online) >= len(settled)
 
     def write():
@@ -135,21 +135,21 @@ def write_and_read(model, rounds, folder, confidence="honest"):
     assert votes["to and fro"] == 0
     assert online.abstentions == rounds
     online.save(folder / "last")
-    assert qr.Online.load(folder / "last").labels().equals(frame)  # the counts kept equal those counted again
+    assert adj.Online.load(folder / "last").labels().equals(frame)  # the counts kept equal those counted again
 
 
 def fits_at_once(rounds):
     """Fits, files and streams of their own in every thread: each as if it were alone."""
-    made = [qr.simulate(tasks=200, workers=12, labels=3, seed=seed).votes for seed in range(4)]
+    made = [adj.simulate(tasks=200, workers=12, labels=3, seed=seed).votes for seed in range(4)]
     models = ("fds", "ds", "mv", "iwmv")
-    want = [qr.aggregate(votes, model=model, threads=2).labels for votes, model in zip(made, models, strict=True)]
-    shared = qr.read(made[0])
-    same = qr.aggregate(shared, threads=2).labels
+    want = [adj.aggregate(votes, model=model, threads=2).labels for votes, model in zip(made, models, strict=True)]
+    shared = adj.read(made[0])
+    same = adj.aggregate(shared, threads=2).labels
 
     def fit(number):
         for _ in range(rounds):
-            mine = qr.aggregate(made[number], model=models[number], threads=2).labels
+            mine = adj.aggregate(made[number], model=models[number], threads=2).labels
             assert mine.drop("confidence").equals(want[number].drop("confidence"))
-            assert qr.aggregate(shared, threads=2).labels.equals(same)
+            assert adj.aggregate(shared, threads=2).labels.equals(same)
 
     in_threads(*(lambda n=n: fit(n) for n in range(4)))

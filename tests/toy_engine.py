@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from quorate.data.counts import Lines, Parameters, Statistics
-from quorate.data.votes import Panel
-from quorate.engines.base import Estimate, WorkerBlock
-from quorate.engines.local import LocalEngine, MemoryStore
-from quorate.engines.session import LocalSession
-from quorate.io.answers import gold_codes
-from quorate.io.read import as_votes
-from quorate.kernels import reference
+from adjudge.data.counts import Lines, Parameters, Statistics
+from adjudge.data.votes import Panel
+from adjudge.engines.base import Estimate, WorkerBlock
+from adjudge.engines.local import LocalEngine, MemoryStore
+from adjudge.engines.session import LocalSession
+from adjudge.io.answers import gold_codes
+from adjudge.io.read import as_votes
+from adjudge.kernels import reference
 
 
 def make(threads):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 PER_TASK = 5
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # votes, of 4 labels
@@ -30,8 +30,8 @@ def short(votes):
 
 
 def sets(quick=False):
-    """Names of the shared sets whose tasks have one label each, smaller ones first; none where QUORATE_DATA names no folder."""
-    folder = os.environ.get("QUORATE_DATA")
+    """Names of the shared sets whose tasks have one label each, smaller ones first; none where ADJUDGE_DATA names no folder."""
+    folder = os.environ.get("ADJUDGE_DATA")
     found = sorted(Path(folder).glob("*/votes.csv"), key=lambda path: path.stat().st_size) if folder else []
     names = [path.parent.name for path in found if "_ml" not in path.parent.name]
     return [name for name in names if name in QUICK_SETS] if quick else names
@@ -44,13 +44,13 @@ def workers_of(votes):
 
 def simulated(path, votes, labels):
     """Write a crowd of this size."""
-    crowd = qr.simulate(tasks=votes // PER_TASK, workers=workers_of(votes), labels=labels, votes_per_task=PER_TASK, seed=1)
+    crowd = adj.simulate(tasks=votes // PER_TASK, workers=workers_of(votes), labels=labels, votes_per_task=PER_TASK, seed=1)
     return written(path, crowd.votes, crowd.truth)
 
 
 def shared(path, name):
     """Write a shared set."""
-    folder = Path(os.environ["QUORATE_DATA"]) / name
+    folder = Path(os.environ["ADJUDGE_DATA"]) / name
     votes, truth = (pl.read_csv(folder / f"{what}.csv", infer_schema=False) for what in ("votes", "truth"))
     return written(path, votes, truth)
 

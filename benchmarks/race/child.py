@@ -24,7 +24,7 @@ import numpy as np
 SMALL = 200  # tasks of the warm-up
 WARM = 0.2  # seconds: shorter fits are made twice, and the second is timed
 SCRATCH = []  # the folder for files that an engine needs
-SAID = ("crowd-kit", "peerannot", "cleanlab", "snorkel", "quorate", "numpy", "pandas", "torch")
+SAID = ("crowd-kit", "peerannot", "cleanlab", "snorkel", "adjudge", "numpy", "pandas", "torch")
 
 
 class Data:
@@ -153,10 +153,10 @@ def snorkel(method):
     return prepared
 
 
-def quorate(method):
-    import quorate as qr
-    from quorate.engines.registry import resolve
-    from quorate.models.base import MODELS
+def adjudge(method):
+    import adjudge as adj
+    from adjudge.engines.registry import resolve
+    from adjudge.models.base import MODELS
 
     def votes_of(data, engine, framed):
         """Votes as this engine has them, and the engine."""
@@ -168,13 +168,13 @@ def quorate(method):
             on_disk = resolve("disk", memory="2GB")
             return on_disk.read(path), on_disk
         if engine == "spark":
-            from quorate.spark import session
-            from quorate.spark import votes as spark_votes
+            from adjudge.spark import session
+            from adjudge.spark import votes as spark_votes
 
             running = session.session(f"local[{os.cpu_count()}]")
             running.sparkContext.setLogLevel("FATAL")
             return spark_votes.read(running.createDataFrame(data.frame())), "auto"
-        return data.frame() if framed else qr.read({"task": data.task, "worker": data.worker, "label": data.label}), engine
+        return data.frame() if framed else adj.read({"task": data.task, "worker": data.worker, "label": data.label}), engine
 
     def prepared(data, options):
         settings = dict(options)
@@ -183,7 +183,7 @@ def quorate(method):
 
         def fit(**more):
             model = MODELS[method](**{**settings, **more})
-            result = qr.aggregate(votes, model=model, engine=engine, confidence=confidence)
+            result = adj.aggregate(votes, model=model, engine=engine, confidence=confidence)
             if framed:
                 result.labels  # noqa: B018
             return result
@@ -214,7 +214,7 @@ def answer_of(result, data):
     return {**out, "confusion": confusion, "priors": priors}
 
 
-LIBRARIES = {"crowd-kit": crowd_kit, "peerannot": peerannot, "cleanlab": cleanlab, "snorkel": snorkel, "quorate": quorate}
+LIBRARIES = {"crowd-kit": crowd_kit, "peerannot": peerannot, "cleanlab": cleanlab, "snorkel": snorkel, "adjudge": adjudge}
 
 
 def status(name):

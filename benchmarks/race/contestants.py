@@ -68,24 +68,24 @@ PEERS = (
 TEN = {"max_iter": ITERATIONS, "tol": 0.0}
 REFERENCE_VOTES = 100_000  # beyond, plain NumPy is for nobody
 OURS = (
-    Contestant("quorate", "mv"),
-    Contestant("quorate", "wawa"),
-    Contestant("quorate", "fds", TEN, family=True),
-    Contestant("quorate", "ds", TEN, family=True, iterations="max_iter"),
-    Contestant("quorate", "hybrid", TEN, family=True),
-    Contestant("quorate", "one-coin", TEN, family=True),
-    Contestant("quorate", "glad", TEN),
-    Contestant("quorate", "mace", {**TEN, "restarts": 1}),
-    Contestant("quorate", "auto", {"confidence": "honest"}, title="auto, honest confidence"),
-    Contestant("quorate", "mv", {"frame": True}, title="mv, frame to labels"),
-    Contestant("quorate", "fds", {**TEN, "frame": True}, title="fds, frame to labels"),
-    Contestant("quorate", "ds", {**TEN, "frame": True}, title="ds, frame to labels"),
-    Contestant("quorate", "fds", {**TEN, "engine": "disk"}, least_votes=10_000, title="fds, on disk"),
-    Contestant("quorate", "ds", {**TEN, "engine": "disk"}, least_votes=10_000, title="ds, on disk"),
-    Contestant("quorate", "fds", {**TEN, "engine": "reference"}, most_votes=REFERENCE_VOTES, title="fds, reference"),
-    Contestant("quorate", "ds", {**TEN, "engine": "reference"}, most_votes=REFERENCE_VOTES, title="ds, reference"),
+    Contestant("adjudge", "mv"),
+    Contestant("adjudge", "wawa"),
+    Contestant("adjudge", "fds", TEN, family=True),
+    Contestant("adjudge", "ds", TEN, family=True, iterations="max_iter"),
+    Contestant("adjudge", "hybrid", TEN, family=True),
+    Contestant("adjudge", "one-coin", TEN, family=True),
+    Contestant("adjudge", "glad", TEN),
+    Contestant("adjudge", "mace", {**TEN, "restarts": 1}),
+    Contestant("adjudge", "auto", {"confidence": "honest"}, title="auto, honest confidence"),
+    Contestant("adjudge", "mv", {"frame": True}, title="mv, frame to labels"),
+    Contestant("adjudge", "fds", {**TEN, "frame": True}, title="fds, frame to labels"),
+    Contestant("adjudge", "ds", {**TEN, "frame": True}, title="ds, frame to labels"),
+    Contestant("adjudge", "fds", {**TEN, "engine": "disk"}, least_votes=10_000, title="fds, on disk"),
+    Contestant("adjudge", "ds", {**TEN, "engine": "disk"}, least_votes=10_000, title="ds, on disk"),
+    Contestant("adjudge", "fds", {**TEN, "engine": "reference"}, most_votes=REFERENCE_VOTES, title="fds, reference"),
+    Contestant("adjudge", "ds", {**TEN, "engine": "reference"}, most_votes=REFERENCE_VOTES, title="ds, reference"),
 )
-SPARK = Contestant("quorate", "fds", {**TEN, "engine": "spark"}, title="fds, on Spark")
+SPARK = Contestant("adjudge", "fds", {**TEN, "engine": "spark"}, title="fds, on Spark")
 FRAMES = {"mv": "mv, frame to labels", "ds": "ds, frame to labels"}  # the same with encoding and the frame of labels charged
 
 
@@ -99,7 +99,7 @@ def contestants():
 def ours_of(peer, framed=False):
     """The name of ours that does what a peer does; with the encoding of a frame charged, or None where that is not raced."""
     title = FRAMES.get(peer.rival) if framed else {"auto": "auto, honest confidence"}.get(peer.rival, peer.rival)
-    return title and f"quorate {title}"
+    return title and f"adjudge {title}"
 
 
 def unfit(contestant, cell):

@@ -8,7 +8,7 @@ from contestants import OURS, PEERS
 from likelihood import Judge
 from turns import Child, OverError, rounds, turns_of
 
-import quorate as qr
+import adjudge as adj
 
 WITHIN = 1e-6  # of the likelihood at the end
 END = 2_000  # iterations, after which it has ended
@@ -21,15 +21,15 @@ def entrants():
     """(contestant, further options, name): those that fit Dawid-Skene's model and can be told how many iterations to take."""
     out = [(one, {}, one.name) for one in (*PEERS, *OURS) if one.family and one.iterations and one.rival != "one-coin"]
     out = [(one, more, name) for one, more, name in out if not one.options.get("frame") and "engine" not in one.options]
-    if "accelerate" in qr.DawidSkene.options():
-        ours = next(one for one in OURS if one.name == "quorate ds")
-        out.append((ours, {"accelerate": True}, "quorate ds, accelerated"))
+    if "accelerate" in adj.DawidSkene.options():
+        ours = next(one for one in OURS if one.name == "adjudge ds")
+        out.append((ours, {"accelerate": True}, "adjudge ds, accelerated"))
     return out
 
 
 def climb(votes, **options):
     """Log-likelihoods after each iteration of our EM."""
-    result = qr.DawidSkene(tol=0.0, max_iter=END, **options).fit(votes, confidence="posterior")
+    result = adj.DawidSkene(tol=0.0, max_iter=END, **options).fit(votes, confidence="posterior")
     return [row.log_likelihood for row in result.fit.trace]
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-import quorate as qr
-from quorate.data.counts import Parameters
-from quorate.data.exact import LOG_UNIT, whole
-from quorate.engines.registry import resolve
+import adjudge as adj
+from adjudge.data.counts import Parameters
+from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.engines.registry import resolve
 
 
 class Judge:
@@ -14,7 +14,7 @@ class Judge:
     def __init__(self, data):
         found = np.load(data)
         self.truth = found["truth"]
-        self.votes = qr.read({name: found[name] for name in ("task", "worker", "label")})
+        self.votes = adj.read({name: found[name] for name in ("task", "worker", "label")})
         self._session = None
 
     def __call__(self, contestant, answer):

@@ -8,13 +8,13 @@ import tables
 from contestants import OURS, PEERS, contestants
 from summary import sentence
 
-from quorate.io.write import write_aside
+from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "race" / "README.md"
 README = ROOT / "README.md"
 SIMULATED = " x "  # in the names of simulated cells
-SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "quorate ds", "quorate fds")  # in README
+SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "adjudge ds", "adjudge fds")  # in README
 
 
 def replaced(text, name, block):
@@ -59,7 +59,7 @@ def short_block(results):
         f"Dawid-Skene, 10 iterations, 4 labels, native input ({results['machine']};",
         "[all contestants, sizes and stages, and the command](docs/race/README.md)):",
         "",
-        tables.markdown(["votes", *(name.replace("quorate ds", "`ds`").replace("quorate fds", "`fds`") for name in SHOWN)], rows),
+        tables.markdown(["votes", *(name.replace("adjudge ds", "`ds`").replace("adjudge fds", "`fds`") for name in SHOWN)], rows),
         "",
         sentence(results["cells"]),
     ]

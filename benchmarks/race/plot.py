@@ -2,7 +2,7 @@
 
 import polars as pl
 
-COLOURS = {"crowd-kit": "#d55e00", "peerannot": "#8a6d00", "snorkel": "#aa4499", "quorate": "#0072b2"}  # of libraries
+COLOURS = {"crowd-kit": "#d55e00", "peerannot": "#8a6d00", "snorkel": "#aa4499", "adjudge": "#0072b2"}  # of libraries
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])  # of the methods of one library
 
 
@@ -10,7 +10,7 @@ def draw(cells, contestants, path):
     """Draw times over votes, both on logarithmic scales, as SVG; nothing where fewer than two sizes were raced."""
     if len({cell["votes"] for cell in cells}) < 2:
         return
-    from quorate.report.theme import alt, save_svg, themed
+    from adjudge.report.theme import alt, save_svg, themed
 
     rows, looks, seen = [], {}, {}
     for one in contestants:

@@ -1,4 +1,4 @@
-"""`make race`: quorate beside everything that a user might choose instead, on the same votes, in one run.
+"""`make race`: adjudge beside everything that a user might choose instead, on the same votes, in one run.
 
     python benchmarks/race/run.py [--quick] [--again] [--limit SECONDS] [--no-stages] [--dry] [--only CELL… [--write]]
 
@@ -63,7 +63,7 @@ class Kept:
 
 def pythons():
     """{library: its Python, or a path that is not there}, and {library: why not}."""
-    out, missing = {"quorate": Path(sys.executable)}, {}
+    out, missing = {"adjudge": Path(sys.executable)}, {}
     for library, packages in contestants.PACKAGES.items():
         try:
             out[library] = environments.environment(f".peers-{library}", packages)
@@ -157,7 +157,7 @@ def main():
     dry = given.quick or given.dry or (given.only and not given.write)
     kind = "some" if given.only else "quick" if given.quick else "full"
     kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
-    with tempfile.TemporaryDirectory(prefix="quorate-race-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-race-") as folder:
         done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
     rows = [] if dry or given.no_stages else staged(kept)
     command = "make race QUICK=1" if given.quick else "make race"

@@ -1,6 +1,6 @@
 """Our own path against its floor: every bar of the race in one run, as ratios of medians of five (4 minutes on two cores).
 
-    QUORATE_DATA=… python benchmarks/race/stages.py [NAME…]
+    ADJUDGE_DATA=… python benchmarks/race/stages.py [NAME…]
 
 prints the table; `make race` has it in its page. NAMEs are those of `PARTS`. Figures of 0.1.0 are as they were told at its end.
 """
@@ -23,8 +23,8 @@ import numpy as np
 import polars as pl
 from measure import interleaved
 
-import quorate as qr
-from quorate.engines.registry import resolve
+import adjudge as adj
+from adjudge.engines.registry import resolve
 
 REPEATS = 5
 PASSES = 15  # of a few milliseconds each
@@ -61,16 +61,16 @@ def fits(folder):
     """Whole fits of 10 million encoded votes, in floors per iteration; where they start; what a trace costs."""
     import passes as benchmark
 
-    simulated = qr.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1).votes
-    votes = qr.read(simulated.select(pl.all().str.slice(1).cast(pl.Int64)))
+    simulated = adj.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1).votes
+    votes = adj.read(simulated.select(pl.all().str.slice(1).cast(pl.Int64)))
     del simulated
     session = resolve("cpu", None).load(votes, seed=0, ties="hash")
-    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
+    params = adj.aggregate(votes, model="fds", confidence="posterior").fit.params
     results = {}
 
     def fit(name, **options):
         def run():
-            results[name] = qr.aggregate(votes, **options)
+            results[name] = adj.aggregate(votes, **options)
 
         return run
 
@@ -120,13 +120,13 @@ def files(folder):
 
 def accelerated(folder):
     """Passes of Dawid-Skene until its likelihood is near the final one, accelerated / plain."""
-    source = os.environ.get("QUORATE_DATA")
+    source = os.environ.get("ADJUDGE_DATA")
     what = "DS accelerated: passes to within 1e-6 of the final likelihood / plain"
-    if "accelerate" not in qr.DawidSkene.options() or not source:
-        yield row(what, "1x", "at most 0.33x", "no such option" if source else "QUORATE_DATA names no folder")
+    if "accelerate" not in adj.DawidSkene.options() or not source:
+        yield row(what, "1x", "at most 0.33x", "no such option" if source else "ADJUDGE_DATA names no folder")
         return
     for name in SETS:
-        votes = qr.read(Path(source) / name / "votes.csv")
+        votes = adj.read(Path(source) / name / "votes.csv")
         plain, fast = _climb(votes), _climb(votes, accelerate=True)
         final = max(value for _, value in plain)
         needed = [next((n for n, value in climb if value >= final - NEAR * abs(final)), None) for climb in (plain, fast)]
@@ -138,7 +138,7 @@ def _climb(votes, **options):
     """[(passes so far, log-likelihood)] after each iteration."""
     out = []
     with _counted_passes() as passes:
-        model = qr.DawidSkene(tol=0.0, max_iter=END, **options)
+        model = adj.DawidSkene(tol=0.0, max_iter=END, **options)
         model.fit(votes, confidence="posterior", progress=lambda line: out.append((passes(), line.log_likelihood)))
     return out
 
@@ -146,7 +146,7 @@ def _climb(votes, **options):
 @contextmanager
 def _counted_passes():
     """Something that tells how many E-steps have run: an accelerated iteration may take several."""
-    from quorate.engines.local import LocalEngine
+    from adjudge.engines.local import LocalEngine
 
     counts, load = [0], LocalEngine.load
 
@@ -185,16 +185,16 @@ def peer(folder):
     import pandas as pd
     import turns
 
-    crowd = qr.simulate(tasks=200_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=200_000, workers=20_000, labels=4, votes_per_task=5, seed=1)
     data = folder / "peer.npz"
     cells.written(data, crowd.votes, crowd.truth)
     found = np.load(data)
     frame = pd.DataFrame({name: found[name] for name in ("task", "worker", "label")})
     python = environments.environment(".peers-crowd-kit", contestants.PACKAGES["crowd-kit"])
     child = turns.Child(python, next(x for x in contestants.PEERS if x.name == "crowd-kit DawidSkene"), data, folder / "peer")
-    votes = qr.read(frame)
+    votes = adj.read(frame)
     session = resolve("cpu", None).load(votes, seed=0, ties="hash")
-    params = qr.aggregate(votes, model="fds", confidence="posterior").fit.params
+    params = adj.aggregate(votes, model="fds", confidence="posterior").fit.params
     session.adopt(lambda _: params, params.priors)
     ten = {"max_iter": 10, "tol": 0.0, "confidence": "posterior"}
     try:
@@ -211,7 +211,7 @@ def peer(folder):
         },
         PASSES,
     )
-    fits = {model: lambda model=model: qr.aggregate(frame, model=model, **ten).labels for model in ("ds", "fds")}
+    fits = {model: lambda model=model: adj.aggregate(frame, model=model, **ten).labels for model in ("ds", "fds")}
     took |= interleaved(fits, REPEATS)
     iteration = (took["ten"] - took["one"]) / 9
     named = f"crowd-kit at its best, 1M votes ({iteration * 1e3:.0f} ms an iteration)"
@@ -226,19 +226,19 @@ def small(folder):
     """Calls on 5 thousand votes in a loop, beyond the passes."""
     import pandas as pd
 
-    simulated = qr.simulate(tasks=1_000, workers=50, labels=4, votes_per_task=5, seed=1).votes
+    simulated = adj.simulate(tasks=1_000, workers=50, labels=4, votes_per_task=5, seed=1).votes
     frames = {"polars": simulated, "pandas": pd.DataFrame(simulated.to_dict(as_series=False))}
     for kind, frame in frames.items():
         beyond, whole = [], []
         for _ in range(SMALL_CALLS):
             began = time.perf_counter()
-            result = qr.aggregate(frame, model="fds", confidence="posterior")
+            result = adj.aggregate(frame, model="fds", confidence="posterior")
             result.labels  # noqa: B018
             whole.append(time.perf_counter() - began)
             beyond.append(whole[-1] - sum(line.seconds for line in result.fit.trace))
         what = f"5,000 votes from a {kind} frame to labels with `fds`: a call beyond its passes"
         yield row(what, "", "at most 1.5 ms", statistics.median(beyond) * 1e3, " ms", shown=kind == "polars")
-        auto = statistics.median(_seconds(lambda frame=frame: qr.aggregate(frame).labels) for _ in range(SMALL_CALLS))
+        auto = statistics.median(_seconds(lambda frame=frame: adj.aggregate(frame).labels) for _ in range(SMALL_CALLS))
         yield row(f"the same with `auto`, honest confidence ({kind}): the whole call", "", "", auto * 1e3, " ms")
 
 
@@ -257,7 +257,7 @@ def measured(names=()):
     warnings.simplefilter("ignore")
     for name in names or PARTS:
         began = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="quorate-stages-") as folder:
+        with tempfile.TemporaryDirectory(prefix="adjudge-stages-") as folder:
             try:
                 rows += PARTS[name](Path(folder))
             except Exception as error:

@@ -82,12 +82,12 @@ def equals(races):
     """The table of times to one likelihood."""
     rows = []
     for race in races:
-        ours = race["lines"].get("quorate ds", {}).get("seconds")
+        ours = race["lines"].get("adjudge ds", {}).get("seconds")
         for name, line in race["lines"].items():
             if "seconds" not in line:
                 rows.append([race["name"], name, "", line["why"]])
                 continue
-            lead = f" ({times(line['seconds'] / ours)})" if ours and not name.startswith("quorate") else ""
+            lead = f" ({times(line['seconds'] / ours)})" if ours and not name.startswith("adjudge") else ""
             rows.append([race["name"], name, line["iterations"], seconds(line["seconds"]) + lead])
     return markdown(["votes", "contestant", "iterations", "time"], rows)
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 struct Exported {
@@ -29,4 +29,4 @@ void export_texts(const int64_t* offsets, const char* data, size_t n, std::funct
     array->private_data = exported.release();
 }
 
-}  // namespace quorate
+}  // namespace adjudge

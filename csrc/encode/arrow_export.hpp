@@ -6,10 +6,10 @@
 
 #include "arrow_abi.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // `let_go` is called once, when the consumer releases the array, on whatever thread that happens.
 void export_texts(const int64_t* offsets, const char* data, size_t n, std::function<void()> let_go,  // IN
                   ArrowSchema* schema, ArrowArray* array);                                           // OUT
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 
 #include "codes.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 template <class T>
 struct PlainInts {
@@ -17,4 +17,4 @@ struct BitInts {
     int64_t at(int64_t i) const { return is_valid(bits, i); }
 };
 
-}  // namespace quorate
+}  // namespace adjudge

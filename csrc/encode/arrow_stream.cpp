@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 Kind kind_of(const std::string& format) {
@@ -83,4 +83,4 @@ void Stream::check(int status) {
     throw std::runtime_error(words ? words : std::strerror(status));
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 
 #include "arrow_abi.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 enum class Kind { text, integer, boolean, real, null, other };
 
@@ -64,4 +64,4 @@ private:
 // Returns the validity bits of an array, or null when every value is there.
 const uint8_t* validity_of(const ArrowArray& array);
 
-}  // namespace quorate
+}  // namespace adjudge

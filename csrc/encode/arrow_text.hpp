@@ -5,7 +5,7 @@
 
 #include "text_key.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // utf8 and large_utf8: text i lies between two offsets.
 template <class Offset>
@@ -40,4 +40,4 @@ struct ViewTexts {
     }
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -25,7 +25,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 const char* name_of(Kind kind) {
@@ -226,4 +226,4 @@ void bind_encode(nb::module_& m) {
     m.def("whole_numbers", &whole_numbers_of, "offsets"_a, "data"_a);
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -9,7 +9,7 @@
 #include "arrow_ints.hpp"
 #include "arrow_text.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 // Calls use(layout) with the layout of texts that the format names.
@@ -123,4 +123,4 @@ Missing encode(IntDictionary& dictionary, const Column& column, uint32_t* codes)
     return validity ? missing_in(codes, column.length) : Missing{};
 }
 
-}  // namespace quorate
+}  // namespace adjudge

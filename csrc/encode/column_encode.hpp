@@ -6,7 +6,7 @@
 #include "int_dictionary.hpp"
 #include "text_dictionary.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 struct Missing {
     int64_t count = 0;
@@ -20,4 +20,4 @@ Missing encode(TextDictionary& dictionary, const Column& column,  // IN
 Missing encode(IntDictionary& dictionary, const Column& column,   // IN
                uint32_t* codes);                                  // OUT [column.length], NONE where missing
 
-}  // namespace quorate
+}  // namespace adjudge

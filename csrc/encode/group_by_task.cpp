@@ -8,7 +8,7 @@
 #include "codes.hpp"
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 inline void order(uint32_t& a, uint32_t& b) {
@@ -188,4 +188,4 @@ size_t group_by_task(const uint32_t* task, uint32_t* row, uint32_t* scratch, siz
     return total;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

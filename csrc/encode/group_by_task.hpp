@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // Votes whose row is NONE are left out; a task may be left without any. Returns how many votes are left.
 // The result does not depend on the order of the votes, nor on the number of threads.
@@ -14,4 +14,4 @@ size_t group_by_task(const uint32_t* task,  // IN codes [votes]
                      int64_t* task_ptr,     // OUT [tasks + 1] where each task's votes begin
                      int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

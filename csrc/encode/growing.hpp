@@ -9,7 +9,7 @@
 
 #include "pages.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 template <class T>
 class Growing {
@@ -69,4 +69,4 @@ private:
     size_t size_ = 0, capacity_ = 0;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

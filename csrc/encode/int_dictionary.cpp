@@ -8,7 +8,7 @@
 #include "../prefetch.hpp"
 #include "text_key.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr uint64_t SMALL = uint64_t{1} << 22;  // a range always worth an array: 16 MB
@@ -164,4 +164,4 @@ template void IntDictionary::encode(const PlainInts<uint32_t>&, const uint8_t*, 
 template void IntDictionary::encode(const PlainInts<int64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
 template void IntDictionary::encode(const PlainInts<uint64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
 
-}  // namespace quorate
+}  // namespace adjudge

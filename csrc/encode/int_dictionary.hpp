@@ -8,7 +8,7 @@
 #include "growing.hpp"
 #include "codes.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 class IntDictionary {
 public:
@@ -52,4 +52,4 @@ private:
     size_t mask_ = 0;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace quorate {
+namespace adjudge {
 
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
 
@@ -59,4 +59,4 @@ inline void* regrow(void* memory, size_t, size_t bytes) { return std::realloc(me
 
 #endif
 
-}  // namespace quorate
+}  // namespace adjudge

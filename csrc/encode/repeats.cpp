@@ -6,7 +6,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t GRAIN = 1 << 14;
@@ -54,4 +54,4 @@ int64_t count_repeats(const int64_t* task_ptr, size_t tasks, const uint32_t* row
     return total;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // Returns how many there are. Throws std::invalid_argument where arrays do not fit each other.
 int64_t count_repeats(const int64_t* task_ptr, size_t tasks,        // IN [tasks + 1]
@@ -11,4 +11,4 @@ int64_t count_repeats(const int64_t* task_ptr, size_t tasks,        // IN [tasks
                       const uint32_t* row_worker, size_t rows,      // IN [rows], sorted
                       int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 #include "codes.hpp"
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 // A table with a place for every pair, taken when there are not many more pairs than votes.
@@ -89,4 +89,4 @@ void number_rows(uint32_t* worker, const uint32_t* label, size_t votes, Ranks wo
     row_label.shrink();
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 
 #include "growing.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 struct Ranks {
     const uint32_t* rank;  // the place of each code in sorted order
@@ -20,4 +20,4 @@ void number_rows(uint32_t* worker,              // IN codes [votes]; OUT the row
                  Growing<int32_t>& row_label,    // OUT [rows] the label given
                  int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

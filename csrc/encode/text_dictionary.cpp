@@ -6,7 +6,7 @@
 #include "arrow_text.hpp"
 #include "../prefetch.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 TextDictionary::TextDictionary() {
     offsets_.push(0);
@@ -162,4 +162,4 @@ template void TextDictionary::encode(const ViewTexts&, const uint8_t*, int64_t, 
 template void TextDictionary::encode(const OffsetTexts<int32_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
 template void TextDictionary::encode(const OffsetTexts<int64_t>&, const uint8_t*, int64_t, int64_t, uint32_t*);
 
-}  // namespace quorate
+}  // namespace adjudge

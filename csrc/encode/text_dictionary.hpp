@@ -9,7 +9,7 @@
 #include "codes.hpp"
 #include "text_key.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 class TextDictionary {
 public:
@@ -91,4 +91,4 @@ private:
     Growing<char> data_;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -12,7 +12,7 @@
 #error "short texts are packed for little-endian machines"
 #endif
 
-namespace quorate {
+namespace adjudge {
 
 struct Text {
     const char* data;
@@ -98,4 +98,4 @@ inline TextKey key_in_zone(const char* zone, int64_t n) {
     return {load8(zone) & ZONE.low[n], (load4(zone + 8) & ZONE.high[n]) | static_cast<uint32_t>(n) << 24};
 }
 
-}  // namespace quorate
+}  // namespace adjudge

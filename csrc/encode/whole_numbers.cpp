@@ -3,7 +3,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace quorate {
+namespace adjudge {
 
 bool whole_numbers(const int64_t* offsets, const char* data, size_t n, Growing<int64_t>& numbers) {
     numbers.resize(n);
@@ -17,4 +17,4 @@ bool whole_numbers(const int64_t* offsets, const char* data, size_t n, Growing<i
     return true;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

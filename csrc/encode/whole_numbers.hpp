@@ -4,10 +4,10 @@
 
 #include "growing.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // Returns whether all n texts are such; if so, `numbers` holds them.
 bool whole_numbers(const int64_t* offsets, const char* data, size_t n,  // IN
                    Growing<int64_t>& numbers);                           // OUT [n]
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace quorate {
+namespace adjudge {
 
 class Ballots {
 public:
@@ -65,4 +65,4 @@ private:
     };
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -23,7 +23,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 using Reading = std::shared_lock<FairLock>;
@@ -584,4 +584,4 @@ void bind_online(nb::module_& m) {
         });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -5,7 +5,7 @@
 
 #include "state.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kMost = int64_t(1) << 62;  // units in a base: half of what a count holds, the rest is for votes in memory
@@ -182,4 +182,4 @@ void Online::start_numbers(const int64_t* numbers, uint64_t next) {
     next_number_ = next;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-namespace quorate {
+namespace adjudge {
 
 class FairLock {
 public:
@@ -35,4 +35,4 @@ private:
     std::shared_mutex inside_;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -9,7 +9,7 @@
 
 #include "../encode/text_dictionary.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 class Golds {
 public:
@@ -80,4 +80,4 @@ private:
     size_t gone_ = 0;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

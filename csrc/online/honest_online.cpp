@@ -6,7 +6,7 @@
 #include "../passes/honest.hpp"
 #include "state.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr double kLentHits = 5.0;    // votes of the mean worker lent where shared error is measured
@@ -251,4 +251,4 @@ Measures Online::measure(bool sums) const {
     return m;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

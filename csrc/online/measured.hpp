@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace quorate {
+namespace adjudge {
 
 enum class Confidence {
     posterior,  // that of the E-step under today's parameters
@@ -67,4 +67,4 @@ struct Answer {
     bool certain = false;  // its label is gold
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -9,7 +9,7 @@
 #include "../encode/column_encode.hpp"
 #include "../passes/honest.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 void need(bool fine, const char* what) {
@@ -488,4 +488,4 @@ WorkerTable SharedOnline::worker_table(Confidence kind) const {
     return out;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

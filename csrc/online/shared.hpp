@@ -19,7 +19,7 @@
 #include "golds.hpp"
 #include "state.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // Texts as Arrow lays them out.
 struct Texts {
@@ -180,4 +180,4 @@ private:
     bool task_numbers_ = false, worker_numbers_ = false;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

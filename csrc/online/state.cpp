@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace quorate {
+namespace adjudge {
 
 using namespace baseline;
 
@@ -58,9 +58,9 @@ Counts::Counts(int k, size_t rows, size_t workers)
 Counts Counts::widened(int k) const {
     const size_t n = size_t(k);
     Counts out(k + 1);
-    out.rows = quorate::widened(rows, n, int64_t(0));
-    out.workers = quorate::widened(workers, n, int64_t(0));
-    const std::vector<int64_t> lines = quorate::widened(pooled, n, int64_t(0));
+    out.rows = adjudge::widened(rows, n, int64_t(0));
+    out.workers = adjudge::widened(workers, n, int64_t(0));
+    const std::vector<int64_t> lines = adjudge::widened(pooled, n, int64_t(0));
     std::copy(lines.begin(), lines.end(), out.pooled.begin());
     std::copy(pooled_total.begin(), pooled_total.end(), out.pooled_total.begin());
     std::copy(classes.begin(), classes.end(), out.classes.begin());
@@ -473,4 +473,4 @@ void Online::take_out(uint32_t task, uint32_t worker, bool theirs) {
     });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

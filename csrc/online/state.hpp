@@ -16,7 +16,7 @@
 #include "ballots.hpp"
 #include "measured.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // Room to work on one task. Readers bring their own, so that any number of them can read at once.
 struct Scratch {
@@ -249,4 +249,4 @@ private:
     std::vector<int64_t> start_;  // [k] of the one who writes: what a task's counts change by
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace quorate {
+namespace adjudge {
 
 struct Free {
     void operator()(void* memory) const { std::free(memory); }
@@ -33,4 +33,4 @@ Aligned<T> allocate(size_t n) {
     return Aligned<T>(static_cast<T*>(memory));
 }
 
-}  // namespace quorate
+}  // namespace adjudge

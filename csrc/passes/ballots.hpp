@@ -6,8 +6,8 @@
 #include "costs.hpp"
 #include "recount.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 constexpr uint64_t kMostBallots = 255;
 
@@ -28,7 +28,7 @@ struct BallotRun {
     uint16_t* winners;         // OUT [tasks] labels with the most ballots, one bit each
 
     template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+    ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
         if (N > 0 && in_order) some<N, true>(order, tasks);
         else some<N, false>(order, tasks);
     }
@@ -78,7 +78,7 @@ struct Ballots {
         if (p.recount == Pass::Recount::soft) count_shares(first, tasks);
     }
 
-    QUORATE_INLINE double of(int t, int label) const { return double(uint8_t(ballots[t] >> (8 * label))); }
+    ADJUDGE_INLINE double of(int t, int label) const { return double(uint8_t(ballots[t] >> (8 * label))); }
 
     // Whether a task ties is hard to guess: those that do are listed, and settled together.
     void decide_all(int64_t first, int tasks) {
@@ -140,7 +140,7 @@ struct Ballots {
         for (int t = 0; t < tasks; ++t, share += line) recount_soft(p, w, first + t, share, share + L);
     }
 
-    static QUORATE_INLINE V shares_of(Word ballots, double votes) {
+    static ADJUDGE_INLINE V shares_of(Word ballots, double votes) {
         using Bytes = typename RegisterOf<uint8_t, V::kLanes>::type;
         using Whole = typename RegisterOf<int32_t, V::kLanes * 4>::type;
         V x;
@@ -153,5 +153,5 @@ struct Ballots {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

@@ -11,7 +11,7 @@
 #include "special.hpp"
 
 namespace nb = nanobind;
-using namespace quorate;
+using namespace adjudge;
 
 namespace {
 
@@ -99,7 +99,7 @@ void py_gamma_logs(In<double, 1> x, Out<double, 1> digamma, Out<double, 1> log_g
 
 }  // namespace
 
-void quorate::bind_ebcc(nb::module_& m) {
+void adjudge::bind_ebcc(nb::module_& m) {
     using namespace nb::literals;
     m.def("ebcc", &py_ebcc, "task_ptr"_a.noconvert(), "row"_a.noconvert(), "row_pair"_a.noconvert(),
           "row_weight"_a.noconvert(), "pair_label"_a.noconvert(), "worker_ptr"_a.noconvert(), "shares"_a.noconvert(),

@@ -8,7 +8,7 @@
 #include "votes.hpp"
 
 namespace nb = nanobind;
-using namespace quorate;
+using namespace adjudge;
 
 namespace {
 
@@ -57,7 +57,7 @@ void py_light_pass(In<int64_t> task_ptr, In<uint32_t> row, In<int64_t> row_worke
 
 }  // namespace
 
-void quorate::bind_light(nb::module_& m) {
+void adjudge::bind_light(nb::module_& m) {
     using namespace nb::literals;
     const auto none = nb::none();
     m.def("light_pass", &py_light_pass, "task_ptr"_a.noconvert(), "row"_a.noconvert(), "row_worker"_a.noconvert(),

@@ -4,7 +4,7 @@
 #include "votes.hpp"
 
 namespace nb = nanobind;
-using namespace quorate;
+using namespace adjudge;
 
 namespace {
 
@@ -110,7 +110,7 @@ void py_trimmed_ratios(In<int64_t> ptr, In<int32_t> other, In<double> size, In<i
 
 }  // namespace
 
-namespace quorate {
+namespace adjudge {
 
 void bind_messages(nb::module_& m) {
     m.def("kos_tasks", &py_kos_tasks, nb::arg("task_ptr"), nb::arg("worker_ptr"), nb::arg("vote"), nb::arg("sign"),
@@ -127,4 +127,4 @@ void bind_messages(nb::module_& m) {
           nb::arg("of"), nb::arg("own"), nb::arg("out").noconvert(), nb::arg("threads"));
 }
 
-}  // namespace quorate
+}  // namespace adjudge

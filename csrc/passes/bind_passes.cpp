@@ -21,7 +21,7 @@
 #include "votes.hpp"
 
 namespace nb = nanobind;
-using namespace quorate;
+using namespace adjudge;
 
 namespace {
 
@@ -405,27 +405,27 @@ void py_tie_keys(Out<uint64_t, 1> hashes, uint64_t seed, int threads) {
 
 }  // namespace
 
-void quorate::bind_passes(nb::module_& m) {
+void adjudge::bind_passes(nb::module_& m) {
     using namespace nb::literals;
     const auto none = nb::none();
-#define QUORATE_VOTES "task_ptr"_a.noconvert(), "row"_a.noconvert()
-#define QUORATE_TASKS "labels"_a.noconvert(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, \
+#define ADJUDGE_VOTES "task_ptr"_a.noconvert(), "row"_a.noconvert()
+#define ADJUDGE_TASKS "labels"_a.noconvert(), "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, \
                       "posterior"_a.noconvert() = none
-#define QUORATE_COUNTS "counts"_a.noconvert() = none, "class_counts"_a.noconvert() = none
-#define QUORATE_UNITS "unit"_a = 0x1p-40, "rest"_a.noconvert() = none, "class_rest"_a.noconvert() = none
-    m.def("hard_pass", &py_hard_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
-          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
-          QUORATE_COUNTS, "delta"_a = false, "likelihood"_a = true, "classification"_a = true, "threads"_a = 1);
-    m.def("soft_pass", &py_soft_pass, QUORATE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
-          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, QUORATE_TASKS,
-          QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1);
-#define QUORATE_MAJORITY(NAME, CELL)                                                                               \
-    m.def(NAME, &py_majority<CELL>, QUORATE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
+#define ADJUDGE_COUNTS "counts"_a.noconvert() = none, "class_counts"_a.noconvert() = none
+#define ADJUDGE_UNITS "unit"_a = 0x1p-40, "rest"_a.noconvert() = none, "class_rest"_a.noconvert() = none
+    m.def("hard_pass", &py_hard_pass, ADJUDGE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, ADJUDGE_TASKS,
+          ADJUDGE_COUNTS, "delta"_a = false, "likelihood"_a = true, "classification"_a = true, "threads"_a = 1);
+    m.def("soft_pass", &py_soft_pass, ADJUDGE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, ADJUDGE_TASKS,
+          ADJUDGE_COUNTS, ADJUDGE_UNITS, "threads"_a = 1);
+#define ADJUDGE_MAJORITY(NAME, CELL)                                                                               \
+    m.def(NAME, &py_majority<CELL>, ADJUDGE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
           "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none,                                \
-          "row_weight"_a.noconvert() = none, QUORATE_TASKS, QUORATE_COUNTS, QUORATE_UNITS, "threads"_a = 1)
-    QUORATE_MAJORITY("majority_hard", int64_t);
-    QUORATE_MAJORITY("majority_soft", double);
-    m.def("count_labels", &py_count_labels, QUORATE_VOTES, "labels"_a.noconvert(), "counts"_a.noconvert(),
+          "row_weight"_a.noconvert() = none, ADJUDGE_TASKS, ADJUDGE_COUNTS, ADJUDGE_UNITS, "threads"_a = 1)
+    ADJUDGE_MAJORITY("majority_hard", int64_t);
+    ADJUDGE_MAJORITY("majority_soft", double);
+    m.def("count_labels", &py_count_labels, ADJUDGE_VOTES, "labels"_a.noconvert(), "counts"_a.noconvert(),
           "class_counts"_a.noconvert(), "threads"_a = 1);
     m.def("confusion_table", &py_confusion_table<int64_t>, "counts"_a.noconvert(), "worker_ptr"_a.noconvert(),
           "smoothing"_a, "table"_a.noconvert(), "totals"_a.noconvert(), "threads"_a = 1);
@@ -435,28 +435,28 @@ void quorate::bind_passes(nb::module_& m) {
           "judges"_a.noconvert(), "threads"_a = 1);
     m.def("restore_counts", &py_restore_counts, "counts"_a.noconvert(), "rest"_a.noconvert() = none, "unit"_a = 0x1p-40,
           "threads"_a = 1);
-    m.def("check_votes", &py_check_votes, QUORATE_VOTES, "rows"_a, "threads"_a = 1);
+    m.def("check_votes", &py_check_votes, ADJUDGE_VOTES, "rows"_a, "threads"_a = 1);
     m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
-    m.def("pair_sums", &py_pair_sums, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+    m.def("pair_sums", &py_pair_sums, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
-    m.def("honest_pass", &py_honest_pass, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+    m.def("honest_pass", &py_honest_pass, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, nb::kw_only(), "row_weight"_a.noconvert() = none,
           "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, "probabilities"_a.noconvert() = none,
           "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none, "wanted"_a.noconvert() = none,
           "chance"_a.noconvert() = none, "threads"_a = 1);
-    m.def("below_chance", &py_below_chance, QUORATE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
+    m.def("below_chance", &py_below_chance, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, "row_worker"_a.noconvert(), "worker_ptr"_a.noconvert(), "unit"_a,
           "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),
           "table"_a.noconvert(), "log_prior"_a.noconvert(), "threads"_a = 1);
-    m.def("glad_expect", &py_glad_expect, QUORATE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),
+    m.def("glad_expect", &py_glad_expect, ADJUDGE_VOTES, "row_worker"_a.noconvert(), "row_label"_a.noconvert(),
           "ability"_a.noconvert(), "ease"_a.noconvert(), "log_prior"_a.noconvert(), "log_others"_a,
           "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, "labels"_a.noconvert(),
           "right"_a.noconvert(), "class_counts"_a.noconvert(), "confidence"_a.noconvert() = none,
           "tie"_a.noconvert() = none, "posterior"_a.noconvert() = none, "threads"_a = 1);
-    m.def("glad_gradient", &py_glad_gradient, QUORATE_VOTES, "row_worker"_a.noconvert(), "ability"_a.noconvert(),
+    m.def("glad_gradient", &py_glad_gradient, ADJUDGE_VOTES, "row_worker"_a.noconvert(), "ability"_a.noconvert(),
           "ease"_a.noconvert(), "right"_a.noconvert(), "log_others"_a, nb::kw_only(), "by_worker"_a.noconvert(),
           "by_task"_a.noconvert(), "worker_curvature"_a.noconvert(), "task_curvature"_a.noconvert(), "threads"_a = 1);
     m.def("hash_texts", &py_hash_texts, "offsets"_a.noconvert(), "data"_a.noconvert(), "hashes"_a.noconvert(),

@@ -7,7 +7,7 @@
 #include "../threads.hpp"
 #include "units.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int kKnown = 4096;
@@ -70,4 +70,4 @@ void confusion_table(const Count* counts, const int64_t* worker_ptr, int64_t wor
 template void confusion_table(const int64_t*, const int64_t*, int64_t, int, double, double*, double*, int);
 template void confusion_table(const double*, const int64_t*, int64_t, int, double, double*, double*, int);
 
-}  // namespace quorate
+}  // namespace adjudge

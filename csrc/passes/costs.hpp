@@ -11,8 +11,8 @@
 #include "pass.hpp"
 #include "simd.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 template <class T>
 constexpr T kMostCost = T(~T(0));
@@ -23,7 +23,7 @@ constexpr int64_t kTooLong = 1 << 16;  // votes: from here on every label is pos
 // A sum of n + 1 costs is off by at most half a step each, the difference of two sums by n + 1 steps. The tie rule and all
 // rounding in float64 are below 2e-9 of the largest possible score, or of 1; a last step stands for what is left.
 template <class T>
-QUORATE_INLINE T cost_margin(const Pass& p, int64_t votes) {
+ADJUDGE_INLINE T cost_margin(const Pass& p, int64_t votes) {
     const double most = double(votes + 1) * p.largest;
     const double margin = double(votes + 2) + 2e-9 * (most > 1.0 ? most : 1.0) * p.steps;
     return votes < kTooLong && margin < kMostCost<T> ? T(margin + 1.0) : kMostCost<T>;
@@ -38,7 +38,7 @@ struct CostLine {
     static constexpr int kParts = kSize > 16 ? kSize / 16 : 1, kLanes = kSize > 16 ? L / kParts : L;
     __m128i part[kParts];
 
-    static QUORATE_INLINE CostLine load(const T* from) {
+    static ADJUDGE_INLINE CostLine load(const T* from) {
         CostLine c;
         if constexpr (kSize >= 16) {
             for (int i = 0; i < kParts; ++i) c.part[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
@@ -52,7 +52,7 @@ struct CostLine {
         return c;
     }
     // The same with lanes past L as dear as can be: they stay so whatever is added.
-    QUORATE_INLINE CostLine closed() const {
+    ADJUDGE_INLINE CostLine closed() const {
         CostLine c = *this;
         if constexpr (kSize == 8) c.part[0] = _mm_unpacklo_epi64(part[0], _mm_set1_epi8(-1));
         if constexpr (kSize == 4) c.part[0] = _mm_unpacklo_epi32(part[0], _mm_set1_epi8(-1));
@@ -61,13 +61,13 @@ struct CostLine {
         if constexpr (kSize == 2) c.part[0] = _mm_or_si128(c.part[0], _mm_setr_epi16(0, -1, -1, -1, -1, -1, -1, -1));
         return c;
     }
-    QUORATE_INLINE void operator+=(const CostLine& other) {
+    ADJUDGE_INLINE void operator+=(const CostLine& other) {
         for (int i = 0; i < kParts; ++i)
             part[i] = kBytes ? _mm_adds_epu8(part[i], other.part[i]) : _mm_adds_epu16(part[i], other.part[i]);
     }
 
     // One bit per lane whose cost is within `margin` of the smallest.
-    QUORATE_INLINE unsigned within(T margin) const {
+    ADJUDGE_INLINE unsigned within(T margin) const {
         const __m128i most = kBytes ? _mm_adds_epu8(least(), _mm_set1_epi8(char(margin)))
                                     : _mm_adds_epu16(least(), _mm_set1_epi16(short(margin)));
         unsigned bits = 0;
@@ -76,14 +76,14 @@ struct CostLine {
     }
 
   private:
-    static QUORATE_INLINE __m128i smaller(__m128i a, __m128i b) {
+    static ADJUDGE_INLINE __m128i smaller(__m128i a, __m128i b) {
 #if defined(__AVX2__)
         if constexpr (!kBytes) return _mm_min_epu16(a, b);
 #endif
         return kBytes ? _mm_min_epu8(a, b) : _mm_sub_epi16(a, _mm_subs_epu16(a, b));
     }
     // The smallest cost, in every lane.
-    QUORATE_INLINE __m128i least() const {
+    ADJUDGE_INLINE __m128i least() const {
         __m128i x = part[0];
         for (int i = 1; i < kParts; ++i) x = smaller(x, part[i]);
 #if defined(__AVX2__)
@@ -100,7 +100,7 @@ struct CostLine {
         return _mm_shuffle_epi32(_mm_shufflelo_epi16(x, 0), 0);
 #endif
     }
-    static QUORATE_INLINE unsigned at_most(__m128i x, __m128i most) {
+    static ADJUDGE_INLINE unsigned at_most(__m128i x, __m128i most) {
 #if defined(__AVX512VL__) && defined(__AVX512BW__)
         if constexpr (kBytes) return _mm_cmple_epu8_mask(x, most);
         else return _mm_cmple_epu16_mask(x, most);
@@ -117,20 +117,20 @@ template <class T, int L>
 struct CostLine {
     T cost[L];
 
-    static QUORATE_INLINE CostLine load(const T* from) {
+    static ADJUDGE_INLINE CostLine load(const T* from) {
         CostLine c;
         std::memcpy(c.cost, from, sizeof c.cost);
         return c;
     }
-    QUORATE_INLINE CostLine closed() const { return *this; }
-    static QUORATE_INLINE T sum(T a, T b) {
+    ADJUDGE_INLINE CostLine closed() const { return *this; }
+    static ADJUDGE_INLINE T sum(T a, T b) {
         const T s = T(a + b);
         return s < a ? kMostCost<T> : s;
     }
-    QUORATE_INLINE void operator+=(const CostLine& other) {
+    ADJUDGE_INLINE void operator+=(const CostLine& other) {
         for (int c = 0; c < L; ++c) cost[c] = sum(cost[c], other.cost[c]);
     }
-    QUORATE_INLINE unsigned within(T margin) const {
+    ADJUDGE_INLINE unsigned within(T margin) const {
         T least = kMostCost<T>;
         for (int c = 0; c < L; ++c) least = cost[c] < least ? cost[c] : least;
         const T most = sum(least, margin);
@@ -174,5 +174,5 @@ double round_costs(const double* from, int64_t rows, int k, double steps, T* to)
     return spread_max(largest).first();
 }
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

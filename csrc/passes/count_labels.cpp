@@ -2,7 +2,7 @@
 
 #include "crew.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 void count_labels(Pass p, int64_t* counts, int64_t* class_counts, int threads) {
     p.recount = Pass::Recount::hard;
@@ -17,4 +17,4 @@ void count_labels(Pass p, int64_t* counts, int64_t* class_counts, int threads) {
     crew.add_up(p, p.k, counts, class_counts, class_counts);
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -8,7 +8,7 @@
 #include "pass.hpp"
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 constexpr int64_t kShardVotes = 1 << 16;
 constexpr int64_t kMostShardTasks = 4 * kShardVotes;
@@ -132,4 +132,4 @@ class Crew {
     std::vector<Aligned<uint8_t>> tallies_;
 };
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -3,12 +3,12 @@
 
 #include "pass.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 namespace baseline {
 extern const Kernels kernels;
 }
-#if defined(QUORATE_X86)
+#if defined(ADJUDGE_X86)
 namespace avx2 {
 extern const Kernels kernels;
 }
@@ -19,7 +19,7 @@ extern const Kernels kernels;
 
 const Kernels* kernels_by_index(int index) {
     const Kernels* able[3] = {&baseline::kernels, nullptr, nullptr};
-#if defined(QUORATE_X86)
+#if defined(ADJUDGE_X86)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2")) {
         able[1] = &avx2::kernels;
@@ -45,4 +45,4 @@ const Kernels& kernels() {
     return wanted ? *wanted : *best;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

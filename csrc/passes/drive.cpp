@@ -6,7 +6,7 @@
 #include "crew.hpp"
 #include "prepare.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr size_t kNarrowBytes = size_t(1) << 30;  // more, and the caller's table is read instead
@@ -120,4 +120,4 @@ double classification(const int64_t* counts, const int64_t* class_counts, const 
     return sum;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -3,7 +3,7 @@
 
 #include "pass.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // Hard: p.recount is none, hard or delta; counts IN/OUT [rows, k] and class_counts IN/OUT [k] are added to.
 // Without p.likelihood the log-likelihood is NaN, and C2 is that of everything in counts (where there are counts).
@@ -18,4 +18,4 @@ Sums soft_pass(Pass p, double* counts, double* class_counts, double* class_rest,
 double classification(const int64_t* counts, const int64_t* class_counts, const double* table,
                       const double* log_prior, int64_t rows, int k, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

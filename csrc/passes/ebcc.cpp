@@ -6,7 +6,7 @@
 #include "hash.hpp"
 #include "special.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 using baseline::mix;
@@ -200,4 +200,4 @@ void ebcc_restart(const Ebcc& e, int64_t restart, const EbccOut& out, double* ro
     *out.iterations = n;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // IN: votes, priors and the rule of stopping. A cell is (true label, subtype): k * subtypes of them.
 struct Ebcc {
@@ -42,4 +42,4 @@ size_t ebcc_room(const Ebcc& e);
 // Runs a restart, the random start of which is drawn by its number. room OUT [ebcc_room]; labels OUT [tasks].
 void ebcc_restart(const Ebcc& e, int64_t restart, const EbccOut& out, double* room, int32_t* labels);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -8,19 +8,19 @@
 #include "score.hpp"
 #include "softmax.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 // Whether some share is more than nothing, and has no digit of at least `least` yet.
 template <class T, int N>
-QUORATE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, const Vec<T, N>& least) {
+ADJUDGE_INLINE bool any_missing(const Vec<T, N>& x, const Vec<T, N>& digit, const Vec<T, N>& least) {
     const unsigned lanes = N < 32 ? (1u << N) - 1 : ~0u;
     return ~(at_least(Vec<T, N>::all(0.0), x) | at_least(digit, least)) & lanes;
 }
 
 // from IN [n] to OUT [n], eight at a time likewise: probabilities to coarse shares (see units.hpp). As a rule every share
 // has whole units, and its leading digit is that of the first power.
-QUORATE_APART inline void coarse_shares(const Units& units, const double* from, double* to, int64_t n) {
+ADJUDGE_APART inline void coarse_shares(const Units& units, const double* from, double* to, int64_t n) {
     using E = Vec<double, 8>;
     const E grid = E::all(units.grid), scale = E::all(units.coarse[0]), one = E::all(units.unit);
     for (const double* const end = from + n; from < end; from += 8, to += 8) {
@@ -100,7 +100,7 @@ struct FullPass {
             const Candidates found = candidates(line, tie_threshold(best.first()));
             Decision d{found.first, false, false};
             if (__builtin_expect(found.number != 1 || best.first() == kNever, 0)) {
-                d = QUORATE_ISA::decide(p, task, line);
+                d = ADJUDGE_ISA::decide(p, task, line);
                 sums.impossible += d.impossible;
                 if (d.impossible) best = highest(line);
             }
@@ -121,7 +121,7 @@ struct FullPass {
         sums.changed += changed;
     }
 
-    QUORATE_INLINE V highest(const double* line) const {
+    ADJUDGE_INLINE V highest(const double* line) const {
         V best = V::load(line);
         for (int c = W; c < stride; c += W) best = larger(best, V::load(line + c));
         return spread_max(best);
@@ -130,7 +130,7 @@ struct FullPass {
     struct Candidates {
         int first, number;
     };
-    QUORATE_INLINE Candidates candidates(const double* line, double threshold) const {
+    ADJUDGE_INLINE Candidates candidates(const double* line, double threshold) const {
         Candidates found{-1, 0};
         for (int c = 0; c < stride; c += W) {
             const unsigned bits = at_least(V::load(line + c), V::all(threshold));
@@ -217,7 +217,7 @@ struct FullPass {
     }
 
     // Shares some of which have no whole unit: their leading digits are of higher powers, as a rule of the next ones.
-    QUORATE_APART void faint_digits(const double* from, double* to) const {
+    ADJUDGE_APART void faint_digits(const double* from, double* to) const {
         const Units& units = p.units;
         const V x = V::load(from);
         V left = x * V::all(kLift), sum[2] = {V::all(0.0), V::all(0.0)}, before = sum[0];
@@ -242,5 +242,5 @@ struct FullPass {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 #include "one_task.hpp"
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 using namespace baseline;
@@ -20,7 +20,7 @@ constexpr int kFactors = 256;   // each is at most 2, and so their product far f
 class Softplus {
   public:
     // exp(-|x|), which the caller needs as well
-    QUORATE_INLINE double add(double x) {
+    ADJUDGE_INLINE double add(double x) {
         const double e = std::exp(-std::fabs(x));
         linear_ += x > 0.0 ? x : 0.0;
         product_ *= 1.0 + e;
@@ -158,4 +158,4 @@ double glad_gradient(const Glad& g, const double* right, double* by_worker, doub
     return all;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -3,7 +3,7 @@
 
 #include "pass.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 constexpr double kFlat = 1e-5;  // below this |x| the bound's curvature is 1/4 to the last digit
 
@@ -29,4 +29,4 @@ Sums glad_expect(const Glad& g, const Pass& p, const int32_t* row_label, double*
 double glad_gradient(const Glad& g, const double* right, double* by_worker, double* by_task, double* worker_curvature,
                      double* task_curvature, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

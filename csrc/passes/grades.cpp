@@ -5,7 +5,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int kMostSteps = 60, kMostHalvings = 40;
@@ -137,4 +137,4 @@ void fit_judges(const int32_t* given, const double* counts, const int64_t* worke
     });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

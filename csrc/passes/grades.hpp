@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // The prior of a judge; kernels/grades_reference.py says what each is, and a test compares them.
 constexpr double kSure = 2.0, kSharp = 2.0, kBiasVariance = 4.0, kStretchVariance = 1.0;
@@ -17,4 +17,4 @@ void fit_judges(const int32_t* given,       // IN [rows] the place of the given 
                 double* judges,  // OUT [workers, 3]
                 int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -2,7 +2,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kGrain = 1 << 16;  // ids hashed by a thread at a time
@@ -31,4 +31,4 @@ void tie_keys(uint64_t* hashes, int64_t n, uint64_t seed, int threads) {
     });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

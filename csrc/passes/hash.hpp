@@ -5,7 +5,7 @@
 
 #include "isa.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // The keys of tasks by which ties are settled, in one of three forms: ready, or the ids that they are hashed from when a
 // task ties. Most tasks do not, so most ids are never hashed.
@@ -18,24 +18,24 @@ struct TieKeys {
     uint64_t salt = 0;  // of the seed
 };
 
-namespace QUORATE_ISA {
+namespace ADJUDGE_ISA {
 
 // The bits of x well stirred (the finaliser of splitmix64).
-QUORATE_INLINE uint64_t mix(uint64_t x) {
+ADJUDGE_INLINE uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
 // FNV-1a, finished by mix.
-QUORATE_INLINE uint64_t hash_text(const uint8_t* begin, const uint8_t* end) {
+ADJUDGE_INLINE uint64_t hash_text(const uint8_t* begin, const uint8_t* end) {
     uint64_t hash = 0xCBF29CE484222325u;
     for (; begin != end; ++begin) hash = (hash ^ *begin) * 0x100000001B3u;
     return mix(hash);
 }
 
 // The hash of a whole number's decimal text.
-QUORATE_INLINE uint64_t hash_integer(int64_t value) {
+ADJUDGE_INLINE uint64_t hash_integer(int64_t value) {
     uint8_t text[20];
     uint8_t* begin = text + sizeof text;
     uint64_t left = value < 0 ? 0 - uint64_t(value) : uint64_t(value);
@@ -46,7 +46,7 @@ QUORATE_INLINE uint64_t hash_integer(int64_t value) {
 }
 
 // Asks for what the key of a task is made of, ahead of its use.
-QUORATE_INLINE void fetch_key(const TieKeys& keys, int64_t task) {
+ADJUDGE_INLINE void fetch_key(const TieKeys& keys, int64_t task) {
     if (keys.ready) __builtin_prefetch(keys.ready + task);
     else __builtin_prefetch((keys.numbers ? keys.numbers : keys.offsets) + task);
 }
@@ -60,7 +60,7 @@ inline uint64_t tie_key(const TieKeys& keys, int64_t task) {
     return mix(hash_text(keys.texts + (within ? begin : 0), keys.texts + (within ? end : 0)) ^ keys.salt);
 }
 
-}  // namespace QUORATE_ISA
+}  // namespace ADJUDGE_ISA
 
 // hashes OUT [n]: of the texts whose bytes lie at offsets IN [n + 1] of data, which do not fall; of the values IN [n].
 void hash_texts(const int64_t* offsets, const uint8_t* data, int64_t n, uint64_t* hashes, int threads);
@@ -70,4 +70,4 @@ void hash_integers(const int64_t* values, int64_t n, uint64_t* hashes, int threa
 void tie_keys(uint64_t* hashes, int64_t n, uint64_t seed, int threads);
 uint64_t salt_of(uint64_t seed);
 
-}  // namespace quorate
+}  // namespace adjudge

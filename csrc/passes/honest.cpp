@@ -12,7 +12,7 @@
 #include "../threads.hpp"
 #include "honest_lanes.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kPieceVotes = 1 << 16;
@@ -329,4 +329,4 @@ void below_chance(const Labelled& v, const Honest& h, const Workers& w, double u
     });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 constexpr double kVoteShare = 0.2;        // of honest probabilities that comes from the shares of the votes
 constexpr double kAnswerUnit = 0x1p-36;   // of sums of probabilities by row
@@ -72,4 +72,4 @@ struct Workers {
 // worker; and the square of the latter. Integers, so that no order of adding matters.
 void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

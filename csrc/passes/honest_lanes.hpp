@@ -14,12 +14,12 @@
 #include "honest.hpp"
 #include "simd.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 // Lane by lane: a where `when` is above 0, else b.
 template <int L>
-QUORATE_INLINE Vec<double, L> where_positive(const Vec<double, L>& when, const Vec<double, L>& a, const Vec<double, L>& b) {
+ADJUDGE_INLINE Vec<double, L> where_positive(const Vec<double, L>& when, const Vec<double, L>& a, const Vec<double, L>& b) {
     using V = Vec<double, L>;
     V r;
     for (int i = 0; i < V::kParts; ++i)
@@ -64,7 +64,7 @@ struct HonestLanes {
 
     // The scores of one task, and its votes by label beside `uniform`. OUT size: how many votes it has, by their weight.
     template <bool Weighted>
-    QUORATE_INLINE V scores_of(int64_t t, V& shown, double& size) const {
+    ADJUDGE_INLINE V scores_of(int64_t t, V& shown, double& size) const {
         constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand
         const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1], end = v.task_ptr[v.tasks];
         const int32_t label = v.labels[t];
@@ -101,5 +101,5 @@ struct HonestLanes {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

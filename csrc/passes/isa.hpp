@@ -5,9 +5,9 @@
 // would be one function to the linker, and the wrong one could win.
 #pragma once
 
-#ifndef QUORATE_ISA
-#define QUORATE_ISA baseline
+#ifndef ADJUDGE_ISA
+#define ADJUDGE_ISA baseline
 #endif
 
-#define QUORATE_INLINE inline __attribute__((always_inline))
-#define QUORATE_APART __attribute__((noinline))  // called once per block of tasks: compiled once, not into every caller
+#define ADJUDGE_INLINE inline __attribute__((always_inline))
+#define ADJUDGE_APART __attribute__((noinline))  // called once per block of tasks: compiled once, not into every caller

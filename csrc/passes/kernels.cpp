@@ -3,8 +3,8 @@
 #include "full_pass.hpp"
 #include "scan.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 static void full(const Pass& p, Worker& w, int64_t begin, int64_t end, Sums& sums) {
     switch (p.lanes) {
@@ -71,10 +71,10 @@ static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int task
     }
 }
 
-#define QUORATE_TEXT_OF(x) #x
-#define QUORATE_TEXT(x) QUORATE_TEXT_OF(x)
+#define ADJUDGE_TEXT_OF(x) #x
+#define ADJUDGE_TEXT(x) ADJUDGE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{QUORATE_TEXT(QUORATE_ISA), full, scan, recount, costs, ballots};
+const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots};
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

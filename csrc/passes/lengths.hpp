@@ -8,8 +8,8 @@
 
 #include "pass.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 constexpr int kAhead = 8;        // tasks whose lines are fetched ahead of their use
 constexpr int kStream = 1024;    // votes between those in use and those fetched from memory: past the next page
@@ -49,7 +49,7 @@ struct Lengths {
 
     // Calls visit.run<N>(order, tasks) for every run; N is the length when it is short, else 0: look it up.
     template <class Visit>
-    QUORATE_INLINE void each(Visit&& visit) const {
+    ADJUDGE_INLINE void each(Visit&& visit) const {
         for (int n = 0; n <= kLong; ++n) {
             const int tasks = begin[n + 1] - begin[n];
             const uint16_t* some = order + begin[n];
@@ -69,5 +69,5 @@ struct Lengths {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 
 #include "one_task.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 using namespace baseline;
 
@@ -49,4 +49,4 @@ void light_pass(const Light& in, double* right, double* total, int32_t* labels) 
     }
 }
 
-}  // namespace quorate
+}  // namespace adjudge

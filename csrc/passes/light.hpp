@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // IN: the votes, the order of the tasks, what is known beforehand, and the tie rule.
 struct Light {
@@ -24,4 +24,4 @@ struct Light {
 // right, total IN/OUT [workers]: right votes and all votes of each; labels OUT [tasks], of tasks that have votes.
 void light_pass(const Light& in, double* right, double* total, int32_t* labels);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -5,7 +5,7 @@
 #include "prepare.hpp"
 #include "recount.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 using namespace baseline;
@@ -39,7 +39,7 @@ void count_weights(const Pass& p, Worker& w, const double* shares, double* share
 
 // The shares of the ballots in a task of so many votes, as they are counted. share OUT [k], second OUT [k] where fine;
 // class counts are added to.
-QUORATE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* share,
+ADJUDGE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* share,
                                   double* second) {
     const double grid = p.units.grid, next = p.units.next;
     double* const __restrict class_counts = w.class_counts;
@@ -183,4 +183,4 @@ void majority(const Pass& given, const int32_t* row_label, const double* row_wei
     if (soft_counts) crew.add_up(p, stride, soft_counts, soft_class_counts, soft_class_rest);
 }
 
-}  // namespace quorate
+}  // namespace adjudge

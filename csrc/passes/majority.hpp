@@ -3,7 +3,7 @@
 
 #include "pass.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // IN p: the votes, the tie rule (p.favour) and the outputs labels, confidence (the winner's share), tie, posterior
 // (vote shares); row_label IN [rows]; row_weight IN [rows] what a vote of a row counts, or null: 1. The counts, which are
@@ -12,4 +12,4 @@ void majority(const Pass& p, const int32_t* row_label, const double* row_weight,
               int64_t* hard_class_counts, double* soft_counts, double* soft_class_counts, double* soft_class_rest,
               int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,7 +7,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kGrainTasks = 4096;
@@ -175,4 +175,4 @@ void trimmed_ratios(const int64_t* ptr, int64_t workers, const int32_t* other, c
     });
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 constexpr double kNoSkill = 1e-9;  // a factor up to this tells nothing of the factors of others
 
@@ -51,4 +51,4 @@ void fill_pairs(const Casts& c, const int64_t* ptr, int32_t* other, int64_t* com
 void trimmed_ratios(const int64_t* ptr, int64_t workers, const int32_t* other, const double* size, const int64_t* trim,
                     const double* of, const double* own, double* out, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -7,8 +7,8 @@
 #include "hash.hpp"
 #include "pass.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 constexpr double kTie = 1e-9;  // scores this close (relative to the best, absolute below 1) are tied
 constexpr double kSame = 1e-11;  // scores this close are one score: they differ by what rounding of a table can do
@@ -20,13 +20,13 @@ struct Decision {
     bool impossible;
 };
 
-QUORATE_INLINE double tie_threshold(double best, double near = kTie) {
+ADJUDGE_INLINE double tie_threshold(double best, double near = kTie) {
     const double size = std::fabs(best);
     return best - near * (size > 1.0 ? size : 1.0);
 }
 
 // scores OUT [k]: the log prior and then the votes one after the other, in stored order.
-QUORATE_INLINE void score_one(const Pass& p, int64_t task, double* scores) {
+ADJUDGE_INLINE void score_one(const Pass& p, int64_t task, double* scores) {
     for (int c = 0; c < p.k; ++c) scores[c] = p.log_prior[c];
     for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v) {
         const double* line = p.table + int64_t(p.row[v]) * p.k;
@@ -94,5 +94,5 @@ inline Decision decide(const Pass& p, int64_t task, double* scores) {
     return d;
 }
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

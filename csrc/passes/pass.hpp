@@ -7,7 +7,7 @@
 #include "isa.hpp"
 #include "units.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // What stays the same for all threads during one pass.
 struct Pass {
@@ -107,8 +107,8 @@ const Kernels& kernels();              // those of this machine
 const Kernels* kernels_by_index(int);  // all that this machine can run, slowest first; null past the end (for tests)
 void use_kernels(const Kernels*);      // for tests and benchmarks; null: those of this machine
 
-QUORATE_INLINE int padded(int k) { return (k + 7) / 8 * 8; }
+ADJUDGE_INLINE int padded(int k) { return (k + 7) / 8 * 8; }
 constexpr int kBlockNumbers = 2048;  // scores of one block of tasks: half the nearest cache
 constexpr int kBlockTasks = 1024;
 
-}  // namespace quorate
+}  // namespace adjudge

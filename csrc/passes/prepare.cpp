@@ -5,7 +5,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kGrain = 1 << 13;          // rows copied in one piece
@@ -135,4 +135,4 @@ bool prepare_costs(Pass& p, Prepared& own, int threads) {
     return p.largest < 1e290;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 #include "aligned.hpp"
 #include "pass.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 // Owns the copies that a Pass points to.
 struct Prepared {
@@ -24,4 +24,4 @@ bool prepare_narrow(Pass& p, Prepared& own, int threads);
 // Up to 16 labels. p OUT: narrow_lanes, cost_*, steps, largest. False where whole steps cannot hold the model.
 bool prepare_costs(Pass& p, Prepared& own, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -5,11 +5,11 @@
 #include "one_task.hpp"
 #include "simd.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 // Adds `one` to the cell of label in the line of each vote of the task.
-QUORATE_INLINE void move_votes(const Pass& p, int64_t task, int label, int64_t one) {
+ADJUDGE_INLINE void move_votes(const Pass& p, int64_t task, int label, int64_t one) {
     for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
         __atomic_fetch_add(p.shared_hard + int64_t(p.row[v]) * p.k + label, one, __ATOMIC_RELAXED);
 }
@@ -24,13 +24,13 @@ struct TallyRun {
     uint8_t* tally;         // IN/OUT [rows, k]
 
     // Adds one; a cell that is full goes to the shared counts and starts again.
-    QUORATE_INLINE void count(uint8_t* cell) const {
+    ADJUDGE_INLINE void count(uint8_t* cell) const {
         if (__builtin_expect(__builtin_add_overflow(*cell, uint8_t(1), cell), 0))
             __atomic_fetch_add(p.shared_hard + (cell - tally), int64_t(256), __ATOMIC_RELAXED);
     }
 
     template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+    ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
         if (p.rows * p.k > kNearTally) some<N, true>(order, tasks);
         else some<N, false>(order, tasks);
     }
@@ -66,14 +66,14 @@ inline void count_classes(const Pass& p, Worker& w, int64_t first, int tasks) {
 }
 
 // Hard, from scratch: a block of decided tasks.
-QUORATE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, int64_t first, int tasks) {
+ADJUDGE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, int64_t first, int tasks) {
     count_classes(p, w, first, tasks);
     if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
     for (int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
 }
 
 // Hard, by difference: one task that leaves a label (-1: none yet) for another.
-QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, int64_t task, int from, int to) {
+ADJUDGE_INLINE void recount_delta(const Pass& p, Worker& w, int64_t task, int from, int to) {
     if (from >= 0 && from < p.k) {
         w.class_counts[from] -= 1.0;
         move_votes(p, task, from, -1);
@@ -82,7 +82,7 @@ QUORATE_INLINE void recount_delta(const Pass& p, Worker& w, int64_t task, int fr
     move_votes(p, task, to, 1);
 }
 
-QUORATE_INLINE void add_shared(double* cell, double x) {
+ADJUDGE_INLINE void add_shared(double* cell, double x) {
     uint64_t* bits = reinterpret_cast<uint64_t*>(cell);
     uint64_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED), wanted;
     do {
@@ -106,13 +106,13 @@ struct RecountRun {
     double* tally;            // IN/OUT [rows, L]
 
     template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+    ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
         if (size_t(p.rows) * L * sizeof(double) > kFar) run<N, true>(order, tasks);
         else run<N, false>(order, tasks);
     }
 
     template <int N, bool Prefetch>
-    QUORATE_APART void run(const uint16_t* order, int tasks) {
+    ADJUDGE_APART void run(const uint16_t* order, int tasks) {
         const int64_t* const ptr_ = ptr;  // locals: the compiler cannot know that the tally is not these pointers
         const double* const share_ = share;
         const uint32_t* const rows = p.row;
@@ -136,7 +136,7 @@ struct RecountRun {
 
 // Up to 16 labels: a block of tasks whose shares are IN w.shares, [tasks, L], fine: [tasks, 2, L].
 template <int L>
-QUORATE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, int64_t first) {
+ADJUDGE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, int64_t first) {
     const int64_t* ptr = p.task_ptr + first;
     if (p.rest) lengths.each(RecountRun<2 * L>{p, ptr, w.shares, w.soft});
     else lengths.each(RecountRun<L>{p, ptr, w.shares, w.soft});
@@ -163,5 +163,5 @@ inline void recount_soft(const Pass& p, Worker& w, int64_t task, const double* s
     }
 }
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

@@ -10,8 +10,8 @@
 #include "recount.hpp"
 #include "score.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 template <class T, int L>
 struct CostRun {
@@ -21,7 +21,7 @@ struct CostRun {
     uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
 
     template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+    ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
         if (N > 0 && in_order) some<N, true>(order, tasks);
         else some<N, false>(order, tasks);
     }
@@ -60,7 +60,7 @@ struct CostRun {
 struct Margin {
     float times, less;
 
-    QUORATE_INLINE Margin(const Pass& p, int64_t votes) {
+    ADJUDGE_INLINE Margin(const Pass& p, int64_t votes) {
         const double e = double(votes + 4) * 0x1p-24;
         times = float(p.one_sign ? 1.0 + 4.0 * e + 1e-8 : 1.0);
         const double sum = p.one_sign ? 0.0 : double(votes + 1) * p.largest;
@@ -105,7 +105,7 @@ struct Scan {
                 if (only(labels[t + i]) != possible[t + i]) look(first + t + i, possible[t + i]);
         }
     }
-    static QUORATE_INLINE uint32_t only(int32_t label) {
+    static ADJUDGE_INLINE uint32_t only(int32_t label) {
         return uint32_t(1) << (label & 31);  // none yet (-1): a bit that no label has
     }
 
@@ -122,7 +122,7 @@ struct Scan {
         return d.label;
     }
 
-    QUORATE_INLINE void become(int64_t task, int label) {
+    ADJUDGE_INLINE void become(int64_t task, int label) {
         const int before = p.labels[task];
         if (before == label) return;
         ++sums.changed;
@@ -157,5 +157,5 @@ struct Scan {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

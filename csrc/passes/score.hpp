@@ -5,8 +5,8 @@
 #include "one_task.hpp"
 #include "simd.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 // Up to 16 labels: a task's score is one Vec of L lanes, a vote one addition.
 template <int L>
@@ -16,7 +16,7 @@ struct ScoreRun {
     double* scores;           // OUT [tasks, L]
 
     template <int N>
-    QUORATE_INLINE void run(const uint16_t* order, int tasks) {
+    ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
         if (p.prefetch) run<N, true>(order, tasks);
         else run<N, false>(order, tasks);
     }
@@ -45,7 +45,7 @@ struct ScoreRun {
 
 // Any number of labels, straight from the caller's table: W columns at a time stay in registers over all votes.
 template <int W>
-QUORATE_INLINE void score_columns(const Pass& p, int64_t task, int c, double* scores) {
+ADJUDGE_INLINE void score_columns(const Pass& p, int64_t task, int c, double* scores) {
     using V = Vec<double, W>;
     V score = V::load(p.log_prior + c);
     for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
@@ -69,5 +69,5 @@ inline void score_wide(const Pass& p, int64_t task, double* scores) {
     for (c = p.k; c < padded(p.k); ++c) scores[c] = kNever;
 }
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

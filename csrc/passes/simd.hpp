@@ -15,8 +15,8 @@
 
 #include "isa.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 #if defined(__AVX512F__)
 constexpr int kRegister = 64;  // bytes
@@ -39,37 +39,37 @@ struct Vec {
     using Register = typename RegisterOf<T, kBytes>::type;
     Register part[kParts];
 
-    static QUORATE_INLINE Vec load(const T* from) {  // need not be aligned
+    static ADJUDGE_INLINE Vec load(const T* from) {  // need not be aligned
         Vec v;  // register by register: a copy of the whole would go through memory
         for (int i = 0; i < kParts; ++i) std::memcpy(&v.part[i], from + i * kLanes, kBytes);
         return v;
     }
-    static QUORATE_INLINE Vec all(T x) {
+    static ADJUDGE_INLINE Vec all(T x) {
         Vec v;
         for (int i = 0; i < kParts; ++i) v.part[i] = x - Register{};
         return v;
     }
-    QUORATE_INLINE void store(T* to) const {
+    ADJUDGE_INLINE void store(T* to) const {
         for (int i = 0; i < kParts; ++i) std::memcpy(to + i * kLanes, &part[i], kBytes);
     }
-    QUORATE_INLINE T first() const { return part[0][0]; }
+    ADJUDGE_INLINE T first() const { return part[0][0]; }
 };
 
-#define QUORATE_LANEWISE(OP)                                                         \
+#define ADJUDGE_LANEWISE(OP)                                                         \
     template <class T, int L>                                                        \
-    QUORATE_INLINE Vec<T, L> operator OP(const Vec<T, L>& a, const Vec<T, L>& b) {   \
+    ADJUDGE_INLINE Vec<T, L> operator OP(const Vec<T, L>& a, const Vec<T, L>& b) {   \
         Vec<T, L> r;                                                                 \
         for (int i = 0; i < Vec<T, L>::kParts; ++i) r.part[i] = a.part[i] OP b.part[i]; \
         return r;                                                                    \
     }
-QUORATE_LANEWISE(+)
-QUORATE_LANEWISE(-)
-QUORATE_LANEWISE(*)
-QUORATE_LANEWISE(/)
-#undef QUORATE_LANEWISE
+ADJUDGE_LANEWISE(+)
+ADJUDGE_LANEWISE(-)
+ADJUDGE_LANEWISE(*)
+ADJUDGE_LANEWISE(/)
+#undef ADJUDGE_LANEWISE
 
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> larger(const Vec<T, L>& a, const Vec<T, L>& b) {
+ADJUDGE_INLINE Vec<T, L> larger(const Vec<T, L>& a, const Vec<T, L>& b) {
     Vec<T, L> r;
     for (int i = 0; i < Vec<T, L>::kParts; ++i) r.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
     return r;
@@ -77,7 +77,7 @@ QUORATE_INLINE Vec<T, L> larger(const Vec<T, L>& a, const Vec<T, L>& b) {
 
 // Lane by lane: 0 where `when` is above 0, else x.
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> unless_positive(const Vec<T, L>& when, const Vec<T, L>& x) {
+ADJUDGE_INLINE Vec<T, L> unless_positive(const Vec<T, L>& when, const Vec<T, L>& x) {
     Vec<T, L> r;
     for (int i = 0; i < Vec<T, L>::kParts; ++i)
         r.part[i] = when.part[i] > typename Vec<T, L>::Register{} ? typename Vec<T, L>::Register{} : x.part[i];
@@ -86,12 +86,12 @@ QUORATE_INLINE Vec<T, L> unless_positive(const Vec<T, L>& when, const Vec<T, L>&
 
 // The register with lane i exchanged for lane i ^ Step.
 template <int Step, class R, int... I>
-QUORATE_INLINE R exchange(R v, std::integer_sequence<int, I...>) {
+ADJUDGE_INLINE R exchange(R v, std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(v, v, (I ^ Step)...);
 }
 
 template <int Step, int Lanes, class R, class Combine>
-QUORATE_INLINE R butterfly(R v, Combine combine) {
+ADJUDGE_INLINE R butterfly(R v, Combine combine) {
     if constexpr (Step > 0) {
         v = combine(v, exchange<Step>(v, std::make_integer_sequence<int, Lanes>{}));
         v = butterfly<Step / 2, Lanes>(v, combine);
@@ -101,7 +101,7 @@ QUORATE_INLINE R butterfly(R v, Combine combine) {
 
 // The combination of all lanes, in every lane: what follows needs no broadcast.
 template <class T, int L, class Combine>
-QUORATE_INLINE Vec<T, L> spread(const Vec<T, L>& v, Combine combine) {
+ADJUDGE_INLINE Vec<T, L> spread(const Vec<T, L>& v, Combine combine) {
     using V = Vec<T, L>;
     typename V::Register r = v.part[0];
     for (int i = 1; i < V::kParts; ++i) r = combine(r, v.part[i]);
@@ -111,17 +111,17 @@ QUORATE_INLINE Vec<T, L> spread(const Vec<T, L>& v, Combine combine) {
     return all;
 }
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> spread_max(const Vec<T, L>& v) {
+ADJUDGE_INLINE Vec<T, L> spread_max(const Vec<T, L>& v) {
     return spread(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> spread_sum(const Vec<T, L>& v) {
+ADJUDGE_INLINE Vec<T, L> spread_sum(const Vec<T, L>& v) {
     return spread(v, [](auto a, auto b) { return a + b; });
 }
 
 // One bit per lane where a >= b.
 template <class T, int Bytes, class R>
-QUORATE_INLINE unsigned at_least_one(R a, R b) {
+ADJUDGE_INLINE unsigned at_least_one(R a, R b) {
     const auto yes = a >= b;
 #if defined(__AVX512F__)
     if constexpr (Bytes == 64 && sizeof(T) == 4) return _mm512_cmp_ps_mask(__m512(a), __m512(b), _CMP_GE_OQ);
@@ -145,7 +145,7 @@ QUORATE_INLINE unsigned at_least_one(R a, R b) {
     }
 }
 template <class T, int L>
-QUORATE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
+ADJUDGE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
     using V = Vec<T, L>;
     unsigned bits = 0;
     for (int i = 0; i < V::kParts; ++i)
@@ -155,13 +155,13 @@ QUORATE_INLINE unsigned at_least(const Vec<T, L>& a, const Vec<T, L>& b) {
 
 // Lane by lane, without its sign.
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> magnitude(const Vec<T, L>& x) {
+ADJUDGE_INLINE Vec<T, L> magnitude(const Vec<T, L>& x) {
     return larger(x, Vec<T, L>::all(0) - x);
 }
 
 // Lane by lane: x where a >= b, else 0.
 template <class T, int L>
-QUORATE_INLINE Vec<T, L> where_at_least(const Vec<T, L>& a, const Vec<T, L>& b, const Vec<T, L>& x) {
+ADJUDGE_INLINE Vec<T, L> where_at_least(const Vec<T, L>& a, const Vec<T, L>& b, const Vec<T, L>& x) {
     Vec<T, L> r;
     for (int i = 0; i < Vec<T, L>::kParts; ++i)
         r.part[i] = a.part[i] >= b.part[i] ? x.part[i] : typename Vec<T, L>::Register{};
@@ -174,7 +174,7 @@ QUORATE_INLINE Vec<T, L> where_at_least(const Vec<T, L>& a, const Vec<T, L>& b, 
 // gradually by itself. exp(x / 2) = 2^n exp(r) with |r| <= ln 2 / 2. exp(r) is 1 + r g(r), where g is the polynomial that
 // meets (exp(r) - 1) / r at the ten Chebyshev points; its even and odd powers are summed side by side.
 template <int L>
-QUORATE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
+ADJUDGE_INLINE Vec<double, L> exp_nonpositive(const Vec<double, L>& x) {
     using V = Vec<double, L>;
     using Bits = typename RegisterOf<int64_t, V::kBytes>::type;
     constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer, in the low bits
@@ -206,11 +206,11 @@ constexpr int kSide = kRegister / int(sizeof(double));
 using Side = Vec<double, kSide>;
 
 template <int First, class R, int... I>
-QUORATE_INLINE R every_second(R a, R b, std::integer_sequence<int, I...>) {
+ADJUDGE_INLINE R every_second(R a, R b, std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(a, b, (2 * I + First)...);
 }
 template <int First, class R, int... I>
-QUORATE_INLINE R in_turns(R a, R b, std::integer_sequence<int, I...>) {
+ADJUDGE_INLINE R in_turns(R a, R b, std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(a, b, (First + I / 2 + (I % 2) * int(sizeof...(I)))...);
 }
 
@@ -219,7 +219,7 @@ QUORATE_INLINE R in_turns(R a, R b, std::integer_sequence<int, I...>) {
 // To put every second number behind the others takes the lowest bit of a number's place to the top. Once for each bit of
 // the number within its line, and the line's own bits are the lowest.
 template <int L>
-QUORATE_INLINE void to_columns(const double* lines, Side (&column)[L]) {
+ADJUDGE_INLINE void to_columns(const double* lines, Side (&column)[L]) {
     constexpr auto lanes = std::make_integer_sequence<int, kSide>{};
     for (int c = 0; c < L; ++c) column[c] = Side::load(lines + c * kSide);
     for (int step = 1; step < L; step *= 2) {
@@ -234,7 +234,7 @@ QUORATE_INLINE void to_columns(const double* lines, Side (&column)[L]) {
 
 // The way back: column IN [L] to lines OUT [kSide, L].
 template <int L>
-QUORATE_INLINE void to_lines(const Side (&column)[L], double* lines) {
+ADJUDGE_INLINE void to_lines(const Side (&column)[L], double* lines) {
     constexpr auto lanes = std::make_integer_sequence<int, kSide>{};
     Side now[L];
     for (int c = 0; c < L; ++c) now[c] = column[c];
@@ -249,5 +249,5 @@ QUORATE_INLINE void to_lines(const Side (&column)[L], double* lines) {
     for (int c = 0; c < L; ++c) now[c].store(lines + c * kSide);
 }
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

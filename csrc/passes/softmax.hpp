@@ -8,12 +8,12 @@
 #include "recount.hpp"
 #include "simd.hpp"
 
-namespace quorate {
-namespace QUORATE_ISA {
+namespace adjudge {
+namespace ADJUDGE_ISA {
 
 // x IN/OUT [n]: exponentials of whichever tasks (and of what follows them, up to 32 numbers). Four registers at a time:
 // what one of them must wait for, the others have done meanwhile.
-QUORATE_APART inline void exponentials(double* x, int64_t n) {
+ADJUDGE_APART inline void exponentials(double* x, int64_t n) {
     using E = Vec<double, kSide * (kRegister == 64 ? 4 : 2)>;  // as many as there are registers for
     for (double* const end = x + n; x < end; x += E::kParts * E::kLanes) exp_nonpositive(E::load(x)).store(x);
 }
@@ -42,7 +42,7 @@ struct Softmax {
 
     // Winners; and scores relative to the best, ready for exp, in columns [tasks / kSide, L, kSide].
     template <bool Columns>
-    QUORATE_APART void decide_all(int64_t first, int tasks) {
+    ADJUDGE_APART void decide_all(int64_t first, int tasks) {
         double* const scores = w.scores;  // locals: stores of numbers cannot have changed them
         bool* const tie = p.tie;
         const int32_t* const labels = p.labels + first;
@@ -82,7 +82,7 @@ struct Softmax {
     }
 
     // Exponentials, in columns, to probabilities, in lines.
-    QUORATE_APART void normalise(int tasks) {
+    ADJUDGE_APART void normalise(int tasks) {
         double* const scores = w.scores;
         const bool keep = probabilities;
         const Side units = Side::all(grid), one = Side::all(1.0);
@@ -105,13 +105,13 @@ struct Softmax {
         for (double x : each) sums.log_likelihood += std::log(x);
     }
 
-    static QUORATE_INLINE Side highest(const Side (&column)[L]) {
+    static ADJUDGE_INLINE Side highest(const Side (&column)[L]) {
         Side best = column[0];
         for (int c = 1; c < L; ++c) best = larger(best, column[c]);
         return best;
     }
 
-    static QUORATE_INLINE Side labels_of(const int32_t* labels) {
+    static ADJUDGE_INLINE Side labels_of(const int32_t* labels) {
         typedef int32_t Labels __attribute__((vector_size(kSide * sizeof(int32_t))));
         Labels given;
         std::memcpy(&given, labels, sizeof given);
@@ -121,7 +121,7 @@ struct Softmax {
     }
 
     // Of fewer tasks than a register has room for; after the last one the first label.
-    static QUORATE_APART Side last_labels(const int32_t* labels, int tasks) {
+    static ADJUDGE_APART Side last_labels(const int32_t* labels, int tasks) {
         int32_t some[kSide] = {};
         std::memcpy(some, labels, size_t(tasks) * sizeof(int32_t));
         return labels_of(some);
@@ -129,7 +129,7 @@ struct Softmax {
 
     // The next tasks one by one; gives a bit for each that has several possible winners. Their lines IN/OUT are as `decide`
     // leaves them.
-    QUORATE_APART unsigned look(int64_t task, int tasks, double* lines, const Side& winner, const Side& number) {
+    ADJUDGE_APART unsigned look(int64_t task, int tasks, double* lines, const Side& winner, const Side& number) {
         double label[kSide], candidates[kSide];
         winner.store(label);
         number.store(candidates);
@@ -156,5 +156,5 @@ struct Softmax {
     }
 };
 
-}  // namespace QUORATE_ISA
-}  // namespace quorate
+}  // namespace ADJUDGE_ISA
+}  // namespace adjudge

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace quorate {
+namespace adjudge {
 
 struct GammaLogs {
     double digamma, log_gamma;
@@ -34,4 +34,4 @@ inline GammaLogs gamma_logs(double x) {
     return out;
 }
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -19,7 +19,7 @@
 
 #include "isa.hpp"
 
-namespace quorate {
+namespace adjudge {
 
 constexpr double kRounding = 6755399441055744.0;  // 1.5 * 2^52: added and taken away, it rounds to whole numbers
 constexpr double kLogGrid = kRounding * 0x1p-40;  // log-probabilities are multiples of 2^-40: their sums are exact, too
@@ -28,12 +28,12 @@ constexpr double kLift = 0x1p200;  // powers of a unit may be too small for a nu
 
 // x (a number or a Vec of them) in whole units; `grid` is kRounding times the unit.
 template <class X>
-QUORATE_INLINE X whole(const X& x, const X& grid) {
+ADJUDGE_INLINE X whole(const X& x, const X& grid) {
     return (x + grid) - grid;
 }
 
 // The unit in which `most` numbers of at most 1 add up exactly.
-QUORATE_INLINE double unit_below(int64_t most) {
+ADJUDGE_INLINE double unit_below(int64_t most) {
     int bits = 0;
     for (; most > 0; most >>= 1) ++bits;
     return std::ldexp(1.0, bits - 52);
@@ -68,7 +68,7 @@ struct Units {
 };
 
 // The two leading digits of a share as they are counted: sum OUT [2], of odd powers of the unit, and of even ones.
-QUORATE_INLINE void leading_digits(const Units& units, double share, double* sum) {
+ADJUDGE_INLINE void leading_digits(const Units& units, double share, double* sum) {
     sum[0] = sum[1] = 0.0;
     if (share == 0.0) return;
     const double x = share * kLift;
@@ -85,4 +85,4 @@ QUORATE_INLINE void leading_digits(const Units& units, double share, double* sum
 // counts IN/OUT [n]: brought back to scale. rest IN [n]: the second sums, which are added; none where counts are coarse.
 void restore_counts(double* counts, const double* rest, double unit, int64_t n, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

@@ -4,7 +4,7 @@
 
 #include "../threads.hpp"
 
-namespace quorate {
+namespace adjudge {
 namespace {
 
 constexpr int64_t kGrain = 1 << 18;
@@ -61,4 +61,4 @@ void votes_per_row(const uint32_t* row, int64_t votes, int64_t rows, int64_t* co
         for (int64_t r = 0; r < rows; ++r) counts[r] += one[size_t(r)];
 }
 
-}  // namespace quorate
+}  // namespace adjudge

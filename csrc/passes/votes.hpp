@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace quorate {
+namespace adjudge {
 
 // Whether each of at IN [n] is at least the one before.
 bool rises(const int64_t* at, size_t n);
@@ -22,4 +22,4 @@ Fault check_votes(const int64_t* task_ptr, int64_t tasks, const uint32_t* row, i
 // counts IN/OUT [rows]: one more for each vote of the row. row IN [votes], every one below rows.
 void votes_per_row(const uint32_t* row, int64_t votes, int64_t rows, int64_t* counts, int threads);
 
-}  // namespace quorate
+}  // namespace adjudge

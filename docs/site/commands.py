@@ -8,18 +8,18 @@ from typing import Any
 
 import typer
 
-from quorate.cli.command import GROUPS
-from quorate.cli.main import COMMANDS, app_of
+from adjudge.cli.command import GROUPS
+from adjudge.cli.main import COMMANDS, app_of
 
 
 def reference() -> str:
     """Return a section for every command: what it does, how it is called, its options in their groups, examples."""
     root: Any = typer.main.get_command(app_of(COMMANDS))
-    context = root.make_context("quorate", [], resilient_parsing=True)
+    context = root.make_context("adjudge", [], resilient_parsing=True)
     lines = ["| command | what it does |", "|---|---|"]
-    lines += [f"| [`{name}`](#quorate-{name}) | {_text(_first(command))} |" for name, command in root.commands.items()]
+    lines += [f"| [`{name}`](#adjudge-{name}) | {_text(_first(command))} |" for name, command in root.commands.items()]
     for name, command in root.commands.items():
-        lines += ["", *_section(f"quorate {name}", command, context, level=2)]
+        lines += ["", *_section(f"adjudge {name}", command, context, level=2)]
     return "\n".join(lines) + "\n"
 
 

@@ -12,16 +12,16 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(quorate):
-    return lambda *arguments: Done(*quorate(*arguments))
+def run(adjudge):
+    return lambda *arguments: Done(*adjudge(*arguments))
 
 
 @pytest.fixture
 def votes_csv(tmp_path):
     """A small file of votes with truth beside it; returns the path of the votes."""
-    import quorate as qr
+    import adjudge as adj
 
-    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=4)
+    crowd = adj.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=4)
     crowd.votes.write_csv(tmp_path / "votes.csv")
     crowd.truth.write_csv(tmp_path / "truth.csv")
     return tmp_path / "votes.csv"

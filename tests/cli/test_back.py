@@ -7,54 +7,54 @@ import polars as pl
 import pytest
 
 import exports
-import quorate as qr
-from quorate.io.ids import frame_of
+import adjudge as adj
+from adjudge.io.ids import frame_of
 
 MODEL = ("--model", "mv", "--quiet")
 
 
 @pytest.mark.parametrize("to", ["auto", "label-studio"])
-def test_label_studio(quorate, tmp_path, to):
+def test_label_studio(adjudge, tmp_path, to):
     path, out = exports.label_studio(tmp_path), tmp_path / "predictions.json"
-    status, stdout, stderr = quorate("aggregate", path, "-o", out, "--to", to, *MODEL)
+    status, stdout, stderr = adjudge("aggregate", path, "-o", out, "--to", to, *MODEL)
     assert (status, stdout, stderr) == (0, "", "")
-    again = frame_of(qr.read(out, predictions=True))
-    assert set(again["worker"]) == {"quorate mv"}
-    found = qr.aggregate(path, model="mv").labels
+    again = frame_of(adj.read(out, predictions=True))
+    assert set(again["worker"]) == {"adjudge mv"}
+    found = adj.aggregate(path, model="mv").labels
     assert dict(again.select("task", "label").rows()) == dict(found.select("task", "label").rows())
 
 
-def test_argilla_and_tables(quorate, tmp_path):
+def test_argilla_and_tables(adjudge, tmp_path):
     path, out = exports.argilla(tmp_path), tmp_path / "records.jsonl"
-    assert quorate("aggregate", path, "-o", out, "--to", "argilla", *MODEL)[0] == 0
-    assert json.loads(out.read_text().splitlines()[0])["suggestions"]["sentiment"]["agent"] == "quorate mv"
+    assert adjudge("aggregate", path, "-o", out, "--to", "argilla", *MODEL)[0] == 0
+    assert json.loads(out.read_text().splitlines()[0])["suggestions"]["sentiment"]["agent"] == "adjudge mv"
     wide, out = tmp_path / "wide.tsv", tmp_path / "out.csv"
     wide.write_text("id\tjudge_1\tjudge_2\n1\ta\ta\n2\tb\tb\n")
     workers = tmp_path / "workers.csv"
-    status, *_ = quorate("aggregate", wide, "--wide", "-o", out, "--to", "table", "--workers", workers, *MODEL)
+    status, *_ = adjudge("aggregate", wide, "--wide", "-o", out, "--to", "table", "--workers", workers, *MODEL)
     assert status == 0
     assert pl.read_csv(out).select("id", "judge_1", "consensus").rows() == [(1, "a", "a"), (2, "b", "b")]
     assert workers.exists()
 
 
-def test_a_file_per_question(quorate, tmp_path):
+def test_a_file_per_question(adjudge, tmp_path):
     records = exports.argilla_records()
     for record in records:
         record["responses"]["topic"] = [{"value": "art", "user_id": "ann", "status": "submitted"}]
     path, out = exports.dump(tmp_path / "records.json", records), tmp_path / "out.json"
-    assert quorate("aggregate", path, "--question", "all", "-o", out, "--to", "argilla", *MODEL)[0] == 0
+    assert adjudge("aggregate", path, "--question", "all", "-o", out, "--to", "argilla", *MODEL)[0] == 0
     assert json.loads((tmp_path / "out.topic.json").read_text())[0]["suggestions"]["topic"]["value"] == "art"
     assert (tmp_path / "out.sentiment.json").exists()
 
 
-def test_labels_keep_their_names_without_it(quorate, tmp_path):
+def test_labels_keep_their_names_without_it(adjudge, tmp_path):
     path, out = exports.label_studio(tmp_path), tmp_path / "labels.csv"
-    assert quorate("aggregate", path, "-o", out, *MODEL)[0] == 0
+    assert adjudge("aggregate", path, "-o", out, *MODEL)[0] == 0
     assert out.read_text().splitlines()[0] == "task,label,confidence,votes,tie"
 
 
-def test_what_cannot_be_is_said_before_any_work(quorate, tmp_path, monkeypatch):
-    monkeypatch.setattr(qr, "aggregate", lambda *_, **__: pytest.fail("worked"))
+def test_what_cannot_be_is_said_before_any_work(adjudge, tmp_path, monkeypatch):
+    monkeypatch.setattr(adj, "aggregate", lambda *_, **__: pytest.fail("worked"))
     path, out = exports.label_studio(tmp_path), tmp_path / "out.json"
     peers = exports.peerannot(tmp_path)
     for arguments, said in [
@@ -73,7 +73,7 @@ def test_what_cannot_be_is_said_before_any_work(quorate, tmp_path, monkeypatch):
         ((path, "--to", "auto", "-o", out, "--engine", "spark"), "--to does not go with --engine spark"),
         (("-", "--to", "auto", "-o", out), "can be read only once: name a file"),
     ]:
-        status, stdout, stderr = quorate("aggregate", *arguments)
+        status, stdout, stderr = adjudge("aggregate", *arguments)
         assert (status, stdout) == (1, ""), arguments
         assert said in stderr
         assert stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`quorate backup`: a copy, the way back, tables; nothing half written."""
+"""`adjudge backup`: a copy, the way back, tables; nothing half written."""
 
 import json
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from live_store import fill, small, stored
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
+from adjudge.store.opening import open_store
+from adjudge.store.verify import verify
 
 
 @pytest.fixture
@@ -28,40 +28,40 @@ def events_of(path):
         opened.close()
 
 
-def test_a_copy_is_made_while_the_store_is_written_and_restored(quorate, store):
+def test_a_copy_is_made_while_the_store_is_written_and_restored(adjudge, store):
     writer = open_store(store)
     fill(writer, small(), name="another")
-    code, out, err = quorate("backup", store, "copy.db")
+    code, out, err = adjudge("backup", store, "copy.db")
     assert (code, out) == (0, "")
     assert err.startswith("wrote copy.db, ")
     fill(writer, small(), name="too late")
     writer.close()
     copied = events_of("copy.db")
     assert 0 < len(copied) < len(events_of(store))
-    assert quorate("backup", "--restore", "copy.db", "restored.db") == (0, "", "restored copy.db to restored.db\n")
+    assert adjudge("backup", "--restore", "copy.db", "restored.db") == (0, "", "restored copy.db to restored.db\n")
     assert events_of("restored.db") == copied
-    assert quorate("backup", store, "copy.db", "--quiet") == (0, "", ""), "an earlier backup is replaced"
+    assert adjudge("backup", store, "copy.db", "--quiet") == (0, "", ""), "an earlier backup is replaced"
     assert events_of("copy.db") == events_of(store)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_votes_and_decisions_are_exported(quorate, store, suffix):
-    code, out, err = quorate("backup", store, "--votes", f"votes.{suffix}", "--decisions", f"decisions.{suffix}")
+def test_votes_and_decisions_are_exported(adjudge, store, suffix):
+    code, out, err = adjudge("backup", store, "--votes", f"votes.{suffix}", "--decisions", f"decisions.{suffix}")
     assert (code, out, err) == (0, "", "")
     read = {"csv": pl.read_csv, "jsonl": pl.read_ndjson, "parquet": pl.read_parquet}[suffix]
     votes = read(f"votes.{suffix}")
     assert votes.select("task", "worker", "label").rows() == [*small(), ("t/1", "ann\x1b", "spam"), ("'; --", "bob", "ok")]
-    assert qr.read(f"votes.{suffix}").understood.votes == len(votes), "the library reads them as they are"
+    assert adj.read(f"votes.{suffix}").understood.votes == len(votes), "the library reads them as they are"
     decisions = read(f"decisions.{suffix}")
     assert set(decisions["status"]) <= {"open", "held", "decided", "escalated", "locked"}
     assert decisions["position"].is_sorted()
     assert len(decisions) > 5
 
 
-def test_history_has_what_is_no_longer_in_force(quorate, tmp_path, monkeypatch):
+def test_history_has_what_is_no_longer_in_force(adjudge, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    from quorate.store import events
-    from quorate.store.batch import Batch
+    from adjudge.store import events
+    from adjudge.store.batch import Batch
 
     opened = open_store("votes.db")
     number = fill(opened, [("t", "ann", "spam"), ("t", "bob", "spam"), ("u", "ann", "ok")])
@@ -70,9 +70,9 @@ def test_history_has_what_is_no_longer_in_force(quorate, tmp_path, monkeypatch):
     batch.append(number, 6, events.Retraction(time=2**51, task="t", worker=2))
     opened.write(batch)
     opened.close()
-    assert quorate("backup", "votes.db", "--votes", "now.csv")[0] == 0
+    assert adjudge("backup", "votes.db", "--votes", "now.csv")[0] == 0
     assert pl.read_csv("now.csv").select("task", "worker", "label").rows() == [("u", "ann", "ok"), ("t", "ann", "ok")]
-    assert quorate("backup", "votes.db", "--votes", "all.csv", "--history")[0] == 0
+    assert adjudge("backup", "votes.db", "--votes", "all.csv", "--history")[0] == 0
     assert pl.read_csv("all.csv")["event"].to_list() == ["vote", "vote", "vote", "change", "retraction"]
 
 
@@ -93,39 +93,39 @@ def test_history_has_what_is_no_longer_in_force(quorate, tmp_path, monkeypatch):
         (["--restore", "text.txt", "new.db"], "not a database"),
         (["--restore", "none.db", "new.db"], "there is no store none.db"),
         (["--restore", "votes.db", "text.txt"], "it is there already; move it away, or give another path"),
-        (["--restore", "votes.db"], "quorate backup --restore FILE STORE"),
-        (["--restore", "votes.db", "new.db", "--votes", "a.csv"], "quorate backup --restore FILE STORE"),
+        (["--restore", "votes.db"], "adjudge backup --restore FILE STORE"),
+        (["--restore", "votes.db", "new.db", "--votes", "a.csv"], "adjudge backup --restore FILE STORE"),
     ],
 )
-def test_mistakes_are_one_line_and_nothing_is_written(quorate, store, tmp_path, arguments, says):
+def test_mistakes_are_one_line_and_nothing_is_written(adjudge, store, tmp_path, arguments, says):
     (tmp_path / "text.txt").write_text("text, and no database\n" * 99)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    code, out, err = quorate("backup", *arguments)
+    code, out, err = adjudge("backup", *arguments)
     assert (code, out, err.count("\n")) == (1, "", 1), err
     assert says in err
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     assert {name: data for name, data in after.items() if name[-4:] not in ("-shm", "-wal")} == before
 
 
-def test_several_campaigns_have_to_be_told_apart(quorate, store):
+def test_several_campaigns_have_to_be_told_apart(adjudge, store):
     opened = open_store(store)
     fill(opened, small(tasks=2), name="another")
     opened.close()
-    code, _, err = quorate("backup", store, "--votes", "a.csv")
-    assert (code, err) == (1, "quorate: the store has 2 campaigns: say which one with --campaign (default, another)\n")
+    code, _, err = adjudge("backup", store, "--votes", "a.csv")
+    assert (code, err) == (1, "adjudge: the store has 2 campaigns: say which one with --campaign (default, another)\n")
     assert not os.path.lexists("a.csv")
-    assert quorate("backup", store, "--votes", "a.jsonl", "--campaign", "another")[0] == 0
+    assert adjudge("backup", store, "--votes", "a.jsonl", "--campaign", "another")[0] == 0
     assert [json.loads(line)["task"] for line in Path("a.jsonl").read_text().splitlines()] == [
         task for task, _, _ in small(tasks=2)
     ]
 
 
-def test_a_damaged_backup_is_not_restored(quorate, store, tmp_path):
-    quorate("backup", store, "copy.db")
+def test_a_damaged_backup_is_not_restored(adjudge, store, tmp_path):
+    adjudge("backup", store, "copy.db")
     data = (tmp_path / "copy.db").read_bytes()
     assert b'"t3"' in data
     (tmp_path / "copy.db").write_bytes(data.replace(b'"t3"', b'"t4"', 1))
-    code, _, err = quorate("backup", "--restore", "copy.db", "new.db")
+    code, _, err = adjudge("backup", "--restore", "copy.db", "new.db")
     assert (code, err.count("\n")) == (1, 1)
     assert "the backup copy.db is damaged" in err
     assert not (tmp_path / "new.db").exists()

@@ -60,7 +60,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bad_input(name, quorate, votes_csv, tmp_path, monkeypatch):
+def test_bad_input(name, adjudge, votes_csv, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.csv").mkdir()
     table = {case: (arguments, message) for case, arguments, message in cases(tmp_path, votes_csv)}
@@ -68,67 +68,67 @@ def test_bad_input(name, quorate, votes_csv, tmp_path, monkeypatch):
     arguments, message = table[name]
     before = sorted(p.name for p in tmp_path.iterdir())
     out_file = [] if "-o" in arguments else ["-o", "out.csv"]
-    code, out, err = quorate("aggregate", *arguments, *out_file)
+    code, out, err = adjudge("aggregate", *arguments, *out_file)
     assert code == 1
     assert out == ""
-    assert err.startswith("quorate: ")
+    assert err.startswith("adjudge: ")
     assert err.count("\n") == 1, err
     assert message in err
     assert sorted(p.name for p in tmp_path.iterdir()) == before, "nothing may be left behind"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_no_permission(quorate, votes_csv, tmp_path):
+def test_no_permission(adjudge, votes_csv, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
-    code, _, err = quorate("aggregate", votes_csv, "-o", tmp_path / "locked" / "l.csv")
+    code, _, err = adjudge("aggregate", votes_csv, "-o", tmp_path / "locked" / "l.csv")
     assert code == 1
     assert "no permission" in err
 
 
-def test_full_disk(quorate, votes_csv, tmp_path, monkeypatch):
+def test_full_disk(adjudge, votes_csv, tmp_path, monkeypatch):
     import polars as pl
 
     def full(self, path, **kw):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pl.DataFrame, "write_csv", full)
-    code, _, err = quorate("aggregate", votes_csv, "-o", tmp_path / "l.csv", "--quiet")
+    code, _, err = adjudge("aggregate", votes_csv, "-o", tmp_path / "l.csv", "--quiet")
     assert code == 1
     assert "No space left on device" in err
     assert {p.name for p in tmp_path.iterdir()} == {"votes.csv", "truth.csv"}
 
 
-def test_memory_is_foreseen(quorate, votes_csv, monkeypatch):
-    from quorate.engines import memory
+def test_memory_is_foreseen(adjudge, votes_csv, monkeypatch):
+    from adjudge.engines import memory
 
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    code, _, err = quorate("aggregate", votes_csv)
+    code, _, err = adjudge("aggregate", votes_csv)
     assert code == 1
     assert "this fit needs about" in err
     monkeypatch.setattr(memory, "require", lambda *_: None)
 
 
-def test_out_of_memory_is_one_line(quorate, votes_csv, monkeypatch):
+def test_out_of_memory_is_one_line(adjudge, votes_csv, monkeypatch):
     def greedy(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("quorate.engines.local.as_votes", greedy)
-    code, _, err = quorate("aggregate", votes_csv)
+    monkeypatch.setattr("adjudge.engines.local.as_votes", greedy)
+    code, _, err = adjudge("aggregate", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--quiet"], ["--multi"]])
 @pytest.mark.parametrize("lines", ["", "other,l0\n"])
-def test_nothing_to_evaluate_is_an_error(quorate, tmp_path, form, lines):
+def test_nothing_to_evaluate_is_an_error(adjudge, tmp_path, form, lines):
     (tmp_path / "labels.csv").write_text("task,label\nt1,l0\nt2,l1\n")
     (tmp_path / "truth.csv").write_text(f"task,label\n{lines}")
-    code, out, err = quorate("evaluate", tmp_path / "labels.csv", "--truth", tmp_path / "truth.csv", *form)
+    code, out, err = adjudge("evaluate", tmp_path / "labels.csv", "--truth", tmp_path / "truth.csv", *form)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "none of the 1 tasks of the truth" in err if lines else "no task has both a label and truth" in err
 
 
-def test_evaluate_and_demo(quorate, votes_csv):
-    code, _, err = quorate("evaluate", "nope.csv", "--truth", votes_csv)
+def test_evaluate_and_demo(adjudge, votes_csv):
+    code, _, err = adjudge("evaluate", "nope.csv", "--truth", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
-    code, _, err = quorate("demo", "--keep", votes_csv)
+    code, _, err = adjudge("demo", "--keep", votes_csv)
     assert (code, err.count("\n")) == (1, 1)

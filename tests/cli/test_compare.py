@@ -1,4 +1,4 @@
-"""`quorate compare`: advice first, figures, files, JSON; bad input ends in one line."""
+"""`adjudge compare`: advice first, figures, files, JSON; bad input ends in one line."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_without_truth(run, votes_csv):
     assert done.out.startswith(
         f"read {votes_csv} as a table (csv): task=task, worker=worker, label=label; 120 votes\n\nTake auto ("
     )
-    found = qr.compare(votes_csv)
+    found = adj.compare(votes_csv)
     assert all(sentence in done.out for sentence in found.advice)
     assert "accuracy with its" not in done.out
 
@@ -30,7 +30,7 @@ def test_without_truth(run, votes_csv):
 def test_with_truth_accuracies_are_drawn_on_one_axis(run, votes_csv):
     done = run("compare", votes_csv, "--truth", votes_csv.with_name("truth.csv"), "--models", "auto,ds")
     assert (done.code, done.err) == (0, "")
-    found = qr.compare(votes_csv, truth=votes_csv.with_name("truth.csv"), models=["auto", "ds"])
+    found = adj.compare(votes_csv, truth=votes_csv.with_name("truth.csv"), models=["auto", "ds"])
     for name, accuracy in found.models.select("model", "accuracy").iter_rows():
         assert re.search(rf"^{name} +{accuracy:.1%} ", done.out, re.MULTILINE), name
     lines = done.out.split("│ is majority vote\n")[1].splitlines()
@@ -53,7 +53,7 @@ def test_files(run, votes_csv, tmp_path):
     names = {"-o": "models.csv", "--differences": "pairs.parquet", "--disagreements": "disputed.jsonl"}
     arguments = [part for option, name in names.items() for part in (option, tmp_path / name)]
     assert run("compare", votes_csv, *arguments, "--refits", 1).code == 0
-    found = qr.compare(votes_csv, refits=1)
+    found = adj.compare(votes_csv, refits=1)
     assert pl.read_csv(tmp_path / "models.csv")["model"].to_list() == found.models["model"].to_list()
     assert pl.read_parquet(tmp_path / "pairs.parquet").equals(found.differences)
     assert pl.read_ndjson(tmp_path / "disputed.jsonl")["task"].to_list() == found.disagreements["task"].to_list()
@@ -78,11 +78,11 @@ def test_ids_and_labels_are_text(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--models", "auto,best"], "quorate: unknown model 'best'"),
-        (["--folds", "1"], "quorate: folds is 1: give a whole number of at least 2"),
-        (["--truth", "nowhere.csv"], "quorate: cannot read nowhere.csv"),
-        (["--threads", "0"], "quorate: threads is 0"),
-        (["-o", "models.docx"], "quorate: "),
+        (["--models", "auto,best"], "adjudge: unknown model 'best'"),
+        (["--folds", "1"], "adjudge: folds is 1: give a whole number of at least 2"),
+        (["--truth", "nowhere.csv"], "adjudge: cannot read nowhere.csv"),
+        (["--threads", "0"], "adjudge: threads is 0"),
+        (["-o", "models.docx"], "adjudge: "),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(run, votes_csv, tmp_path, monkeypatch, arguments, message):
@@ -102,8 +102,8 @@ def test_votes_are_not_written_over(run, votes_csv):
     assert votes_csv.read_bytes() == before
 
 
-def test_an_empty_name_of_a_model_is_said_to_be_one(quorate, tmp_path):
+def test_an_empty_name_of_a_model_is_said_to_be_one(adjudge, tmp_path):
     (tmp_path / "votes.csv").write_text("task,worker,label\n1,ann,cat\n")
     assert (
-        "models is 'mv,,ds': give models joined by commas" in quorate("compare", tmp_path / "votes.csv", "--models", "mv,,ds")[2]
+        "models is 'mv,,ds': give models joined by commas" in adjudge("compare", tmp_path / "votes.csv", "--models", "mv,,ds")[2]
     )

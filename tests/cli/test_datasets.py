@@ -1,28 +1,28 @@
-"""`quorate datasets`, as people run it."""
+"""`adjudge datasets`, as people run it."""
 
 import pytest
 
 from loopback import serving
-from quorate.paper.sources import SETS
+from adjudge.paper.sources import SETS
 
 
-def test_list(quorate):
-    code, out, _ = quorate("datasets", "list")
+def test_list(adjudge):
+    code, out, _ = adjudge("datasets", "list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[1:]] == list(SETS)
-    code, out, _ = quorate("datasets", "list", "--files")
+    code, out, _ = adjudge("datasets", "list", "--files")
     assert len(out.splitlines()) == sum(len(s.files) for s in SETS.values())
     assert all(line.split("\t")[1].startswith("https://raw.githubusercontent.com/") for line in out.splitlines())
 
 
-def test_get(quorate, data_dir, tmp_path, monkeypatch):
+def test_get(adjudge, data_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setenv("QUORATE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("ADJUDGE_DATA", str(tmp_path / "data"))
     with serving(data_dir / "raw") as (address, _):
-        code, out, err = quorate("datasets", "get", "bm", "labelme", "bm", "--base-url", address)
+        code, out, err = adjudge("datasets", "get", "bm", "labelme", "bm", "--base-url", address)
         assert (code, out) == (0, "")
         assert [line.split(":")[0] for line in err.splitlines()] == ["bm", "labelme"]
-        assert quorate("datasets", "get", "all", "--base-url", address, "-o", tmp_path / "all", "--quiet") == (0, "", "")
+        assert adjudge("datasets", "get", "all", "--base-url", address, "-o", tmp_path / "all", "--quiet") == (0, "", "")
     assert (tmp_path / "data" / "bm" / "votes.csv").is_file()
     assert {p.name for p in (tmp_path / "all").iterdir()} == {*SETS, "raw"}
 
@@ -35,9 +35,9 @@ def test_get(quorate, data_dir, tmp_path, monkeypatch):
         (["bm", "--base-url", "mirror"], "base-url is 'mirror': give an address that begins with http"),
     ],
 )
-def test_bad_input(quorate, tmp_path, monkeypatch, arguments, message):
+def test_bad_input(adjudge, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    code, out, err = quorate("datasets", "get", *arguments)
+    code, out, err = adjudge("datasets", "get", *arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert message in err

@@ -1,4 +1,4 @@
-"""`quorate encode`, and what the other commands make of its folder."""
+"""`adjudge encode`, and what the other commands make of its folder."""
 
 import io
 import json
@@ -13,21 +13,21 @@ import polars as pl
 import polars.selectors as cs
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
-def test_encode_and_aggregate(quorate, votes_csv, tmp_path):
-    code, out, err = quorate("encode", votes_csv, "-o", tmp_path / "votes")
+def test_encode_and_aggregate(adjudge, votes_csv, tmp_path):
+    code, out, err = adjudge("encode", votes_csv, "-o", tmp_path / "votes")
     assert (code, out) == (0, "")
     assert "120 votes on 40 tasks by 6 workers are in" in err
-    assert quorate("encode", votes_csv, "-o", tmp_path / "votes", "--quiet", "--memory", "1GB", "--resume") == (0, "", "")
-    code, out, _ = quorate("aggregate", tmp_path / "votes", "-o", tmp_path / "labels.csv", "--quiet")
+    assert adjudge("encode", votes_csv, "-o", tmp_path / "votes", "--quiet", "--memory", "1GB", "--resume") == (0, "", "")
+    code, out, _ = adjudge("aggregate", tmp_path / "votes", "-o", tmp_path / "labels.csv", "--quiet")
     assert (code, out) == (0, "")
     here = pl.read_csv(tmp_path / "labels.csv").sort("task")
-    assert here.drop("confidence").equals(qr.aggregate(votes_csv).labels.sort("task").drop("confidence"))
+    assert here.drop("confidence").equals(adj.aggregate(votes_csv).labels.sort("task").drop("confidence"))
 
 
-def test_encode_says_in_one_line_what_is_wrong(quorate, votes_csv, tmp_path):
+def test_encode_says_in_one_line_what_is_wrong(adjudge, votes_csv, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("")
     for arguments, words in {
@@ -38,18 +38,18 @@ def test_encode_says_in_one_line_what_is_wrong(quorate, votes_csv, tmp_path):
         (tmp_path / "none.csv", "-o", tmp_path / "a"): "cannot read",
         (tmp_path / "full", "-o", tmp_path / "a"): "is a folder that is no known export",
     }.items():
-        code, out, err = quorate("encode", *arguments)
+        code, out, err = adjudge("encode", *arguments)
         assert (code, out) == (1, "")
         assert err.count("\n") == 1
         assert words in err
 
 
 @pytest.mark.parametrize(("suffix", "model"), [("csv", "fds"), ("parquet", "fds"), ("jsonl", "fds"), ("csv", "glad")])
-def test_aggregate_on_disk_writes_what_memory_does(quorate, votes_csv, tmp_path, suffix, model):
+def test_aggregate_on_disk_writes_what_memory_does(adjudge, votes_csv, tmp_path, suffix, model):
     outputs = {}
     for engine in ("cpu", "disk"):
         paths = {name: tmp_path / f"{engine}-{name}.{suffix}" for name in ("labels", "workers", "probabilities")}
-        code, out, err = quorate(
+        code, out, err = adjudge(
             "aggregate", votes_csv, "--engine", engine, *(["--memory", "1GB"] if engine == "disk" else []), "-o", paths["labels"],
             "--workers", paths["workers"], "--probabilities", paths["probabilities"], "--truth", tmp_path / "truth.csv", "--gold",
             tmp_path / "truth.csv", "--save", tmp_path / f"{engine}.model", "--model", model,
@@ -74,15 +74,15 @@ def _read(path):
     return frame.sort(frame.columns[0])
 
 
-def test_labels_go_to_stdout(quorate, votes_csv):
-    code, out, _ = quorate("aggregate", votes_csv, "--engine", "disk", "--quiet")
+def test_labels_go_to_stdout(adjudge, votes_csv):
+    code, out, _ = adjudge("aggregate", votes_csv, "--engine", "disk", "--quiet")
     assert code == 0
-    assert sorted(out.splitlines()) == sorted(quorate("aggregate", votes_csv, "--quiet")[1].splitlines())
-    code, out, _ = quorate("aggregate", votes_csv, "--engine", "disk", "--json")
+    assert sorted(out.splitlines()) == sorted(adjudge("aggregate", votes_csv, "--quiet")[1].splitlines())
+    code, out, _ = adjudge("aggregate", votes_csv, "--engine", "disk", "--json")
     assert (code, json.loads(out)["tasks"]) == (0, 40)
 
 
-def test_a_disk_run_says_in_one_line_what_is_wrong(quorate, votes_csv, tmp_path):
+def test_a_disk_run_says_in_one_line_what_is_wrong(adjudge, votes_csv, tmp_path):
     out = tmp_path / "labels.csv"
     for arguments, words in {
         ("--engine", "cpu", "--resume"): "--resume is for --engine disk",
@@ -91,19 +91,19 @@ def test_a_disk_run_says_in_one_line_what_is_wrong(quorate, votes_csv, tmp_path)
         ("--engine", "disk", "--memory", "2 herds"): "give a size like '2GB'",
         ("--engine", "disk", "--labels", "l0", "-o", out): "is not among the declared labels",
     }.items():
-        code, _, err = quorate("aggregate", votes_csv, *arguments)
+        code, _, err = adjudge("aggregate", votes_csv, *arguments)
         assert code == 1
         assert err.count("\n") == 1
         assert words in err
     assert not list(tmp_path.glob(".*"))
     (tmp_path / "votes").mkdir()
     (tmp_path / "votes" / "manifest.json").write_text("{}")
-    assert "holds no encoded votes" in quorate("aggregate", tmp_path / "votes")[2]
+    assert "holds no encoded votes" in adjudge("aggregate", tmp_path / "votes")[2]
 
 
 KILLED = """
 import os, signal, sys
-from quorate.cli import console, main
+from adjudge.cli import console, main
 from contextlib import contextmanager
 what = sys.argv.pop()
 @contextmanager
@@ -125,8 +125,8 @@ main.main()
         ("glad", "probabilities", signal.SIGKILL),
     ],
 )  # fmt: skip
-def test_broken_off_and_resumed(quorate, tmp_path, model, what, how):
-    crowd = qr.simulate(tasks=400, workers=12, votes_per_task=3, adversaries=0.2, seed=3)
+def test_broken_off_and_resumed(adjudge, tmp_path, model, what, how):
+    crowd = adj.simulate(tasks=400, workers=12, votes_per_task=3, adversaries=0.2, seed=3)
     crowd.votes.write_parquet(tmp_path / "v.parquet")
     outputs = (
         "-o",
@@ -149,18 +149,18 @@ def test_broken_off_and_resumed(quorate, tmp_path, model, what, how):
     assert done.returncode != 0
     assert not (tmp_path / "labels.csv").exists()
     assert (tmp_path / ".labels.csv.work").is_dir()
-    code, _, err = quorate(*command, "--resume")
+    code, _, err = adjudge(*command, "--resume")
     assert code == 0, err
     assert not (tmp_path / ".labels.csv.work").exists()
     resumed = (tmp_path / "labels.csv").read_bytes(), (tmp_path / "p.parquet").read_bytes()
-    assert quorate(*command)[0] == 0
+    assert adjudge(*command)[0] == 0
     assert resumed == ((tmp_path / "labels.csv").read_bytes(), (tmp_path / "p.parquet").read_bytes())
 
 
 def test_progress_is_shown_on_a_terminal():
     from rich.console import Console
 
-    from quorate.cli import console
+    from adjudge.cli import console
 
     screen = Console(file=io.StringIO(), force_terminal=True, width=120)
     with console.passes(screen) as report:

@@ -18,8 +18,8 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(quorate):
-    return lambda *arguments: Done(*quorate(*arguments))
+def run(adjudge):
+    return lambda *arguments: Done(*adjudge(*arguments))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def studio(tmp_path):
 def test_one_question(run, studio, tmp_path):
     done = run("aggregate", studio, "--model", "mv")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"quorate: {studio} has 2 questions: is it ok?, sentiment; choose one with question=")
+    assert done.stderr.startswith(f"adjudge: {studio} has 2 questions: is it ok?, sentiment; choose one with question=")
     done = run("aggregate", studio, "--model", "mv", "--question", "sentiment")
     assert done.returncode == 0
     assert "1,b,1.0,2,false,true" in done.stdout
@@ -67,7 +67,7 @@ def test_all_questions(run, studio, tmp_path):
     done = run("aggregate", plain, "--question", "all", "-o", tmp_path / "labels.csv")
     assert (done.returncode, done.stderr) == (
         1,
-        "quorate: question is for exports of annotation tools that have questions: leave it out\n",
+        "adjudge: question is for exports of annotation tools that have questions: leave it out\n",
     )
 
 
@@ -81,7 +81,7 @@ def test_questions_that_would_share_a_file(run, tmp_path):
 
 
 def test_formats_by_name_and_from_standard_input(run, studio, tmp_path):
-    command = [sys.executable, "-m", "quorate", "aggregate", "-", "--model", "mv", "--question", "sentiment", "--json"]
+    command = [sys.executable, "-m", "adjudge", "aggregate", "-", "--model", "mv", "--question", "sentiment", "--json"]
     done = subprocess.run(command, input=studio.read_text(), capture_output=True, text=True, check=False, timeout=60)
     document = json.loads(done.stdout)
     assert document["votes"] == document["understood"]["votes"] == 5
@@ -97,7 +97,7 @@ def test_formats_by_name_and_from_standard_input(run, studio, tmp_path):
 def test_agreement_and_predict(run, studio, tmp_path):
     done = run("agreement", studio, "--question", "is it ok?", "--quiet")
     assert done.returncode == 0, done.stderr
-    done = run("aggregate", studio, "--question", "sentiment", "--save", tmp_path / "m.quorate", "--quiet")
+    done = run("aggregate", studio, "--question", "sentiment", "--save", tmp_path / "m.adjudge", "--quiet")
     assert done.returncode == 0, done.stderr
-    done = run("predict", studio, "--using", tmp_path / "m.quorate", "--question", "sentiment", "--quiet")
+    done = run("predict", studio, "--using", tmp_path / "m.adjudge", "--question", "sentiment", "--quiet")
     assert done.returncode == 0, done.stderr

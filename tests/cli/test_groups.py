@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 @pytest.fixture
 def crowd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = qr.simulate(tasks=80, workers=6, labels=3, votes_per_task=5, seed=2)
+    made = adj.simulate(tasks=80, workers=6, labels=3, votes_per_task=5, seed=2)
     made.votes.write_csv("votes.csv")
     pl.DataFrame({"worker": ["w1", "w2", "w3"], "group": ["g", "g", "g"]}).write_csv("groups.csv")
     return made
@@ -37,7 +37,7 @@ def test_groups_and_excluded_workers_reach_the_library(crowd, run):
         "--json",
     )
     assert done.code == 0, done.err
-    expected = qr.aggregate("votes.csv", model="auto", confidence="honest", groups="groups.csv", exclude=["w5"])
+    expected = adj.aggregate("votes.csv", model="auto", confidence="honest", groups="groups.csv", exclude=["w5"])
     facts = json.loads(done.out)
     assert pl.read_csv("a.csv")["label"].equals(expected.labels["label"])
     assert pl.read_csv("w.csv").columns == expected.workers.columns
@@ -66,7 +66,7 @@ def test_workers_are_left_out_by_name_or_by_file(crowd, run, tmp_path, name, tex
         (tmp_path / name).write_text(text)
     facts = json.loads(run("aggregate", "votes.csv", "--exclude", name, "-o", "a.csv", "--json").out)
     assert facts["excluded_workers"] == 2
-    assert pl.read_csv("a.csv")["label"].equals(qr.aggregate("votes.csv", exclude=["w4", "w5"]).labels["label"])
+    assert pl.read_csv("a.csv")["label"].equals(adj.aggregate("votes.csv", exclude=["w4", "w5"]).labels["label"])
 
 
 def test_groups_that_the_votes_show(crowd, run):
@@ -78,8 +78,8 @@ def test_groups_that_the_votes_show(crowd, run):
 
 
 def test_saved_groups_are_applied_by_predict(crowd, run):
-    run("aggregate", "votes.csv", "--model", "fds", "--groups", "groups.csv", "--save", "m.quorate", "-o", "a.csv", "--quiet")
-    done = run("predict", "votes.csv", "--using", "m.quorate", "-o", "p.csv", "--workers", "w.csv")
+    run("aggregate", "votes.csv", "--model", "fds", "--groups", "groups.csv", "--save", "m.adjudge", "-o", "a.csv", "--quiet")
+    done = run("predict", "votes.csv", "--using", "m.adjudge", "-o", "p.csv", "--workers", "w.csv")
     assert done.code == 0
     assert pl.read_csv("p.csv").select("task", "label", "votes").equals(pl.read_csv("a.csv").select("task", "label", "votes"))
     assert pl.read_csv("w.csv")["group"].to_list().count("g") == 3
@@ -97,7 +97,7 @@ def panel(*, hard):
 @pytest.mark.parametrize("model", ["auto", "fds"])
 def test_a_panel_that_errs_together_is_told_its_size_and_what_to_do(crowd, run, model):
     panel(hard=0.4)
-    facts = qr.aggregate("panel.csv", model=model, confidence="honest").facts
+    facts = adj.aggregate("panel.csv", model=model, confidence="honest").facts
     assert facts["effective_votes"] < 2 / 3 * facts["votes_per_task"]
     done = run("aggregate", "panel.csv", "--model", model, "--confidence", "honest", "-o", "a.csv")
     sentence = (
@@ -147,4 +147,4 @@ def test_inputs_are_not_overwritten(crowd, run, option, what):
 
 def test_strangers_are_warned_of(crowd, run):
     done = run("aggregate", "votes.csv", "--exclude", "w1,zoe", "-o", "a.csv", "--quiet")
-    assert done.err == "quorate: warning: exclude names 1 of 2 workers who have no votes here: zoe\n"
+    assert done.err == "adjudge: warning: exclude names 1 of 2 workers who have no votes here: zoe\n"

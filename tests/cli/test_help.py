@@ -11,12 +11,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from live_store import small, stored
-from quorate.cli.command import GROUPS
-from quorate.cli.main import COMMANDS
-from quorate.data.options import ModelName
-from quorate.ranking.simulate import simulate_comparisons
+from adjudge.cli.command import GROUPS
+from adjudge.cli.main import COMMANDS
+from adjudge.data.options import ModelName
+from adjudge.ranking.simulate import simulate_comparisons
 from spark_there import missing
 
 ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
@@ -33,7 +33,7 @@ READS_VOTES = (
     "report",
     "stream",
 )
-EXAMPLES = {name: getattr(import_module(f"quorate.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
+EXAMPLES = {name: getattr(import_module(f"adjudge.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +42,17 @@ def width(monkeypatch):
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "datasets get", "token add", "token list", "token revoke"])
-def test_help_has_a_short_name_and_fits(quorate, name):
-    short, long = quorate(*name.split(), "-h"), quorate(*name.split(), "--help")
+def test_help_has_a_short_name_and_fits(adjudge, name):
+    short, long = adjudge(*name.split(), "-h"), adjudge(*name.split(), "--help")
     assert short == long
     assert short[0] == 0
-    assert f"Usage: quorate {name}" in short[1]
+    assert f"Usage: adjudge {name}" in short[1]
     assert max(map(len, short[1].splitlines())) <= 80
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"], ["datasets"]])
-def test_every_command_is_summed_up_in_full(quorate, arguments):
-    code, out, err = quorate(*arguments)
+def test_every_command_is_summed_up_in_full(adjudge, arguments):
+    code, out, err = adjudge(*arguments)
     assert (code, err) == (0, ""), "help is what was asked for"
     assert max(map(len, out.splitlines())) <= 80
     commands = out.split("Commands:\n")[1].splitlines()
@@ -60,8 +60,8 @@ def test_every_command_is_summed_up_in_full(quorate, arguments):
     assert [line.split()[0] for line in commands] == (["list", "get"] if arguments == ["datasets"] else list(COMMANDS))
 
 
-def test_options_of_aggregate_are_in_groups(quorate):
-    out = quorate("aggregate", "-h")[1]
+def test_options_of_aggregate_are_in_groups(adjudge):
+    out = adjudge("aggregate", "-h")[1]
     sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n|\n(?=  ))+)", out, re.MULTILINE))
     assert list(sections) == [*GROUPS, "Options", "Examples"]
     homes = {"Input": "--task", "Model": "-m, --model", "What you know": "--gold", "Output": "-o, --output", "Engine": "--engine"}
@@ -70,9 +70,9 @@ def test_options_of_aggregate_are_in_groups(quorate):
     assert sections["Options"].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."], "the rest are in groups"
 
 
-def test_commands_that_read_votes_show_examples(quorate):
+def test_commands_that_read_votes_show_examples(adjudge):
     for name in READS_VOTES:
-        shown = quorate(name, "-h")[1].split("\nExamples:\n")[1]
+        shown = adjudge(name, "-h")[1].split("\nExamples:\n")[1]
         assert EXAMPLES[name]
         assert all(f"    {command}\n" in shown for _, command in EXAMPLES[name])
 
@@ -81,7 +81,7 @@ def test_commands_that_read_votes_show_examples(quorate):
 def folder(tmp_path, monkeypatch):
     """A folder with every file that an example names."""
     monkeypatch.chdir(tmp_path)
-    crowd = qr.simulate(tasks=60, workers=8, labels=2, label_names=["yes", "no"], seed=3)
+    crowd = adj.simulate(tasks=60, workers=8, labels=2, label_names=["yes", "no"], seed=3)
     crowd.votes.write_csv("votes.csv")
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
@@ -102,43 +102,43 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name for name, examples in EXAMPLES.items() if examples and name not in ELSEWHERE])
-def test_examples_run(quorate, folder, name):
+def test_examples_run(adjudge, folder, name):
     for what, command in EXAMPLES[name]:
         program, *arguments = shlex.split(command)
-        code, _, err = quorate(*arguments)
-        assert (program, code) == ("quorate", 0), f"{command}\n{err}"
+        code, _, err = adjudge(*arguments)
+        assert (program, code) == ("adjudge", 0), f"{command}\n{err}"
         if "-o" in arguments:
             assert Path(arguments[arguments.index("-o") + 1]).exists()
         assert what.endswith(":")
 
 
-def test_a_model_has_a_short_option(quorate, folder):
-    short = quorate("aggregate", "votes.csv", "-m", "mv", "--quiet")
-    assert short == quorate("aggregate", "votes.csv", "--model", "mv", "--quiet")
-    assert quorate("agreement", "votes.csv", "-m", "mv", "--resamples", 0, "--quiet")[0] == 0
+def test_a_model_has_a_short_option(adjudge, folder):
+    short = adjudge("aggregate", "votes.csv", "-m", "mv", "--quiet")
+    assert short == adjudge("aggregate", "votes.csv", "--model", "mv", "--quiet")
+    assert adjudge("agreement", "votes.csv", "-m", "mv", "--resamples", 0, "--quiet")[0] == 0
 
 
 COMPLETE = """
-eval "$(_QUORATE_COMPLETE=source_bash quorate)"
-complete -p quorate
-tried() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _quorate_completion quorate; echo "${COMPREPLY[*]}"; }
-tried quorate agg
-tried quorate aggregate --model ""
-tried quorate aggregate votes.csv -m o
-tried quorate aggregate --engine d
-tried quorate aggregate --confidence ""
-tried quorate agreement --level o
-tried quorate aggregate --format docc
-tried quorate aggregate --warm
+eval "$(_ADJUDGE_COMPLETE=source_bash adjudge)"
+complete -p adjudge
+tried() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _adjudge_completion adjudge; echo "${COMPREPLY[*]}"; }
+tried adjudge agg
+tried adjudge aggregate --model ""
+tried adjudge aggregate votes.csv -m o
+tried adjudge aggregate --engine d
+tried adjudge aggregate --confidence ""
+tried adjudge agreement --level o
+tried adjudge aggregate --format docc
+tried adjudge aggregate --warm
 """
 
 
 def bash(script, folder):
-    """Runs a script with the command `quorate` of this environment; returns its lines."""
-    (folder / "quorate").write_text(
-        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from quorate.cli.main import main; main()" "$@"\n'
+    """Runs a script with the command `adjudge` of this environment; returns its lines."""
+    (folder / "adjudge").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "from adjudge.cli.main import main; main()" "$@"\n'
     )
-    (folder / "quorate").chmod(0o755)
+    (folder / "adjudge").chmod(0o755)
     env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
     return subprocess.run(
         ["bash", "--norc", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=True, timeout=120
@@ -156,7 +156,7 @@ def test_examples_of_streams_run(folder, monkeypatch):
 
 def test_bash_completes_commands_options_and_values(tmp_path):
     lines = bash(COMPLETE, tmp_path)
-    assert lines[0] == "complete -o default -F _quorate_completion quorate"
+    assert lines[0] == "complete -o default -F _adjudge_completion adjudge"
     models = " ".join(ModelName.__args__)
     assert lines[1:] == [
         "aggregate",
@@ -171,8 +171,8 @@ def test_bash_completes_commands_options_and_values(tmp_path):
 
 
 def test_the_script_for_bash_is_shown_and_installed(tmp_path):
-    shown = bash("quorate --show-completion; exit", tmp_path)
-    assert shown[0] == "_quorate_completion() {"
-    assert shown[-1] == "complete -o default -F _quorate_completion quorate"
-    assert "completion installed" in "".join(bash("quorate --install-completion; exit", tmp_path))
-    assert (tmp_path / ".bash_completions" / "quorate.sh").read_text().strip().splitlines() == shown
+    shown = bash("adjudge --show-completion; exit", tmp_path)
+    assert shown[0] == "_adjudge_completion() {"
+    assert shown[-1] == "complete -o default -F _adjudge_completion adjudge"
+    assert "completion installed" in "".join(bash("adjudge --install-completion; exit", tmp_path))
+    assert (tmp_path / ".bash_completions" / "adjudge.sh").read_text().strip().splitlines() == shown

@@ -3,12 +3,12 @@ import json
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 @pytest.fixture
 def judges(tmp_path):
-    crowd = qr.simulate(tasks=80, workers=6, votes_per_task=6, seed=1)
+    crowd = adj.simulate(tasks=80, workers=6, votes_per_task=6, seed=1)
     crowd.votes.write_csv(tmp_path / "votes.csv")
     crowd.truth.write_csv(tmp_path / "truth.csv")
     pl.DataFrame({"worker": [f"w{n}" for n in range(6)], "cost": [1.0 + n for n in range(6)]}).write_csv(tmp_path / "costs.csv")
@@ -18,7 +18,7 @@ def judges(tmp_path):
 def test_the_answer_and_the_tables(run, judges):
     done = run("panel", judges / "votes.csv", "--truth", judges / "truth.csv", "--subsets", 5)
     assert (done.code, done.err) == (0, "")
-    wanted = qr.panel(judges / "votes.csv", truth=judges / "truth.csv", subsets=5)
+    wanted = adj.panel(judges / "votes.csv", truth=judges / "truth.csv", subsets=5)
     lines = done.out.splitlines()
     assert lines[0].startswith("read ")
     assert lines[1] == wanted.sentences()[0]
@@ -28,7 +28,7 @@ def test_the_answer_and_the_tables(run, judges):
     assert "cost per task" not in done.out
     assert (
         run("panel", judges / "votes.csv", "--subsets", 5, "--quiet").out
-        == f"{qr.panel(judges / 'votes.csv', subsets=5).enough}\n"
+        == f"{adj.panel(judges / 'votes.csv', subsets=5).enough}\n"
     )
 
 
@@ -95,5 +95,5 @@ def test_costs_can_be_typed_by_worker(run, judges):
     done = run("panel", judges / "votes.csv", "--cost", "much")
     assert (done.code, done.err.strip()) == (
         1,
-        "quorate: --cost is 'much': give a number, worker=number joined by commas, or a table worker, cost",
+        "adjudge: --cost is 'much': give a number, worker=number joined by commas, or a table worker, cost",
     )

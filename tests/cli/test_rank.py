@@ -3,8 +3,8 @@ import json
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.ranking.simulate import simulate_comparisons, simulate_jury
+import adjudge as adj
+from adjudge.ranking.simulate import simulate_comparisons, simulate_jury
 
 
 @pytest.fixture
@@ -14,28 +14,28 @@ def battles(tmp_path):
     return tmp_path / "battles.csv"
 
 
-def test_a_leaderboard_on_the_screen(quorate, battles):
-    code, out, err = quorate("rank", battles)
+def test_a_leaderboard_on_the_screen(adjudge, battles):
+    code, out, err = adjudge("rank", battles)
     assert (code, err) == (0, "")
     assert f"read {battles} as a table (csv): left=left, right=right, winner=winner, judge=worker; 400 votes" in out
     assert "400 comparisons of 5 items by 4 judges" in out
     assert "which strengths are free of" in out
-    board = qr.rank(battles).leaderboard
+    board = adj.rank(battles).leaderboard
     at = [out.index(f"\n{item} ") for item in board["item"]]
     assert at == sorted(at)
     assert f"{board['strength'][0]:.2f}" in out
     assert "judges: 1 is the mean one" in out
-    sure = quorate("rank", battles, "--level", 0.999)[1]
+    sure = adjudge("rank", battles, "--level", 0.999)[1]
     assert "99.9% interval" in sure, "no interval is one of 100%"
 
 
-def test_files_and_json(quorate, battles, tmp_path):
+def test_files_and_json(adjudge, battles, tmp_path):
     files = [tmp_path / name for name in ("board.parquet", "judges.csv", "next.jsonl")]
-    code, out, _ = quorate(
+    code, out, _ = adjudge(
         "rank", battles, "-o", files[0], "--judges", files[1], "--neighbours", files[2], "--json", "--level", 0.8
     )
     document = json.loads(out)
-    found = qr.rank(battles, level=0.8)
+    found = adj.rank(battles, level=0.8)
     assert code == 0
     assert document["facts"] == found.facts
     assert document["leaderboard"] == found.leaderboard.to_dicts() == pl.read_parquet(files[0]).to_dicts()
@@ -44,25 +44,25 @@ def test_files_and_json(quorate, battles, tmp_path):
     assert document["understood"]["columns"]["judge"] == "worker"
 
 
-def test_choices_reach_the_model(quorate, battles):
+def test_choices_reach_the_model(adjudge, battles):
     facts = [
-        json.loads(quorate("rank", battles, "--json", *options)[1])["facts"]
+        json.loads(adjudge("rank", battles, "--json", *options)[1])["facts"]
         for options in ((), ("--weigh-judges", "no", "--position", "no", "--prior", "2"))
     ]
     assert (facts[0]["judges"], facts[0]["position"]) == (True, True)
     assert (facts[1]["judges"], facts[1]["position"], facts[1]["prior"]) == (False, False, 2)
-    assert quorate("rank", battles, "--quiet")[:2] == (0, "")
+    assert adjudge("rank", battles, "--quiet")[:2] == (0, "")
 
 
-def test_prompts_are_clusters(quorate, tmp_path):
+def test_prompts_are_clusters(adjudge, tmp_path):
     jury = simulate_jury(prompts=40, prompt_spread=1.0, seed=1).comparisons
     jury.write_csv(tmp_path / "jury.csv")
     jury.rename({"prompt": "topic"}).write_csv(tmp_path / "other.csv")
-    out = quorate("rank", tmp_path / "jury.csv")[1]
+    out = adjudge("rank", tmp_path / "jury.csv")[1]
     assert "judge=worker, cluster=prompt; 640 votes" in out
     assert "intervals are cluster-robust: comparisons with one prompt depend on each other (40 clusters)" in out
     facts = [
-        json.loads(quorate("rank", tmp_path / name, "--json", *options)[1])["facts"]["clusters"]
+        json.loads(adjudge("rank", tmp_path / name, "--json", *options)[1])["facts"]["clusters"]
         for name, options in (
             ("jury.csv", ()),
             ("jury.csv", ("--cluster", "")),
@@ -82,17 +82,17 @@ def test_prompts_are_clusters(quorate, tmp_path):
         (("--winner", "nope"), "there is no column 'nope' for the winner"),
     ],
 )
-def test_bad_options_end_in_one_line(quorate, battles, tmp_path, options, message):
-    code, out, err = quorate("rank", battles, *options, "-o", tmp_path / "out.csv")
+def test_bad_options_end_in_one_line(adjudge, battles, tmp_path, options, message):
+    code, out, err = adjudge("rank", battles, *options, "-o", tmp_path / "out.csv")
     assert (code, out) == (1, "")
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_ids_do_not_steer_the_terminal(quorate, tmp_path):
+def test_ids_do_not_steer_the_terminal(adjudge, tmp_path):
     (tmp_path / "g.csv").write_text('left,right,winner\n"\x1b[31mred",b,left\nb,"\x1b[31mred",left\n')
-    code, out, _ = quorate("rank", tmp_path / "g.csv")
+    code, out, _ = adjudge("rank", tmp_path / "g.csv")
     assert code == 0
     assert "\x1b" not in out
     assert "\\x1b[31mred" in out

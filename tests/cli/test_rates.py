@@ -1,17 +1,17 @@
-"""`quorate rates`: the tables on the screen, the files, and bad input."""
+"""`adjudge rates`: the tables on the screen, the files, and bad input."""
 
 import json
 
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 @pytest.fixture
 def crowd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    drawn = qr.simulate(tasks=120, workers=7, labels=2, label_names=["bad", "good"], skill=0.85, seed=5)
+    drawn = adj.simulate(tasks=120, workers=7, labels=2, label_names=["bad", "good"], skill=0.85, seed=5)
     number = pl.col("task").str.slice(1).cast(pl.Int64)
     system = pl.when(number % 2 == 0).then(pl.lit("v1")).otherwise(pl.lit("v2"))
     drawn.votes.with_columns(system=system, prompt=number // 2).write_csv("votes.csv")
@@ -22,7 +22,7 @@ def crowd(tmp_path, monkeypatch):
 def test_tables_files_and_json(run, crowd):
     done = run("rates", "votes.csv", "--by", "system", "--item", "prompt", "--gold", "gold.csv")
     assert (done.code, done.err) == (0, "")
-    wanted = qr.rates("votes.csv", by="system", item="prompt", gold="gold.csv")
+    wanted = adj.rates("votes.csv", by="system", item="prompt", gold="gold.csv")
     lines = done.out.splitlines()
     assert lines[0].startswith("read votes.csv as a table (csv)")
     assert lines[1] == wanted.sentences()[0]

@@ -12,7 +12,7 @@ CORPUS = Path(__file__).parents[1] / "io" / "corpus"
 
 def run(*arguments, folder, code=0):
     done = subprocess.run(
-        [sys.executable, "-m", "quorate", "aggregate", *map(str, arguments)],
+        [sys.executable, "-m", "adjudge", "aggregate", *map(str, arguments)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -63,10 +63,10 @@ def test_options(arguments, read, tmp_path):
 
 def test_signs_are_lines_and_strict_ends(tmp_path):
     done = run(CORPUS / "spellings.csv", "--model", "mv", "-o", "l.csv", "--quiet", folder=tmp_path)
-    assert "quorate: warning: labels differ only in case" in done.stderr
+    assert "adjudge: warning: labels differ only in case" in done.stderr
     (tmp_path / "l.csv").unlink()
     done = run(CORPUS / "spellings.csv", "--model", "mv", "-o", "l.csv", "--strict", folder=tmp_path, code=1)
-    assert done.stderr.startswith("quorate: labels differ only in case")
+    assert done.stderr.startswith("adjudge: labels differ only in case")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "l.csv").exists()
 
@@ -90,5 +90,5 @@ def test_spreadsheets_without_their_library(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = run("votes.xlsx", "--model", "mv", folder=tmp_path, code=1)
     assert done.stderr == (
-        "quorate: votes.xlsx is a spreadsheet, which needs the library fastexcel: pip install 'quorate[excel]', or save it as CSV\n"
+        "adjudge: votes.xlsx is a spreadsheet, which needs the library fastexcel: pip install 'adjudge[excel]', or save it as CSV\n"
     )

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.cli import console
-from quorate.errors import UNSEEN, visible
+import adjudge as adj
+from adjudge.cli import console
+from adjudge.errors import UNSEEN, visible
 
 NASTY = [
-    "[/x]", "[red]x[/red]", "[link=http://evil]click[/link]", "\x1b]0;pwned\x07", "\x1b[31mred", "a\rb", "a\nquorate: forged line",
+    "[/x]", "[red]x[/red]", "[link=http://evil]click[/link]", "\x1b]0;pwned\x07", "\x1b[31mred", "a\rb", "a\nadjudge: forged line",
     "\x9b31m", "\u202egnp.exe", "x" * 3000, "漢字かな交じり文", ":smile:", "", "\x00", "tab\there", "\u2028", "\ufeff", "{0}%s",
 ]  # fmt: skip
 NAME = "[red]\x1b]0;pwned\x07\n[x] 漢 :smile: \u202e"  # of files and folders
@@ -24,10 +24,10 @@ STYLE = re.compile(r"\r?\x1b\[[0-9;?]*[A-Za-z]")  # what rich itself sends
 
 DRIVER = """
 import json, os, sys
-from quorate.cli.main import main
+from adjudge.cli.main import main
 codes = []
 for arguments in json.load(open(sys.argv[1])):
-    sys.argv = ["quorate", *arguments]
+    sys.argv = ["adjudge", *arguments]
     try:
         main()
         codes.append(0)
@@ -51,7 +51,7 @@ def crowd(tmp_path, monkeypatch):
     votes.filter(pl.col("worker") != "[/x]").write_parquet("some.parquet")
     few = [(NASTY[t], NASTY[w], NASTY[(t * w) % 3]) for t in range(5) for w in range(8)]
     pl.DataFrame(few, schema=["task", "worker", "label"], orient="row").write_parquet("few.parquet")
-    qr.aggregate("some.parquet", model="fds", smoothing=0.1).save("model.quorate")
+    adj.aggregate("some.parquet", model="fds", smoothing=0.1).save("model.adjudge")
     return votes
 
 
@@ -67,7 +67,7 @@ COMMANDS = [
     (2, ["aggregate", "votes.parquet", f"--{NAME}"]),
     (2, ["aggregate", "votes.parquet", "--seed", NAME]),
     (2, [NAME]),
-    (0, ["predict", "votes.parquet", "--using", "model.quorate"]),
+    (0, ["predict", "votes.parquet", "--using", "model.adjudge"]),
     (1, ["predict", "votes.parquet", "--using", NAME]),
     (0, ["encode", "votes.parquet", "-o", f"{NAME}.votes"]),
     (0, ["aggregate", f"{NAME}.votes", "--engine", "disk", "--model", "mv"]),
@@ -96,13 +96,13 @@ def harmless(text, *, newlines=True):
     assert "Traceback" not in text, text[-3000:]
     found = UNSEEN.search(text.replace("\r\n", "\n").replace("\n", "") if newlines else text)
     assert not found, text[max(found.start() - 200, 0) : found.end() + 100]
-    assert "\nquorate: forged" not in text
+    assert "\nadjudge: forged" not in text
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
-def test_in_a_pipe(crowd, quorate):
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
+def test_in_a_pipe(crowd, adjudge):
     for code, arguments in COMMANDS:
-        got, out, err = quorate(*arguments)
+        got, out, err = adjudge(*arguments)
         assert got == code, (arguments, got, err)
         is_data = arguments[0] in ("aggregate", "predict") and "-o" not in arguments and "--json" not in arguments
         harmless(err)
@@ -113,9 +113,9 @@ def test_in_a_pipe(crowd, quorate):
     assert sorted(pl.read_csv(f"{NAME}.out.csv", infer_schema=False, glob=False)["task"].fill_null("")) == sorted(NASTY), (
         "data stay as they are"
     )
-    _, out, _ = quorate("aggregate", "votes.parquet", "--model", "fds", "--smoothing", 0.1, "--quiet")
+    _, out, _ = adjudge("aggregate", "votes.parquet", "--model", "fds", "--smoothing", 0.1, "--quiet")
     assert sorted(pl.read_csv(out.encode(), infer_schema=False)["task"].fill_null("")) == sorted(NASTY)
-    _, out, _ = quorate(*COMMANDS[1][1])
+    _, out, _ = adjudge(*COMMANDS[1][1])
     assert sorted(row["task"] for row in json.loads(out)["result"]) == sorted(NASTY), "JSON says the same, escaped"
 
 
@@ -149,37 +149,37 @@ def test_on_a_terminal(crowd, tmp_path):
     assert visible(f"{NAME}.crowd") in text
 
 
-def test_warnings_and_log_lines_are_text_too(quorate, crowd, monkeypatch):
+def test_warnings_and_log_lines_are_text_too(adjudge, crowd, monkeypatch):
     import logging
     import warnings
 
-    from quorate.data.votes import Votes
-    from quorate.engines import local
+    from adjudge.data.votes import Votes
+    from adjudge.engines import local
 
     real = local.as_votes
 
     def telling(source, **options):
         if not isinstance(source, Votes):
             warnings.warn(f"of a library: {NAME}", RuntimeWarning, stacklevel=2)
-            logging.getLogger("quorate.io").warning("odd: %s", NAME)
+            logging.getLogger("adjudge.io").warning("odd: %s", NAME)
         return real(source, **options)
 
     monkeypatch.setattr(local, "as_votes", telling)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        code, _, err = quorate("aggregate", "votes.parquet", "--quiet", "-o", "l.csv", "--model", "fds", "--smoothing", 0.1)
+        code, _, err = adjudge("aggregate", "votes.parquet", "--quiet", "-o", "l.csv", "--model", "fds", "--smoothing", 0.1)
     assert code == 0
     harmless(err)
     told = [line for line in err.splitlines() if "normalize=True" not in line and "abstain=" not in line]
-    assert told == [f"quorate: warning: of a library: {visible(NAME)}", f"quorate: odd: {visible(NAME)}"]
+    assert told == [f"adjudge: warning: of a library: {visible(NAME)}", f"adjudge: odd: {visible(NAME)}"]
 
 
 def test_errors_are_one_line_by_themselves():
-    for kind in (qr.QuorateError, qr.InputError, qr.OptionError, qr.NotConverged, qr.MissingLabels, qr.CopiedVotes):
+    for kind in (adj.AdjudgeError, adj.InputError, adj.OptionError, adj.NotConverged, adj.MissingLabels, adj.CopiedVotes):
         message = str(kind(f"a {NAME}\r\x9b"))
         assert not UNSEEN.search(message)
         assert "\\x1b]0;pwned\\x07\\n" in message
-    from quorate.errors import listed, shown
+    from adjudge.errors import listed, shown
 
     assert not UNSEEN.search(listed(NASTY, 100) + shown(NASTY, 10000))
 

@@ -1,4 +1,4 @@
-"""`quorate serve`: starts with nothing, says in one line why it does not, and stops in order."""
+"""`adjudge serve`: starts with nothing, says in one line why it does not, and stops in order."""
 
 import json
 import shlex
@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from quorate.cli.serve import EXAMPLES
-from quorate.store.opening import open_store
+from adjudge.cli.serve import EXAMPLES
+from adjudge.store.opening import open_store
 from server_process import Served, refused, until
 
 
@@ -46,26 +46,26 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
         (["--model", "auto"], "--model is for the campaign that --labels makes"),
         (["--labels", "a,b", "--policy", "none.json"], "cannot read the policy 'none.json': No such file or directory"),
         (["--labels", "a,b", "--model", "mv"], "unknown model 'mv'"),
-        (["--host", "0.0.0.0"], "and there are no tokens: make one first (quorate token add NAME --scope admin)"),
+        (["--host", "0.0.0.0"], "and there are no tokens: make one first (adjudge token add NAME --scope admin)"),
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid port 0"),
         (["--log-level", "loud"], "unknown log_level 'loud'"),
         (["--store", "none/votes.db"], "there is no folder"),
         (["--store", "."], "it is no file"),
         (["--store", "text.db"], "text.db is not a database"),
-        (["--store", "other.db"], "a database of another program, not a store of quorate"),
+        (["--store", "other.db"], "a database of another program, not a store of adjudge"),
         (["--store", "mysql://x"], "unknown kind of store 'mysql'"),
         (["--store", "postgresql://127.0.0.1:1/none"], "Connection refused"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(quorate, tmp_path, monkeypatch, options, says):
+def test_what_cannot_be_is_said_in_one_line(adjudge, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.db").write_text("no database at all, but text of some length\n" * 99)
     with sqlite3.connect("other.db") as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    code, out, err = quorate("serve", *options, *([] if "--port" in options else ["--port", 0]))
+    code, out, err = adjudge("serve", *options, *([] if "--port" in options else ["--port", 0]))
     assert (code, out) == (1, ""), err
-    assert err.startswith("quorate: ")
+    assert err.startswith("adjudge: ")
     assert says in err
     assert err.count("\n") == 1
 
@@ -83,12 +83,12 @@ def test_a_port_and_a_store_in_use_are_said(tmp_path):
     store.close()
 
 
-def test_a_missing_library_names_the_extra(quorate, tmp_path, monkeypatch):
+def test_a_missing_library_names_the_extra(adjudge, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("uvicorn",) or name.startswith("quorate.service")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("uvicorn",) or name.startswith("adjudge.service")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert quorate("serve", "--port", 0) == (1, "", "quorate: the service needs uvicorn: pip install 'quorate[serve]'\n")
+    assert adjudge("serve", "--port", 0) == (1, "", "adjudge: the service needs uvicorn: pip install 'adjudge[serve]'\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,6 +96,6 @@ def test_examples_start_a_service(tmp_path):
     (tmp_path / "policy.json").write_text("{}")
     for _, command in EXAMPLES[:2]:
         program, name, *options = shlex.split(command)
-        assert (program, name) == ("quorate", "serve")
+        assert (program, name) == ("adjudge", "serve")
         with Served(f"{len(options)}.db", *options, "--port", 0, cwd=tmp_path) as server:
             assert server.ask("GET", "/v1/campaigns")[1] == {"campaigns": ["default"]}

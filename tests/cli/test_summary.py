@@ -10,13 +10,13 @@ import sys
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.cli import output, summary
-from quorate.errors import UNSEEN, visible
-from quorate.results.overview import label_shares
+import adjudge as adj
+from adjudge.cli import output, summary
+from adjudge.errors import UNSEEN, visible
+from adjudge.results.overview import label_shares
 
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-MAIN = [sys.executable, "-c", "from quorate.cli.main import main; main()"]
+MAIN = [sys.executable, "-c", "from adjudge.cli.main import main; main()"]
 
 
 def terminal(arguments, cwd, columns=80):
@@ -53,7 +53,7 @@ def crowd(tmp_path, monkeypatch):
     """A crowd with spammers; returns its votes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    crowd = qr.simulate(tasks=400, workers=20, labels=4, spammers=0.2, seed=5)
+    crowd = adj.simulate(tasks=400, workers=20, labels=4, spammers=0.2, seed=5)
     crowd.votes.write_csv("votes.csv")
     crowd.truth.write_csv("truth.csv")
     crowd.truth.head(50).write_csv("gold.csv")
@@ -66,7 +66,7 @@ def test_it_is_one_screen_on_a_terminal(crowd, tmp_path):
     assert code == 0
     assert len(lines) <= 24, text
     assert all(len(line) <= 80 for line in lines)
-    result = qr.aggregate("votes.csv")
+    result = adj.aggregate("votes.csv")
     verdicts = dict(result.workers["verdict"].value_counts().iter_rows())
     assert lines[0].startswith("read votes.csv as a table (csv): task=task, worker=worker, label=label; 2000")
     for words in (
@@ -77,8 +77,8 @@ def test_it_is_one_screen_on_a_terminal(crowd, tmp_path):
         "least certain  label  confidence  votes",
         f"workers to look at: {verdicts['spammer']} spammers of 20",
         "try next:",
-        "  quorate aggregate votes.csv -o labels.csv --workers workers.csv",
-        "  quorate agreement votes.csv",
+        "  adjudge aggregate votes.csv -o labels.csv --workers workers.csv",
+        "  adjudge agreement votes.csv",
     ):
         assert words in text, words
     worst = result.labels.sort("confidence").row(0)
@@ -91,7 +91,7 @@ def test_labels_come_first_and_the_summary_stays(crowd, tmp_path):
     _, lines = terminal(["aggregate", "votes.csv"], tmp_path)
     text = "\n".join(lines)
     assert text.index("and 380 more") < text.index("expected wrong labels")
-    assert "  quorate aggregate votes.csv -o labels.csv --workers workers.csv" in text
+    assert "  adjudge aggregate votes.csv -o labels.csv --workers workers.csv" in text
 
 
 def test_it_is_the_same_in_a_pipe_but_for_verdicts(crowd, run):
@@ -108,7 +108,7 @@ def test_it_is_the_same_in_a_pipe_but_for_verdicts(crowd, run):
 def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch, run):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(summary, "MAX_JUDGED", 1999)
-    monkeypatch.setattr(qr.Result, "workers_frame", None)
+    monkeypatch.setattr(adj.Result, "workers_frame", None)
     err = run("aggregate", "votes.csv", "-o", "labels.csv").err
     assert "workers to look at: not searched among more than 1999 votes; --workers workers.csv judges all" in err
 
@@ -116,7 +116,7 @@ def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch,
 def test_what_went_wrong_is_said(crowd, run):
     err = run("aggregate", "votes.csv", "-m", "ds", "--max-iter", 2, "-o", "labels.csv").err
     assert re.search(r"\nmodel +ds; 2 iterations, not converged \(log likelihood -\d", err)
-    assert "  quorate aggregate votes.csv -m ds --max-iter 2 -o labels.csv --max-iter 20" in err
+    assert "  adjudge aggregate votes.csv -m ds --max-iter 2 -o labels.csv --max-iter 20" in err
 
 
 def test_abstentions_and_repeated_votes_are_said_once(crowd, run):
@@ -161,7 +161,7 @@ def test_what_to_try_next_runs(crowd, run, arguments):
     crowd.rename({"task": "the task"}).write_csv("my votes.csv")
     commands = steps(run("aggregate", *arguments).err)
     assert 1 <= len(commands) <= 3
-    assert any(f"quorate agreement {shlex.quote(arguments[0])}" in command for command in commands)
+    assert any(f"adjudge agreement {shlex.quote(arguments[0])}" in command for command in commands)
     for command in commands:
         if "…" not in command:
             assert run(*shlex.split(command)[1:]).code == 0, command
@@ -169,7 +169,7 @@ def test_what_to_try_next_runs(crowd, run, arguments):
 
 def test_agreement_is_suggested_as_it_reads(crowd, run):
     crowd.pivot("worker", index="task", values="label").write_csv("wide.csv")
-    assert "quorate agreement wide.csv --wide" in steps(run("aggregate", "wide.csv", "--wide", "-o", "out.csv").err)
+    assert "adjudge agreement wide.csv --wide" in steps(run("aggregate", "wide.csv", "--wide", "-o", "out.csv").err)
     crowd.with_columns(weight=2.0).write_csv("weighted.csv")  # agreement has no weights
     commands = steps(run("aggregate", "weighted.csv", "--weight", "weight", "-o", "out.csv").err)
     assert not [command for command in commands if "agreement" in command]
@@ -187,7 +187,7 @@ def test_long_commands_are_not_repeated(crowd, run):
     name = "a-rather-long-name-of-a-file-that-nobody-wants-to-read-twice-on-a-screen.csv"
     crowd.write_csv(name)
     commands = steps(run("aggregate", name, "-o", "out.csv").err)
-    assert commands[0] == "quorate aggregate … --workers workers.csv"
+    assert commands[0] == "adjudge aggregate … --workers workers.csv"
 
 
 def test_ids_are_data(tmp_path, monkeypatch, run):
@@ -215,7 +215,7 @@ def test_several_options_have_shares(tmp_path, monkeypatch, run):
 
 def test_json_has_the_shares(crowd, run):
     document = json.loads(run("aggregate", "votes.csv", "--json", "-o", "labels.csv").out)
-    shares = label_shares(qr.aggregate("votes.csv"))
+    shares = label_shares(adj.aggregate("votes.csv"))
     wanted = {share.label: {"votes": share.of_votes, "labels": share.of_labels} for share in shares}
     assert document["label_shares"] == {label: pytest.approx(both) for label, both in wanted.items()}
     assert {"converged", "log_likelihood", "mean_confidence", "ties", "priors", "understood"} <= document.keys()
@@ -224,18 +224,18 @@ def test_json_has_the_shares(crowd, run):
 def test_log_lines_are_said_once(run, crowd, monkeypatch):
     import logging
 
-    from quorate.engines import local
+    from adjudge.engines import local
 
     real = local.as_votes
 
     def telling(*given, **options):
         for number in (1, 1, 2, 1):
-            logging.getLogger("quorate.results").warning("searched in %d tasks", number)
+            logging.getLogger("adjudge.results").warning("searched in %d tasks", number)
         return real(*given, **options)
 
     monkeypatch.setattr(local, "as_votes", telling)
     err = run("aggregate", "votes.csv", "--quiet", "-o", "labels.csv").err
-    assert err.splitlines() == ["quorate: searched in 1 tasks", "quorate: searched in 2 tasks"]
+    assert err.splitlines() == ["adjudge: searched in 1 tasks", "adjudge: searched in 2 tasks"]
 
 
 def test_plain_tables_cut_ids_and_never_numbers(capsys):

@@ -11,17 +11,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io import write as writing
+import adjudge as adj
+from adjudge.io import write as writing
 
-MAIN = "from quorate.cli.main import main; main()"
+MAIN = "from adjudge.cli.main import main; main()"
 
 
 def run(*arguments, shell=None, **options):
     if shell is not None:
-        command = ["bash", "-c", shell.replace("quorate", f"{sys.executable} -m quorate")]
+        command = ["bash", "-c", shell.replace("adjudge", f"{sys.executable} -m adjudge")]
     else:
-        command = [sys.executable, "-m", "quorate", *map(str, arguments)]
+        command = [sys.executable, "-m", "adjudge", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **options)
 
 
@@ -29,8 +29,8 @@ def run(*arguments, shell=None, **options):
 def here(votes_csv, tmp_path, monkeypatch):
     """A folder with votes, truth, a model, an encoded folder, and other ways to name the votes."""
     monkeypatch.chdir(tmp_path)
-    qr.aggregate("votes.csv").save("model.quorate")
-    qr.encode("votes.csv", "encoded")
+    adj.aggregate("votes.csv").save("model.adjudge")
+    adj.encode("votes.csv", "encoded")
     (tmp_path / "sub").mkdir()
     (tmp_path / "link.csv").symlink_to("votes.csv")
     os.link("votes.csv", "hard.csv")
@@ -48,11 +48,11 @@ OVER_INPUT = [
     ["aggregate", "votes.csv", "--save", "votes.csv"],
     ["aggregate", "votes.csv", "--gold", "truth.csv", "-o", "truth.csv"],
     ["aggregate", "votes.csv", "--truth", "truth.csv", "--workers", "./truth.csv"],
-    ["aggregate", "votes.csv", "--history", "model.quorate", "--save", "model.quorate"],
-    ["aggregate", "votes.csv", "--warm-start", "model.quorate", "--save", "folder/model.quorate"],
+    ["aggregate", "votes.csv", "--history", "model.adjudge", "--save", "model.adjudge"],
+    ["aggregate", "votes.csv", "--warm-start", "model.adjudge", "--save", "folder/model.adjudge"],
     ["aggregate", "encoded", "--save", "encoded/row.npy"],
     ["aggregate", "encoded", "-o", "encoded/labels.csv"],
-    ["predict", "votes.csv", "--using", "model.quorate", "-o", "votes.csv"],
+    ["predict", "votes.csv", "--using", "model.adjudge", "-o", "votes.csv"],
     ["agreement", "votes.csv", "--pairs", "votes.csv"],
     ["agreement", "votes.csv", "--truth", "truth.csv", "--matrix", "truth.csv"],
     ["encode", "encoded/votes.csv", "-o", "encoded"],
@@ -65,11 +65,11 @@ OVER_INPUT = [
 
 
 @pytest.mark.parametrize("arguments", OVER_INPUT, ids=" ".join)
-def test_an_output_is_never_an_input(arguments, here, quorate):
+def test_an_output_is_never_an_input(arguments, here, adjudge):
     (here / "encoded" / "votes.csv").write_bytes((here / "votes.csv").read_bytes())
     (here / "in").mkdir()
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
-    code, out, err = quorate(*arguments)
+    code, out, err = adjudge(*arguments)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert any(words in err for words in ("would be lost", "is read as", "would be read", "that are read", "overlap")), err
@@ -77,99 +77,99 @@ def test_an_output_is_never_an_input(arguments, here, quorate):
 
 
 @pytest.mark.parametrize("other", ["l.csv", "./sub/../l.csv", "folder/l.csv", "l-link.csv", "l-hard.csv"])
-def test_two_outputs_are_never_one_file(other, here, quorate):
+def test_two_outputs_are_never_one_file(other, here, adjudge):
     (here / "l.csv").write_text("old")
     (here / "l-link.csv").symlink_to(here / "l.csv")
     os.link("l.csv", "l-hard.csv")
     for option in ("--workers", "--probabilities", "--save"):
-        code, _, err = quorate("aggregate", "votes.csv", "-o", "l.csv", option, other)
+        code, _, err = adjudge("aggregate", "votes.csv", "-o", "l.csv", option, other)
         assert (code, "two outputs have the same path" in err) == (1, True)
     assert Path("l.csv").read_text() == "old"
-    assert quorate("aggregate", "votes.csv", "-o", "/dev/null", "--workers", "/dev/null", "--quiet")[0] == 0, (
+    assert adjudge("aggregate", "votes.csv", "-o", "/dev/null", "--workers", "/dev/null", "--quiet")[0] == 0, (
         "nothing is lost there"
     )
 
 
-def test_simulate_and_demo_do_not_write_two_tables_into_one_file(here, quorate):
+def test_simulate_and_demo_do_not_write_two_tables_into_one_file(here, adjudge):
     (here / "votes.link").mkdir()
     (here / "votes.link" / "truth.csv").symlink_to("votes.csv")
     for command in (["simulate", "-o"], ["demo", "--keep"]):
-        code, _, err = quorate(*command, "votes.link")
+        code, _, err = adjudge(*command, "votes.link")
         assert (code, "two outputs have the same path" in err) == (1, True)
 
 
 def test_standard_streams_are_files_too(here):
     before = Path("votes.csv").read_bytes()
-    for shell in ("quorate aggregate - -o votes.csv < votes.csv", "quorate aggregate votes.csv >> votes.csv"):
+    for shell in ("adjudge aggregate - -o votes.csv < votes.csv", "adjudge aggregate votes.csv >> votes.csv"):
         done = run(shell=shell)
         assert (done.returncode, "would be lost" in done.stderr) == (1, True)
     assert Path("votes.csv").read_bytes() == before
 
 
 def test_the_library_knows_its_inputs(here):
-    result = qr.aggregate("encoded")
-    with pytest.raises(qr.InputError, match="is inside encoded"):
+    result = adj.aggregate("encoded")
+    with pytest.raises(adj.InputError, match="is inside encoded"):
         result.save("encoded/row.npy")
     (here / "encoded" / "more.csv").write_bytes((here / "votes.csv").read_bytes())
-    with pytest.raises(qr.InputError, match="would be lost"):
-        qr.encode("encoded/more.csv", "encoded")
+    with pytest.raises(adj.InputError, match="would be lost"):
+        adj.encode("encoded/more.csv", "encoded")
 
 
-def test_a_link_stays_and_its_target_is_replaced(here, quorate):
+def test_a_link_stays_and_its_target_is_replaced(here, adjudge):
     (here / "sub" / "real.csv").write_text("old")
     (here / "out.csv").symlink_to("sub/real.csv")
     (here / "new.csv").symlink_to("sub/absent.csv")
     (here / "round.csv").symlink_to("round.csv")
     for link, real in (("out.csv", "sub/real.csv"), ("new.csv", "sub/absent.csv")):
-        assert quorate("aggregate", "votes.csv", "-o", link, "--quiet") == (0, "", "")
+        assert adjudge("aggregate", "votes.csv", "-o", link, "--quiet") == (0, "", "")
         assert Path(link).is_symlink()
         assert Path(real).read_text().startswith("task,label")
-    code, _, err = quorate("aggregate", "votes.csv", "-o", "round.csv")
+    code, _, err = adjudge("aggregate", "votes.csv", "-o", "round.csv")
     assert (code, "cannot write round.csv" in err) == (1, True)
-    assert not list(here.rglob(".quorate-*"))
+    assert not list(here.rglob(".adjudge-*"))
 
 
 @pytest.mark.parametrize("name", ["pipe", "pipe.csv", "pipe.parquet"])
-def test_a_pipe_is_written_into(name, here, quorate):
+def test_a_pipe_is_written_into(name, here, adjudge):
     os.mkfifo(name)
     got = []
     reader = threading.Thread(target=lambda: got.append(Path(name).read_bytes()), daemon=True)
     reader.start()
-    assert quorate("aggregate", "votes.csv", "-o", name, "--quiet") == (0, "", "")
+    assert adjudge("aggregate", "votes.csv", "-o", name, "--quiet") == (0, "", "")
     assert Path(name).is_fifo()
     reader.join(60)
-    wanted = qr.aggregate("votes.csv").labels
+    wanted = adj.aggregate("votes.csv").labels
     assert (pl.read_parquet if name.endswith("parquet") else pl.read_csv)(got[0]).equals(wanted)
 
 
-def test_devices_and_substituted_processes(here, quorate):
-    whole = quorate("aggregate", "votes.csv", "--quiet")[1]
+def test_devices_and_substituted_processes(here, adjudge):
+    whole = adjudge("aggregate", "votes.csv", "--quiet")[1]
     for shell in (
-        "quorate aggregate votes.csv --quiet -o /dev/stdout > l.csv; cat l.csv",
-        "quorate aggregate votes.csv --quiet -o >(cat) | cat",
-        "quorate aggregate <(cat votes.csv) --quiet",
-        "quorate aggregate <(gzip -c votes.csv) --gold <(head -1 truth.csv) --quiet | sed 's/,gold$//; s/,false$/&/; s/,false,false$/,false/'",
-        "quorate aggregate /dev/stdin --quiet < votes.csv",
+        "adjudge aggregate votes.csv --quiet -o /dev/stdout > l.csv; cat l.csv",
+        "adjudge aggregate votes.csv --quiet -o >(cat) | cat",
+        "adjudge aggregate <(cat votes.csv) --quiet",
+        "adjudge aggregate <(gzip -c votes.csv) --gold <(head -1 truth.csv) --quiet | sed 's/,gold$//; s/,false$/&/; s/,false,false$/,false/'",
+        "adjudge aggregate /dev/stdin --quiet < votes.csv",
     ):
         done = run(shell=shell)
         assert done.stderr == "", shell
         assert done.stdout == whole, shell
-    done = run(shell="quorate aggregate votes.csv --quiet --save model.q -o /dev/full")
+    done = run(shell="adjudge aggregate votes.csv --quiet --save model.q -o /dev/full")
     assert (done.returncode, "cannot write /dev/full: No space left on device" in done.stderr) == (1, True)
-    assert run(shell="quorate encode <(cat votes.csv) -o enc && quorate aggregate enc --quiet | sort").stdout == "".join(
+    assert run(shell="adjudge encode <(cat votes.csv) -o enc && adjudge aggregate enc --quiet | sort").stdout == "".join(
         sorted(whole.splitlines(keepends=True))
     )
 
 
 CLOSED = {
-    "stdout": ("quorate aggregate votes.csv --quiet >&-", 1, "standard output is closed"),
-    "stdout unused": ("quorate aggregate votes.csv --quiet -o l.csv >&-", 0, None),
-    "stdin": ("quorate aggregate - <&-", 1, "standard input is closed"),
-    "all": ("quorate aggregate votes.csv -o l.csv <&- >&- 2>&-", 0, None),
-    "full": ("quorate aggregate votes.csv --quiet > /dev/full", 1, "No space left on device"),
-    "full, a table": ("quorate evaluate truth.csv --truth truth.csv > /dev/full", 1, "No space left on device"),
-    "full stderr": ("quorate aggregate votes.csv 2> /dev/full > /dev/null", 1, None),
-    "broken pipe": ("{ quorate aggregate votes.csv --quiet; echo $? >&2; } | true", 0, None),
+    "stdout": ("adjudge aggregate votes.csv --quiet >&-", 1, "standard output is closed"),
+    "stdout unused": ("adjudge aggregate votes.csv --quiet -o l.csv >&-", 0, None),
+    "stdin": ("adjudge aggregate - <&-", 1, "standard input is closed"),
+    "all": ("adjudge aggregate votes.csv -o l.csv <&- >&- 2>&-", 0, None),
+    "full": ("adjudge aggregate votes.csv --quiet > /dev/full", 1, "No space left on device"),
+    "full, a table": ("adjudge evaluate truth.csv --truth truth.csv > /dev/full", 1, "No space left on device"),
+    "full stderr": ("adjudge aggregate votes.csv 2> /dev/full > /dev/null", 1, None),
+    "broken pipe": ("{ adjudge aggregate votes.csv --quiet; echo $? >&2; } | true", 0, None),
 }
 
 
@@ -181,7 +181,7 @@ def test_streams_that_cannot_be_used(name, here):
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     if message is not None:
-        assert done.stderr.startswith("quorate: ")
+        assert done.stderr.startswith("adjudge: ")
         assert done.stderr.count("\n") == 1
         assert message in done.stderr
     if "l.csv" in shell:
@@ -221,24 +221,24 @@ def test_told_to_end_it_leaves_nothing(here):
     time.sleep(0.1)
     assert end(process, signal.SIGTERM) == 128 + signal.SIGTERM
     assert Path("l.csv").read_text() == "old"
-    assert not list(here.glob(".quorate-*"))
+    assert not list(here.glob(".adjudge-*"))
 
 
-def test_what_a_killed_write_left_is_taken_over_and_a_living_one_is_let_alone(here, quorate):
+def test_what_a_killed_write_left_is_taken_over_and_a_living_one_is_let_alone(here, adjudge):
     killed = [begin(here) for _ in range(3)]
     for process in killed:
         end(process, signal.SIGKILL)
-    assert len(list(here.glob(".quorate-*"))) == 3
+    assert len(list(here.glob(".adjudge-*"))) == 3
     alive = begin(here)
-    (taken,) = here.glob(".quorate-*")  # one is taken over, the others are gone
+    (taken,) = here.glob(".adjudge-*")  # one is taken over, the others are gone
     size = taken.stat().st_size
     assert size > 0
-    assert quorate("aggregate", "votes.csv", "-o", "l.csv", "--quiet")[0] == 0
-    assert [p.stat().st_size for p in here.glob(".quorate-*")] == [size]
+    assert adjudge("aggregate", "votes.csv", "-o", "l.csv", "--quiet")[0] == 0
+    assert [p.stat().st_size for p in here.glob(".adjudge-*")] == [size]
     assert Path("l.csv").read_text().startswith("task,label")
     end(alive, signal.SIGKILL)
-    assert quorate("aggregate", "votes.csv", "-o", "l.csv", "--quiet")[0] == 0
-    assert not list(here.glob(".quorate-*"))
+    assert adjudge("aggregate", "votes.csv", "-o", "l.csv", "--quiet")[0] == 0
+    assert not list(here.glob(".adjudge-*"))
 
 
 def test_many_writers_at_once(tmp_path):

@@ -1,4 +1,4 @@
-"""`quorate vote` and `quorate watch` against the real service."""
+"""`adjudge vote` and `adjudge watch` against the real service."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from importlib import import_module
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.client import Client, retry
-from quorate.service import running
+import adjudge as adj
+from adjudge.client import Client, retry
+from adjudge.service import running
 
-MAIN = "from quorate.cli.main import main; main()"
+MAIN = "from adjudge.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +28,16 @@ def url():
 @pytest.fixture
 def campaign(url, request, monkeypatch):
     """A client of a campaign of this test, which commands reach without being told the address."""
-    monkeypatch.setenv("QUORATE_URL", url)
+    monkeypatch.setenv("ADJUDGE_URL", url)
     with Client(url, campaign=request.node.name) as client:
-        client.create(["spam", "fine", "yes", "no"], policy=qr.Policy(minimum_votes=2, confidence=0.5))
+        client.create(["spam", "fine", "yes", "no"], policy=adj.Policy(minimum_votes=2, confidence=0.5))
         yield client
 
 
 @pytest.fixture
-def told(quorate, campaign):
+def told(adjudge, campaign):
     """told(*arguments): a command about that campaign."""
-    return lambda *given: quorate(*given, "--campaign", campaign.campaign)
+    return lambda *given: adjudge(*given, "--campaign", campaign.campaign)
 
 
 def lines(text):
@@ -130,7 +130,7 @@ def test_an_unknown_label_is_one_line(told, tmp_path):
     assert "\u202e" not in err
 
 
-def test_errors_are_one_line(quorate, campaign, tmp_path, monkeypatch):
+def test_errors_are_one_line(adjudge, campaign, tmp_path, monkeypatch):
     monkeypatch.setattr(retry, "FIRST", 0.0)
     for given, match in [
         (["vote", "t", "w", "spam", "--campaign", "nowhere"], "no such campaign"),
@@ -144,7 +144,7 @@ def test_errors_are_one_line(quorate, campaign, tmp_path, monkeypatch):
         (["watch", "--after", "x"], "after is 'x': give a position"),
         (["watch", "--campaign", "nowhere"], "no such campaign"),
     ]:
-        code, out, err = quorate(*given)
+        code, out, err = adjudge(*given)
         assert (code, out) == (1, ""), given
         assert err.count("\n") == 1, err
         assert match in err
@@ -184,10 +184,10 @@ def test_watch_follows_until_it_is_interrupted(campaign):
 def test_examples_run(told, campaign, votes, monkeypatch, name):
     monkeypatch.chdir(votes.parent)
     campaign.vote_many([(task, worker, "spam") for task in "abc" for worker in ("bob", "eve")])
-    for what, command in import_module(f"quorate.cli.{name}").EXAMPLES:
+    for what, command in import_module(f"adjudge.cli.{name}").EXAMPLES:
         program, *arguments = shlex.split(command)
         assert what.endswith(":")
         if name == "watch" and "--limit" not in arguments:
             arguments += ["--after", "0", "--limit", "1"]  # which would not end
         code, _, err = told(*arguments)
-        assert (program, code) == ("quorate", 0), f"{command}\n{err}"
+        assert (program, code) == ("adjudge", 0), f"{command}\n{err}"

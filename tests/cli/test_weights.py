@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 class Done(NamedTuple):
@@ -16,14 +16,14 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def run(quorate):
-    return lambda *arguments: Done(*quorate(*arguments))
+def run(adjudge):
+    return lambda *arguments: Done(*adjudge(*arguments))
 
 
 @pytest.fixture
 def crowd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    votes = qr.simulate(tasks=50, workers=6, seed=2).votes
+    votes = adj.simulate(tasks=50, workers=6, seed=2).votes
     votes = votes.with_columns(sure=pl.int_range(pl.len()) % 4 / 2)
     votes.write_csv("votes.csv")
     return votes
@@ -35,8 +35,8 @@ def test_the_weight_reaches_the_library(crowd, run):
     facts = json.loads(done.out)
     assert facts["weight"] == crowd["sure"].sum()
     assert facts["abstentions"] == (crowd["sure"] == 0).sum()
-    with pytest.warns(qr.MissingLabels):
-        want = qr.aggregate(crowd, weight="sure").labels
+    with pytest.warns(adj.MissingLabels):
+        want = adj.aggregate(crowd, weight="sure").labels
     assert pl.read_csv("labels.csv")["label"].to_list() == want["label"].to_list()
     assert pl.read_csv("labels.csv")["weight"].to_list() == want["weight"].to_list()
     assert "weight" in run("aggregate", "votes.csv", "--weight", "sure", "-o", "labels.csv").err
@@ -45,10 +45,10 @@ def test_the_weight_reaches_the_library(crowd, run):
 def test_encode_and_predict_take_it(crowd, run):
     assert run("encode", "votes.csv", "--weight", "sure", "-o", "folder").code == 0
     assert run("aggregate", "folder", "--engine", "disk", "--model", "fds", "-o", "far.csv").code == 0
-    assert run("aggregate", "votes.csv", "--weight", "sure", "--model", "fds", "-o", "near.csv", "--save", "m.quorate").code == 0
+    assert run("aggregate", "votes.csv", "--weight", "sure", "--model", "fds", "-o", "near.csv", "--save", "m.adjudge").code == 0
     far, near = (pl.read_csv(name).sort("task").drop("confidence") for name in ("far.csv", "near.csv"))
     assert far.equals(near)
-    assert run("predict", "votes.csv", "--using", "m.quorate", "--weight", "sure", "-o", "new.csv").code == 0
+    assert run("predict", "votes.csv", "--using", "m.adjudge", "--weight", "sure", "-o", "new.csv").code == 0
     assert pl.read_csv("new.csv")["weight"].sum() == crowd["sure"].sum()
 
 

@@ -3,8 +3,8 @@ from inspect import isawaitable
 
 import pytest
 
-import quorate
-from quorate.client import retry
+import adjudge
+from adjudge.client import retry
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ class Either:
     """A client of either kind, called in one way: answers, and lists of what iterators give."""
 
     def __init__(self, kind, url, **options):
-        self._runner = asyncio.Runner() if kind is quorate.AsyncClient else None
+        self._runner = asyncio.Runner() if kind is adjudge.AsyncClient else None
         self.client = kind(url, **options)
 
     def __getattr__(self, name):
@@ -68,7 +68,7 @@ def client(request):
     made = []
 
     def make(url, **options):
-        made.append(Either(getattr(quorate, request.param), url, **options))
+        made.append(Either(getattr(adjudge, request.param), url, **options))
         return made[-1]
 
     yield make

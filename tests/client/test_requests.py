@@ -4,11 +4,11 @@ import pickle
 
 import pytest
 
-import quorate
+import adjudge
 from flaky_service import DROP, REFUSE, answer, flaky, problem
-from quorate.client import errors
-from quorate.client.request import Request
-from quorate.client.retry import Attempts
+from adjudge.client import errors
+from adjudge.client.request import Request
+from adjudge.client.retry import Attempts
 
 DECISION = {
     "task": "t1",
@@ -77,7 +77,7 @@ def test_a_refusal_is_an_error_of_its_kind_and_final(client, status, code, kind)
     error = raised.value
     assert (error.status, error.code, error.request_id) == (status, code, "r-1")
     assert str(error) == rf"it is\x1b[31m wrong ({status} {code}, request r-1)"
-    assert isinstance(error, quorate.QuorateError)
+    assert isinstance(error, adjudge.AdjudgeError)
     assert len(service.seen) == 1, "never sent again"
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.status) == (kind, str(error), status)
@@ -85,7 +85,7 @@ def test_a_refusal_is_an_error_of_its_kind_and_final(client, status, code, kind)
 
 def test_an_answer_of_something_else_is_said_to_be_one(client):
     page = answer(body=b"<html>hello</html>", status=404)
-    with flaky(page) as service, pytest.raises(errors.NotFound, match="is this the address of a quorate service"):
+    with flaky(page) as service, pytest.raises(errors.NotFound, match="is this the address of a adjudge service"):
         client(service.url).task("t1")
     with flaky(answer(body=b"<html>hello</html>")) as service, pytest.raises(errors.Unexpected, match="not understood"):
         client(service.url).task("t1")
@@ -214,7 +214,7 @@ def test_readiness_is_an_answer_even_where_it_is_no(client):
 def test_nobody_there_is_said_with_the_address(client):
     with flaky() as service:
         address = service.url
-    with pytest.raises(errors.ConnectionFailed, match=rf"nothing answers at {address}: .*`quorate serve`"):
+    with pytest.raises(errors.ConnectionFailed, match=rf"nothing answers at {address}: .*`adjudge serve`"):
         client(address, retries=1).health()
 
 
@@ -235,14 +235,14 @@ def test_nobody_there_is_said_with_the_address(client):
     ],
 )
 def test_bad_options_are_named(options, match):
-    for kind in (quorate.Client, quorate.AsyncClient):
-        with pytest.raises(quorate.QuorateError, match=match) as raised:
+    for kind in (adjudge.Client, adjudge.AsyncClient):
+        with pytest.raises(adjudge.AdjudgeError, match=match) as raised:
             kind(**options)
         assert "X: y" not in str(raised.value), "tokens are not shown"
 
 
 def test_the_token_of_the_environment_is_used_and_never_shown(client, monkeypatch):
-    monkeypatch.setenv("QUORATE_TOKEN", "qr_hidden")
+    monkeypatch.setenv("ADJUDGE_TOKEN", "qr_hidden")
     with flaky(VOTED) as service:
         ours = client(service.url)
         ours.vote("t1", "ann", "spam")
@@ -254,7 +254,7 @@ def test_the_token_of_the_environment_is_used_and_never_shown(client, monkeypatc
     "vote", [("t1", "ann"), "abc", ("t1", "ann", None), ("t1", True, "x"), {"task": 1, "who": 2}, 7, ("\ud800", "a", "b")]
 )
 def test_what_is_no_vote_is_refused_before_anything_is_sent(client, vote):
-    with flaky() as service, pytest.raises(quorate.InputError, match="vote 0: "):
+    with flaky() as service, pytest.raises(adjudge.InputError, match="vote 0: "):
         client(service.url).vote_many([vote])
     assert service.seen == []
 
@@ -265,7 +265,7 @@ def test_pauses_double_and_are_not_all_alike():
         attempts = Attempts(Request("GET", "/", bytes), retries=8, deadline=1e9, clock=lambda: next(now), chance=lambda: chance)
         return [attempts.after(errors.ConnectionFailed("x", sent=True)) for _ in range(8)]
 
-    from quorate.client import retry
+    from adjudge.client import retry
 
     first = retry.FIRST
     retry.FIRST = 0.1

@@ -13,11 +13,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-import quorate
-from quorate.client import errors
-from quorate.client.client import Client
-from quorate.service import running
-from quorate.service.routes import ROUTES
+import adjudge
+from adjudge.client import errors
+from adjudge.client.client import Client
+from adjudge.service import running
+from adjudge.service.routes import ROUTES
 
 NOT_OURS = {  # the description, what Label Studio calls, what `bans` does for several, and what an operator does by hand
     "GET /openapi.json",
@@ -39,7 +39,7 @@ def test_every_call_is_answered(client, url):
     ours = client(url, campaign=name)
     assert ours.health().status == "ok"
     assert ours.ready().ready
-    made = ours.create(["spam", "fine"], policy=quorate.Policy(minimum_votes=2, confidence=0.5), model="ds")
+    made = ours.create(["spam", "fine"], policy=adjudge.Policy(minimum_votes=2, confidence=0.5), model="ds")
     assert (made.name, made.model) == (name, "ds")
     assert ours.create(["spam", "fine"], policy={"minimum_votes": 2, "confidence": 0.5}, model="ds").position == made.position, (
         "idempotent"
@@ -94,7 +94,7 @@ def test_every_call_is_answered(client, url):
     assert ours.add_label("rude", name="Rude")[-1].name == "Rude"
     assert ours.rename_label("rude", "Impolite")[-1].name == "Impolite"
     assert ours.change(names={"rude": "Rude again"}).labels[-1].name == "Rude again"
-    assert ours.set_policy(quorate.Policy(minimum_votes=5), by="mod").version == 2
+    assert ours.set_policy(adjudge.Policy(minimum_votes=5), by="mod").version == 2
     assert ours.policy().policy["minimum_votes"] == 5
     assert len(ours.policies()) == 2
     assert ours.backtest({"minimum_votes": 1}).tasks > 0
@@ -124,9 +124,9 @@ def test_both_clients_have_the_same_calls():
     def calls(kind):
         return {name: value for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")}
 
-    ours, theirs = calls(quorate.Client), calls(quorate.AsyncClient)
+    ours, theirs = calls(adjudge.Client), calls(adjudge.AsyncClient)
     assert list(ours) == list(theirs)
-    assert inspect.signature(quorate.Client).parameters == inspect.signature(quorate.AsyncClient).parameters
+    assert inspect.signature(adjudge.Client).parameters == inspect.signature(adjudge.AsyncClient).parameters
     for name, call in ours.items():
         own, other = (inspect.signature(one).parameters for one in (call, theirs[name]))
         assert list(own) == list(other), name
@@ -196,7 +196,7 @@ def test_a_restart_loses_and_repeats_nothing(client, tmp_path):
 
 
 def test_threads_share_a_client(url):
-    with quorate.Client(url, campaign="threads") as ours:
+    with adjudge.Client(url, campaign="threads") as ours:
         ours.create(["spam", "fine"])
         threads = [
             threading.Thread(target=lambda w=w: [ours.vote(f"t{n}", f"w{w}", "spam") for n in range(20)]) for w in range(6)
@@ -210,7 +210,7 @@ def test_threads_share_a_client(url):
 
 def test_calls_are_awaited_at_once(url):
     async def ask():
-        async with quorate.AsyncClient(url, campaign="at once") as ours:
+        async with adjudge.AsyncClient(url, campaign="at once") as ours:
             await ours.create(["spam", "fine"])
             await asyncio.gather(*(ours.vote("t", f"w{n}", "spam") for n in range(30)))
             return (await ours.describe()).votes
@@ -225,7 +225,7 @@ def test_an_asynchronous_source_is_taken(url):
             yield "t", f"w{n}", "spam"
 
     async def ask():
-        async with quorate.AsyncClient(url, campaign="source") as ours:
+        async with adjudge.AsyncClient(url, campaign="source") as ours:
             await ours.create(["spam", "fine"])
             streamed = [one.votes async for one in ours.stream(votes(), window=1)]
             return streamed, (await ours.vote_many(votes(), ids=False)).repeated
@@ -234,7 +234,7 @@ def test_an_asynchronous_source_is_taken(url):
 
 
 def test_a_stream_that_is_left_lets_go(url):
-    with quorate.Client(url, campaign="left") as ours:
+    with adjudge.Client(url, campaign="left") as ours:
         ours.create(["spam", "fine"])
         stream = ours.stream(((f"t{n}", "w", "spam") for n in range(100)), window=2)
         next(stream)
@@ -245,22 +245,22 @@ def test_a_stream_that_is_left_lets_go(url):
 def test_a_service_that_cannot_start_says_why(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as there:
         ours = running(port=there.getsockname()[1])
-        with pytest.raises(quorate.QuorateError, match="cannot listen on 127.0.0.1"):
+        with pytest.raises(adjudge.AdjudgeError, match="cannot listen on 127.0.0.1"):
             ours.__enter__()
 
 
 def test_nothing_of_the_server_is_needed():
-    code = "import quorate; c = quorate.Client(); quorate.AsyncClient(); import sys; print(*sys.modules)"
+    code = "import adjudge; c = adjudge.Client(); adjudge.AsyncClient(); import sys; print(*sys.modules)"
     modules = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
     assert not modules & {"starlette", "uvicorn", "uvloop", "polars", "pandas", "typer", "rich", "httptools", "psycopg"}
     assert not {
-        name for name in modules if name.startswith(("quorate.store", "quorate.io", "quorate.models", "quorate.service."))
+        name for name in modules if name.startswith(("adjudge.store", "adjudge.io", "adjudge.models", "adjudge.service."))
     } - {
-        "quorate.service.types",
-        "quorate.service.errors",
+        "adjudge.service.types",
+        "adjudge.service.errors",
     }
-    code = "import quorate, sys; print(*sys.modules)"
-    assert "quorate.client" not in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = "import adjudge, sys; print(*sys.modules)"
+    assert "adjudge.client" not in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate
+import adjudge
 from flaky_service import DROP, answer, chunks, flaky, problem
-from quorate.client import errors
-from quorate.client.events import Parser, Seen
-from quorate.client.lines import Lines, Refusal
-from quorate.live.decision import Decision
-from quorate.service.types import StreamError
+from adjudge.client import errors
+from adjudge.client.events import Parser, Seen
+from adjudge.client.lines import Lines, Refusal
+from adjudge.live.decision import Decision
+from adjudge.service.types import StreamError
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 VOTES = [(f"t{n}", "ann", "spam") for n in range(10)]
@@ -73,7 +73,7 @@ def test_no_votes_are_no_request(client):
 
 
 def test_with_a_window_of_one_a_vote_waits_for_the_decision_before_it(client):
-    if not isinstance(client("http://127.0.0.1:1").client, quorate.Client):
+    if not isinstance(client("http://127.0.0.1:1").client, adjudge.Client):
         pytest.skip("the order of awaited calls is that of the others")
     happened = []
 
@@ -82,7 +82,7 @@ def test_with_a_window_of_one_a_vote_waits_for_the_decision_before_it(client):
             happened.append(f"vote {task}")
             yield task, worker, label
 
-    with flaky(voting(3)) as service, quorate.Client(service.url) as ours:
+    with flaky(voting(3)) as service, adjudge.Client(service.url) as ours:
         for decision in ours.stream(votes(), window=1):
             happened.append(f"decision {decision.task}")
     assert happened == [f"{what} t{n}" for n in range(3) for what in ("vote", "decision")]
@@ -155,7 +155,7 @@ def test_errors_of_the_source_are_its_own(client):
 
 @pytest.mark.parametrize("window", [0, 1.5, 10_001])
 def test_windows_are_checked(client, window):
-    with pytest.raises(quorate.OptionError, match="window is"):
+    with pytest.raises(adjudge.OptionError, match="window is"):
         client("http://127.0.0.1:1").stream(VOTES, window=window)
 
 
@@ -233,7 +233,7 @@ def telling(*pieces):
     """Tells events, piece by piece, and closes the connection."""
 
     def serve(seen, stream, there):
-        there.sendall(head("text/event-stream") + b"retry: 2000\n: quorate\n\n")
+        there.sendall(head("text/event-stream") + b"retry: 2000\n: adjudge\n\n")
         for piece in pieces:
             there.sendall(piece)
 
@@ -295,5 +295,5 @@ def test_the_first_connection_is_not_waited_for_forever(client):
 
 @pytest.mark.parametrize("after", ["x", "1.x", -1, "1.", True, 1.5, ""])
 def test_places_are_checked(after):
-    with pytest.raises(quorate.OptionError, match="after is"):
+    with pytest.raises(adjudge.OptionError, match="after is"):
         Seen(after)

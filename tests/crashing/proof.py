@@ -3,9 +3,9 @@
 from collections import defaultdict
 
 from crashing.server import SPEC, small
-from quorate.live import replay
-from quorate.store.events import Change, ClockSet, Retraction, Vote
-from quorate.store.opening import open_store
+from adjudge.live import replay
+from adjudge.store.events import Change, ClockSet, Retraction, Vote
+from adjudge.store.opening import open_store
 
 
 def prove(store_url, clients, shown):

@@ -16,14 +16,14 @@ SPEC = {
     "refit": {"votes": 60, "share": 0.0},
     "retention": {"tasks": 12, "waiting": 24},
 }
-PRELOADED = ["quorate.service.server", "quorate.online", "quorate.models", "quorate.results", "crashing.server"]
+PRELOADED = ["adjudge.service.server", "adjudge.online", "adjudge.models", "adjudge.results", "crashing.server"]
 
 
 @contextmanager
 def small():
     """Let files of ids, snapshots and groups of tasks be small, so that each is written many times."""
-    from quorate.service import duties
-    from quorate.store import ids
+    from adjudge.service import duties
+    from adjudge.store import ids
 
     sizes = {(ids, "GENERATION"): 64, (ids, "PAGE"): 8, (duties, "SNAPSHOT_EVENTS"): 150, (duties, "SWEPT_AT_ONCE"): 5}
     before = {(module, name): getattr(module, name) for module, name in sizes}
@@ -38,9 +38,9 @@ def small():
 
 def serve(store, port, ahead):
     """What the process does: a server whose clock is so many seconds ahead (or behind)."""
-    from quorate.service import campaigns, server
-    from quorate.service.clock import Clock
-    from quorate.service.settings import Settings
+    from adjudge.service import campaigns, server
+    from adjudge.service.clock import Clock
+    from adjudge.service.settings import Settings
 
     opened = campaigns.Campaigns.open.__func__
 

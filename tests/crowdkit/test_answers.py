@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal, assert_series_equal
 
-from quorate.crowdkit import (
+from adjudge.crowdkit import (
     GLAD,
     KOS,
     MACE,
@@ -20,7 +20,7 @@ from quorate.crowdkit import (
     Wawa,
     ZeroBasedSkill,
 )
-from quorate.errors import NotConverged, SuspiciousVotes
+from adjudge.errors import NotConverged, SuspiciousVotes
 
 VOTES = pd.DataFrame(
     [
@@ -285,7 +285,7 @@ def test_bradley_terry_goes_on_to_its_maximum():
 
 
 def test_bradley_terry_stops_after_two_steps_as_crowd_kit_does():
-    with pytest.warns(NotConverged, match=r"stopped after 2 steps.*tol=0 takes all 1000 steps, and quorate.rank"):
+    with pytest.warns(NotConverged, match=r"stopped after 2 steps.*tol=0 takes all 1000 steps, and adjudge.rank"):
         found = BradleyTerry(1000).fit(GAMES)
     assert found.scores_.to_dict() == BradleyTerry(2).fit_predict(GAMES).to_dict()
     assert found.loss_history_ == []

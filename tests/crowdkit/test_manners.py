@@ -14,11 +14,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import quorate as qr
-import quorate.crowdkit as ck
-from quorate.crowdkit.aggregation import base
-from quorate.crowdkit.params import not_fitted
-from quorate.errors import MissingLabels
+import adjudge as adj
+import adjudge.crowdkit as ck
+from adjudge.crowdkit.aggregation import base
+from adjudge.crowdkit.params import not_fitted
+from adjudge.errors import MissingLabels
 
 VOTES = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2, 3], "worker": [*"abcabca"], "label": ["x", "x", "y", "y", "y", "x", "y"]})
 OF_LABELS = [ck.MajorityVote, ck.Wawa, ck.ZeroBasedSkill, ck.DawidSkene, ck.OneCoinDawidSkene, ck.GLAD, ck.MACE, ck.KOS, ck.MMSR]
@@ -63,7 +63,7 @@ def test_bad_input_is_said(kind):
         kind().fit(VOTES[["task", "label"]])
     with pytest.raises(TypeError, match="give a pandas DataFrame"):
         kind().fit([("t", "w", "x")])
-    with pytest.raises(qr.InputError, match="worker is missing at index 1"):
+    with pytest.raises(adj.InputError, match="worker is missing at index 1"):
         kind().fit(VOTES.assign(worker=["a", None, *"cabca"]))
     assert len(kind().fit_predict(VOTES.iloc[:0])) == 0
     missing = pd.concat([VOTES, pd.DataFrame({"task": [3, 4], "worker": ["b", "d"], "label": [None, None]})])
@@ -78,7 +78,7 @@ def test_bad_input_is_said(kind):
 
 @pytest.mark.parametrize("kind", [ck.MajorityVote, ck.Wawa, ck.ZeroBasedSkill, ck.DawidSkene, ck.OneCoinDawidSkene, ck.GLAD])
 def test_answers_do_not_depend_on_the_order_of_rows(kind):
-    votes = qr.simulate(tasks=30, workers=6, labels=3, votes_per_task=2, seed=2).votes.to_pandas()
+    votes = adj.simulate(tasks=30, workers=6, labels=3, votes_per_task=2, seed=2).votes.to_pandas()
     found = kind().fit_predict(votes).sort_index()
     for seed in range(3):
         assert kind().fit_predict(votes.sample(frac=1, random_state=seed)).sort_index().equals(found)
@@ -137,19 +137,19 @@ def test_bases_do_nothing():
 
 def test_models_of_the_library_have_the_same_manners():
     votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")]
-    model = qr.DawidSkene()
+    model = adj.DawidSkene()
     assert model.fit_predict(votes).equals(model.fit(votes).labels)
     assert model.predict_proba(votes, confidence="posterior").columns == ["task", "cat", "dog"]
 
 
 def test_import_costs_pandas_and_numpy():
     code = (
-        "import sys, json, pandas\nbefore = set(sys.modules)\nimport quorate.crowdkit, quorate.crowdkit.metrics.data\n"
-        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before} | {m for m in sys.modules if m == 'quorate._core'})))"
+        "import sys, json, pandas\nbefore = set(sys.modules)\nimport adjudge.crowdkit, adjudge.crowdkit.metrics.data\n"
+        "print(json.dumps(sorted({m.split('.')[0] for m in set(sys.modules) - before} | {m for m in sys.modules if m == 'adjudge._core'})))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
     loaded = set(json.loads(found))
-    assert not {name for name in loaded if name not in sys.stdlib_module_names} - {"quorate"}
+    assert not {name for name in loaded if name not in sys.stdlib_module_names} - {"adjudge"}
 
 
 def test_thirty_thousand_votes_on_one_task():

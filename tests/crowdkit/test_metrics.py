@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from quorate.crowdkit import GLAD, DawidSkene, MajorityVote, Wawa
-from quorate.crowdkit.aggregation import utils
-from quorate.crowdkit.metrics.data import alpha_krippendorff, consistency, uncertainty
-from quorate.crowdkit.metrics.workers import accuracy_on_aggregates
-from quorate.crowdkit.postprocessing import entropy_threshold
+from adjudge.crowdkit import GLAD, DawidSkene, MajorityVote, Wawa
+from adjudge.crowdkit.aggregation import utils
+from adjudge.crowdkit.metrics.data import alpha_krippendorff, consistency, uncertainty
+from adjudge.crowdkit.metrics.workers import accuracy_on_aggregates
+from adjudge.crowdkit.postprocessing import entropy_threshold
 
 VOTES = pd.DataFrame({"task": ["t2", "t2", "t1", "t1", "t1", "t3", "t0", "t0"], "worker": [*"12132331"], "label": [*"babcbaca"]})
 SKILLS = pd.Series({"1": 0.5, "2": 0.25, "3": 2.0})

@@ -47,7 +47,7 @@ print(json.dumps(out))
 def test_figures_are_those_of_crowd_kit():
     theirs, ours = (
         json.loads(subprocess.run([python, "-c", CODE, module], capture_output=True, text=True, check=True, timeout=200).stdout)
-        for python, module in ((str(PEER), "crowdkit"), (sys.executable, "quorate.crowdkit"))
+        for python, module in ((str(PEER), "crowdkit"), (sys.executable, "adjudge.crowdkit"))
     )
     assert theirs.keys() <= ours.keys()
     for name, values in theirs.items():

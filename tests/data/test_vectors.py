@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data import vectors
-from quorate.data.vectors import alike, dot, largest, put, summed
-from quorate.engines.vector_files import VectorFiles
-from quorate.models import lbfgs as ascent
+import adjudge as adj
+from adjudge.data import vectors
+from adjudge.data.vectors import alike, dot, largest, put, summed
+from adjudge.engines.vector_files import VectorFiles
+from adjudge.models import lbfgs as ascent
 
 
 @pytest.fixture
@@ -68,16 +68,16 @@ def test_a_vector_that_was_left_is_taken_up(tmp_path):
     found = again.reopen(number)
     assert read(found).tolist() == [0, 1, 2, 3, 4]
     assert number not in {again.blank().number for _ in range(4)}
-    with pytest.raises(qr.InputError, match="vector-2 has 40 bytes instead of 48: start again without resume"):
+    with pytest.raises(adj.InputError, match="vector-2 has 40 bytes instead of 48: start again without resume"):
         VectorFiles(tmp_path, 6).reopen(number)
-    with pytest.raises(qr.InputError, match="vector-7 has 0 bytes"):
+    with pytest.raises(adj.InputError, match="vector-7 has 0 bytes"):
         VectorFiles(tmp_path, 6).reopen(7)
 
 
 def test_what_was_never_written_is_said(tmp_path):
-    with pytest.raises(qr.InputError, match="vector-0 is shorter than before"):
+    with pytest.raises(adj.InputError, match="vector-0 is shorter than before"):
         read(VectorFiles(tmp_path, 5).blank())
-    with pytest.raises(qr.QuorateError, match="cannot write .*: No such file or directory"):
+    with pytest.raises(adj.AdjudgeError, match="cannot write .*: No such file or directory"):
         VectorFiles(tmp_path / "none", 5).blank()
 
 

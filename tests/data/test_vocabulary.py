@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.vocabulary import Vocabulary
+import adjudge as adj
+from adjudge.data.vocabulary import Vocabulary
 
 IDS = st.one_of(
     st.lists(st.text(), unique=True),
@@ -41,7 +41,7 @@ def test_negative_codes_count_from_the_end_and_strangers_are_refused():
 
 @pytest.mark.parametrize("mixed", [["a", 1], [1, True], [1.5], [None]])
 def test_mixed_types_are_refused(mixed):
-    with pytest.raises(qr.InputError, match="row"):
+    with pytest.raises(adj.InputError, match="row"):
         Vocabulary.of(mixed)
 
 

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-import quorate.data.bounds
-import quorate.data.votes
-from quorate.data.counts import Knowledge
-from quorate.data.votes import Gold
-from quorate.models.base import MODELS
-from quorate.results.knowledge import Learned
+import adjudge as adj
+import adjudge.data.bounds
+import adjudge.data.votes
+from adjudge.data.counts import Knowledge
+from adjudge.data.votes import Gold
+from adjudge.models.base import MODELS
+from adjudge.results.knowledge import Learned
 from strategies import crowds
 
-VOTES = qr.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"), ("t2", "bob", "cat"), ("t3", "bob", "dog")])
+VOTES = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"), ("t2", "bob", "cat"), ("t3", "bob", "dog")])
 PARTS = {name: getattr(VOTES, name) for name in ("task_ptr", "row", "worker_ptr", "row_label")}
 IDS = {name: getattr(VOTES, name) for name in ("tasks", "workers", "labels", "unvoted")}
-LEARNED = qr.aggregate(VOTES).learned()
+LEARNED = adj.aggregate(VOTES).learned()
 
 
 def not_of_files(check, *arguments, **options):
-    assert not any(quorate.data.bounds.is_mapped(a) for a in arguments)
+    assert not any(adjudge.data.bounds.is_mapped(a) for a in arguments)
     return check(*arguments, **options)
 
 
@@ -34,12 +34,12 @@ def array(name, *numbers):
 
 
 def built(**changed):
-    return qr.Votes(**{**PARTS, **IDS, **changed})
+    return adj.Votes(**{**PARTS, **IDS, **changed})
 
 
 def test_what_read_makes_can_be_made_by_hand():
     for engine in ("reference", "cpu"):
-        assert qr.aggregate(built(), engine=engine).labels.equals(qr.aggregate(VOTES, engine=engine).labels)
+        assert adj.aggregate(built(), engine=engine).labels.equals(adj.aggregate(VOTES, engine=engine).labels)
 
 
 BAD = [
@@ -63,14 +63,14 @@ BAD = [
     ({"worker_ptr": array("worker_ptr", 0, 1, 2**40)}, "worker_ptr ends with 1099511627776: it must end with 3"),
     ({"worker_ptr": array("worker_ptr", 0, 1, 2, 3)}, "workers has 2 ids, but worker_ptr describes 3"),
     ({"worker_ptr": np.array([0.0, 1.0, 3.0])}, "worker_ptr holds float64"),
-    ({"tasks": qr.Vocabulary.of(["t1", "t2"])}, "tasks has 2 ids"),
-    ({"tasks": qr.Vocabulary.of_texts(["t1", "t2", "t1"])}, "tasks hold 't1' twice, the second time at index 2"),
-    ({"tasks": qr.Vocabulary("integer", np.array([4, 4, 5]))}, "tasks hold 4 twice"),
+    ({"tasks": adj.Vocabulary.of(["t1", "t2"])}, "tasks has 2 ids"),
+    ({"tasks": adj.Vocabulary.of_texts(["t1", "t2", "t1"])}, "tasks hold 't1' twice, the second time at index 2"),
+    ({"tasks": adj.Vocabulary("integer", np.array([4, 4, 5]))}, "tasks hold 4 twice"),
     ({"workers": IDS["workers"].take(np.array([0, 0]))}, "workers hold 'ann' twice"),
-    ({"labels": qr.Vocabulary.of(["cat"])}, "row_label holds 1 at index 2: give numbers from 0 to 0"),
+    ({"labels": adj.Vocabulary.of(["cat"])}, "row_label holds 1 at index 2: give numbers from 0 to 0"),
     ({"labels": ["cat", "dog"]}, "labels is .* of type list: give a Vocabulary"),
     ({"tasks": None}, "tasks is None of type NoneType: give a Vocabulary"),
-    ({"unvoted": qr.Vocabulary.of([1])}, "unvoted holds ids of kind integer, tasks of kind string"),
+    ({"unvoted": adj.Vocabulary.of([1])}, "unvoted holds ids of kind integer, tasks of kind string"),
     ({"frame_kind": "spark"}, "unknown frame_kind 'spark'"),
     ({"duplicates": "error"}, "unknown duplicates 'error'"),
     ({"abstentions": -1}, "abstentions is -1"),
@@ -83,31 +83,31 @@ BAD = [
 
 @pytest.mark.parametrize(("changed", "message"), BAD)
 def test_votes_that_cannot_be(changed, message):
-    with pytest.raises((qr.InputError, qr.OptionError), match=message):
+    with pytest.raises((adj.InputError, adj.OptionError), match=message):
         built(**changed)
-    with pytest.raises((qr.InputError, qr.OptionError), match=message):
+    with pytest.raises((adj.InputError, adj.OptionError), match=message):
         replace(VOTES, **changed)
     stolen = copy.copy(VOTES)
     vars(stolen).update(changed)
-    with pytest.raises((qr.InputError, qr.OptionError), match=message):
+    with pytest.raises((adj.InputError, adj.OptionError), match=message):
         pickle.loads(pickle.dumps(stolen))
 
 
 @given(crowds(), st.sampled_from(sorted(PARTS)), st.integers(0, 50), st.sampled_from([-(2**31), -1, 0, 1, 2, 7, 2**31 - 1]))
 def test_a_changed_number_is_refused_or_harmless(rows, name, at, value):
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     changed = getattr(votes, name).copy()
     changed[at % len(changed)] = value if changed.dtype.kind == "i" else value % 2**32
     try:
         other = replace(votes, **{name: changed})
-    except qr.InputError:
+    except adj.InputError:
         return
-    for model in (qr.MajorityVote(), qr.FastDawidSkene(tol=10), qr.DawidSkene(tol=10)):
+    for model in (adj.MajorityVote(), adj.FastDawidSkene(tol=10), adj.DawidSkene(tol=10)):
         assert len(model.fit(other, engine="cpu").labels) == other.n_tasks
 
 
 def test_bytes_in_the_other_order_are_refused():
-    with pytest.raises(qr.InputError, match="row holds >u4: give a NumPy array of uint32"):
+    with pytest.raises(adj.InputError, match="row holds >u4: give a NumPy array of uint32"):
         built(row=PARTS["row"].astype(">u4"))
 
 
@@ -119,7 +119,7 @@ def test_a_caller_cannot_change_what_was_checked():
     assert votes.row.tolist() == VOTES.row.tolist()
     assert row.flags.writeable, "the caller's array stays the caller's"
     ids = np.array([1, 2, 3])
-    tasks = qr.Vocabulary("integer", ids)
+    tasks = adj.Vocabulary("integer", ids)
     ids[0] = 2
     assert tasks.ids() == [1, 2, 3]
     for name in PARTS:
@@ -141,13 +141,13 @@ def test_arrays_need_not_be_contiguous():
     wide[:, 0] = VOTES.row
     votes = built(row=wide[:, 0])
     assert votes.row.flags.c_contiguous
-    assert qr.aggregate(votes, engine="cpu").labels.equals(qr.aggregate(VOTES).labels)
+    assert adj.aggregate(votes, engine="cpu").labels.equals(adj.aggregate(VOTES).labels)
 
 
 @pytest.mark.parametrize("again", [lambda votes: pickle.loads(pickle.dumps(votes)), copy.deepcopy, copy.copy])
 def test_copies_are_frozen_and_whole(again):
     votes = again(VOTES)
-    assert qr.aggregate(votes).labels.equals(qr.aggregate(VOTES).labels)
+    assert adj.aggregate(votes).labels.equals(adj.aggregate(VOTES).labels)
     for name in PARTS:
         assert not getattr(votes, name).flags.writeable
     for name in IDS:
@@ -156,21 +156,21 @@ def test_copies_are_frozen_and_whole(again):
 
 def test_votes_in_files_that_callers_map_are_checked(tmp_path):
     np.save(tmp_path / "row.npy", array("row", 0, 1, 0, 1, 9))
-    with pytest.raises(qr.InputError, match="row holds 9"):
+    with pytest.raises(adj.InputError, match="row holds 9"):
         built(row=np.load(tmp_path / "row.npy", mmap_mode="r"))
     np.save(tmp_path / "ids.npy", np.frombuffer(b"t1t2t3", np.uint8))
     np.save(tmp_path / "offsets.npy", np.array([0, 2, 4, 99]))
-    tasks = qr.Vocabulary("string", *(np.load(tmp_path / f"{n}.npy", mmap_mode="r") for n in ("ids", "offsets")))
-    with pytest.raises(qr.InputError, match="the offsets of tasks ends with 99"):
+    tasks = adj.Vocabulary("string", *(np.load(tmp_path / f"{n}.npy", mmap_mode="r") for n in ("ids", "offsets")))
+    with pytest.raises(adj.InputError, match="the offsets of tasks ends with 99"):
         built(tasks=tasks)
 
 
 def test_encoded_votes_are_checked_where_they_are_replaced(tmp_path):
-    votes = qr.encode(VOTES, tmp_path / "v")
-    assert qr.aggregate(replace(votes, frame_kind="pandas"), engine="disk").labels["label"].tolist()
-    with pytest.raises(qr.InputError, match="row holds 7"):
+    votes = adj.encode(VOTES, tmp_path / "v")
+    assert adj.aggregate(replace(votes, frame_kind="pandas"), engine="disk").labels["label"].tolist()
+    with pytest.raises(adj.InputError, match="row holds 7"):
         replace(votes, row=array("row", 0, 1, 0, 1, 7))
-    with pytest.raises(qr.InputError, match="row_label holds 5"):
+    with pytest.raises(adj.InputError, match="row_label holds 5"):
         replace(votes, row_label=array("row_label", 0, 0, 5))
 
 
@@ -192,16 +192,16 @@ def test_encoded_votes_are_checked_where_they_are_replaced(tmp_path):
     ],
 )
 def test_vocabularies_that_cannot_be(given, message):
-    with pytest.raises((qr.InputError, qr.OptionError), match=message):
-        qr.Vocabulary(*given)
+    with pytest.raises((adj.InputError, adj.OptionError), match=message):
+        adj.Vocabulary(*given)
 
 
 def test_many_ids_are_told_apart_by_hashes():
     texts = [f"{n:x}" * (n % 3) for n in range(1, 3000)]
     distinct = list(dict.fromkeys(texts))
-    qr.Vocabulary.of_texts(distinct).require_distinct("ids")
-    with pytest.raises(qr.InputError, match="twice"):
-        qr.Vocabulary.of_texts([*distinct, distinct[700]]).require_distinct("ids")
+    adj.Vocabulary.of_texts(distinct).require_distinct("ids")
+    with pytest.raises(adj.InputError, match="twice"):
+        adj.Vocabulary.of_texts([*distinct, distinct[700]]).require_distinct("ids")
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "iwmv"])
@@ -233,15 +233,15 @@ def test_labels_to_start_with(model):
     ],
 )
 def test_what_is_no_label_to_start_with(start, message):
-    with pytest.raises(qr.OptionError, match=message):
-        qr.FastDawidSkene().fit(VOTES, start=start)
+    with pytest.raises(adj.OptionError, match=message):
+        adj.FastDawidSkene().fit(VOTES, start=start)
 
 
 def test_an_empty_start():
     empty = {"task": [], "worker": [], "label": []}
-    with pytest.raises(qr.OptionError):
-        qr.FastDawidSkene().fit(empty, start=[1])
-    assert not len(qr.FastDawidSkene().fit(empty, start=[]).labels)
+    with pytest.raises(adj.OptionError):
+        adj.FastDawidSkene().fit(empty, start=[1])
+    assert not len(adj.FastDawidSkene().fit(empty, start=[]).labels)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_empty_start():
 def test_knowledge_that_cannot_be(changed, message):
     known = LEARNED.knowledge
     parts = {name: getattr(known, name) for name in Knowledge.__dataclass_fields__}
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(adj.InputError, match=message):
         Knowledge(**{**parts, **changed})
 
 
@@ -276,15 +276,15 @@ def test_knowledge_that_cannot_be(changed, message):
 )
 def test_models_that_cannot_be(changed, message):
     parts = {name: getattr(LEARNED, name) for name in Learned.__dataclass_fields__}
-    with pytest.raises((qr.InputError, qr.OptionError), match=message):
-        qr.FittedModel(Learned(**{**parts, **changed}))
-    with pytest.raises(qr.InputError, match="content is 3"):
-        qr.FittedModel(3)
+    with pytest.raises((adj.InputError, adj.OptionError), match=message):
+        adj.FittedModel(Learned(**{**parts, **changed}))
+    with pytest.raises(adj.InputError, match="content is 3"):
+        adj.FittedModel(3)
 
 
 def test_gold_that_cannot_be():
-    with pytest.raises(qr.InputError, match=r"labels has the shape \[2\]: give \[1\]"):
-        Gold(qr.Vocabulary.of(["t1"]), np.array([0, 1], np.int32))
+    with pytest.raises(adj.InputError, match=r"labels has the shape \[2\]: give \[1\]"):
+        Gold(adj.Vocabulary.of(["t1"]), np.array([0, 1], np.int32))
 
 
 def test_votes_without_some_workers():
@@ -296,7 +296,7 @@ def test_votes_without_some_workers():
         ("t3", "ann", "x"),
         ("t3", "bob", "x"),
     ]
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     left_out = np.array([name == "bob" for name in votes.workers.texts()])
     left, tasks = votes.without_workers(left_out)
     assert [votes.tasks.texts()[t] for t in tasks] == left.tasks.texts() == ["t1", "t3"]

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from full_disk import fill_disk
-from quorate.engines import checkpoint, memory, registry, shard_reader
-from quorate.engines import disk as disk_session
-from quorate.engines.disk import DiskEngine
-from quorate.engines.local import LocalEngine
-from quorate.engines.registry import resolve
-from quorate.io import container
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
-from quorate.io.folder.opened import EncodedVotes
-from quorate.kernels import cpu
+from adjudge.engines import checkpoint, memory, registry, shard_reader
+from adjudge.engines import disk as disk_session
+from adjudge.engines.disk import DiskEngine
+from adjudge.engines.local import LocalEngine
+from adjudge.engines.registry import resolve
+from adjudge.io import container
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.opened import EncodedVotes
+from adjudge.kernels import cpu
 from same_fit import EXACT
 from sealed import forge_checkpoint
 from strategies import crowds
@@ -41,8 +41,8 @@ def frame(result):
 
 def fitted(source, model, engine, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(source, model=model, engine=engine, **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(source, model=model, engine=engine, **options)
 
 
 def same(here, there, *, bits=False):
@@ -74,7 +74,7 @@ def test_any_shards_and_any_order_give_the_labels_of_the_reference(votes, data, 
 @pytest.mark.parametrize("model", ["mv", "ds", "fds", "hybrid", "one-coin", "iwmv"])
 @pytest.mark.parametrize("engine", [SMALL, COMPILED], ids=["reference", "compiled"])
 def test_every_model_and_every_figure(tmp_path, model, engine):
-    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 5), adversaries=0.2, repeats=0.1, seed=4)
+    crowd = adj.simulate(tasks=150, workers=12, labels=3, votes_per_task=(1, 5), adversaries=0.2, repeats=0.1, seed=4)
     crowd.votes.write_parquet(tmp_path / "votes.parquet")
     here = fitted(tmp_path / "votes.parquet", model, engine)
     assert isinstance(here.votes, EncodedVotes)
@@ -94,7 +94,7 @@ def test_every_model_and_every_figure(tmp_path, model, engine):
 
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "iwmv"])
 def test_votes_in_memory_keep_their_order(model):
-    votes = qr.read(qr.simulate(tasks=90, workers=9, seed=6).votes)
+    votes = adj.read(adj.simulate(tasks=90, workers=9, seed=6).votes)
     here, there = fitted(votes, model, SMALL), fitted(votes, model, LocalEngine())
     assert here.labels["task"].to_list() == there.labels["task"].to_list()
     same(here, there)
@@ -103,17 +103,17 @@ def test_votes_in_memory_keep_their_order(model):
 
 
 def test_ties_by_prior_and_seeds(tmp_path):
-    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=2, seed=6).votes
+    votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=2, seed=6).votes
     encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
     for options in ({"ties": "prior"}, {"seed": 3}, {"seed": 4, "ties": "prior"}, {"smoothing": 0.3}, {"stop": "labels"}):
         same(fitted(tmp_path / "v", "fds", COMPILED, **options), fitted(votes, "fds", LocalEngine(), **options))
 
 
 def test_what_is_known_beforehand(tmp_path):
-    crowd = qr.simulate(tasks=200, workers=15, labels=3, seed=9)
+    crowd = adj.simulate(tasks=200, workers=15, labels=3, seed=9)
     votes, truth = crowd.votes, crowd.truth
     encode(votes, tmp_path / "v", plan=Plan(shard_votes=60))
-    old = qr.aggregate(qr.simulate(tasks=100, workers=15, labels=3, seed=10).votes, model="fds")
+    old = adj.aggregate(adj.simulate(tasks=100, workers=15, labels=3, seed=10).votes, model="fds")
     gold = dict(truth.head(40).iter_rows()) | {"nobody's": "l0"}
     for options in (
         {"gold": gold},
@@ -128,28 +128,28 @@ def test_what_is_known_beforehand(tmp_path):
         same(here, there)
         assert here.gold_without_votes == there.gold_without_votes
     same(old.predict(tmp_path / "v", engine=COMPILED), old.predict(votes))
-    wider = qr.aggregate(
-        qr.simulate(tasks=100, workers=15, labels=5, seed=10).votes, model="fds"
+    wider = adj.aggregate(
+        adj.simulate(tasks=100, workers=15, labels=5, seed=10).votes, model="fds"
     )  # knows labels that nobody gave here
     same(fitted(tmp_path / "v", "fds", COMPILED, warm_start=wider), fitted(votes, "fds", LocalEngine(), warm_start=wider))
-    turned = qr.aggregate(votes, labels=["l2", "l1", "l0"])
-    with pytest.raises(qr.InputError, match="encode the votes with the labels declared in that order"):
+    turned = adj.aggregate(votes, labels=["l2", "l1", "l0"])
+    with pytest.raises(adj.InputError, match="encode the votes with the labels declared in that order"):
         turned.predict(tmp_path / "v")
 
 
 def test_a_start_and_abstentions(tmp_path):
     votes = [("t", "a", "x"), ("t", "b", None), ("u", "a", None), ("v", "b", "y"), ("v", "a", "y")]
-    with pytest.warns(qr.MissingLabels, match="2 of 5 votes have no label"):
+    with pytest.warns(adj.MissingLabels, match="2 of 5 votes have no label"):
         here = fitted(votes, "fds", SMALL)
     assert sorted(here.labels.select("task", "label", "votes").rows()) == [("t", "x", 1), ("u", None, 0), ("v", "y", 2)]
-    crowd = qr.read(qr.simulate(tasks=40, workers=5, seed=1).votes)
+    crowd = adj.read(adj.simulate(tasks=40, workers=5, seed=1).votes)
     start = np.zeros(40, np.int32)
-    here, there = (qr.FastDawidSkene().fit(crowd, engine=e, start=start) for e in (SMALL, LocalEngine()))
+    here, there = (adj.FastDawidSkene().fit(crowd, engine=e, start=start) for e in (SMALL, LocalEngine()))
     same(here, there)
 
 
 def test_shards_are_worked_on_together(tmp_path):
-    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
+    votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
     apart = shard_reader.ShardFiles.of(encoded)
     together = apart.merged(100, 10**9)
@@ -165,13 +165,13 @@ def test_shards_are_worked_on_together(tmp_path):
 
 
 def test_figures_of_tasks_are_kept_on_disk():
-    session = SMALL.load(qr.read([("t", "w", "x")]), seed=0, ties="hash")
+    session = SMALL.load(adj.read([("t", "w", "x")]), seed=0, ties="hash")
     assert session.keep(iter([np.ones(2), np.zeros(1)])).tolist() == [1.0, 1.0, 0.0]
 
 
 def test_many_labels_need_wider_files():
     for k in (255, 256, 257, 70_000):
-        votes = qr.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
+        votes = adj.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
         path = shard_reader.LabelFile(None, k)
         assert np.iinfo(path.dtype).max >= k - 1
         if k < 300:
@@ -180,7 +180,7 @@ def test_many_labels_need_wider_files():
 
 def test_what_is_written_vanishes_with_the_result(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    result = fitted(qr.simulate(tasks=50, workers=9, seed=6).votes, "fds", SMALL)
+    result = fitted(adj.simulate(tasks=50, workers=9, seed=6).votes, "fds", SMALL)
     assert list(tmp_path.iterdir())
     assert len(result.labels) == 50
     del result
@@ -191,7 +191,7 @@ def test_what_is_written_vanishes_with_the_result(tmp_path, monkeypatch):
 
 
 def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
-    qr.simulate(tasks=500, workers=9, seed=6).votes.write_csv(tmp_path / "v.csv")
+    adj.simulate(tasks=500, workers=9, seed=6).votes.write_csv(tmp_path / "v.csv")
     assert resolve("auto", source=tmp_path / "v.csv").name == "cpu"
     monkeypatch.setattr(registry, "available", lambda: 100_000)
     assert resolve("auto", source=tmp_path / "v.csv").name == "disk"
@@ -203,40 +203,40 @@ def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
     assert resolve("auto", source=tmp_path / "v").name == "cpu"
     monkeypatch.setattr(registry, "available", lambda: 10_000)
     assert resolve("auto", source=tmp_path / "v").name == "disk"
-    result = qr.aggregate(tmp_path / "v.csv")
+    result = adj.aggregate(tmp_path / "v.csv")
     assert result.is_on_disk
 
 
 def test_options_of_the_disk_engine(tmp_path):
     assert resolve("disk", memory="2GB", work=tmp_path, resume=True).memory == 2 * 10**9
-    with pytest.raises(qr.OptionError, match="memory is for engine='disk': engine 'cpu' holds everything in memory"):
-        qr.aggregate([("t", "w", "x")], engine="cpu", memory="2GB")
-    with pytest.raises(qr.OptionError, match="resume is for engine='disk'"):
-        qr.aggregate([("t", "w", "x")], resume=True)
-    assert qr.aggregate([("t", "w", "x")], memory="2GB").labels["label"].to_list() == ["x"]
+    with pytest.raises(adj.OptionError, match="memory is for engine='disk': engine 'cpu' holds everything in memory"):
+        adj.aggregate([("t", "w", "x")], engine="cpu", memory="2GB")
+    with pytest.raises(adj.OptionError, match="resume is for engine='disk'"):
+        adj.aggregate([("t", "w", "x")], resume=True)
+    assert adj.aggregate([("t", "w", "x")], memory="2GB").labels["label"].to_list() == ["x"]
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch):
-    votes = qr.read({"task": np.arange(40_000), "worker": np.arange(40_000) % 20_000, "label": np.arange(40_000) % 200})
+    votes = adj.read({"task": np.arange(40_000), "worker": np.arange(40_000) % 20_000, "label": np.arange(40_000) % 200})
     with pytest.raises(
-        qr.QuorateError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
+        adj.AdjudgeError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
     ):
-        qr.aggregate(votes, engine="disk", memory="400MB")
+        adj.aggregate(votes, engine="disk", memory="400MB")
     monkeypatch.setattr(memory, "available", lambda: 10**6)
-    with pytest.raises(qr.QuorateError, match="but 1.0 MiB are free: allow more, merge rare labels, or drop workers"):
-        qr.aggregate(votes, engine="disk")
+    with pytest.raises(adj.AdjudgeError, match="but 1.0 MiB are free: allow more, merge rare labels, or drop workers"):
+        adj.aggregate(votes, engine="disk")
 
 
 def test_memory_stays_bounded(tmp_path):
     """A fit of many votes takes little more memory than one of few: nothing grows with the votes."""
     peaks = []
     for tasks in (1_000, 300_000):
-        qr.simulate(tasks=tasks, workers=50, seed=1).votes.write_parquet(tmp_path / f"{tasks}.parquet")
+        adj.simulate(tasks=tasks, workers=50, seed=1).votes.write_parquet(tmp_path / f"{tasks}.parquet")
         code = (
-            "import sys, quorate as qr\nfrom dataclasses import replace\nfrom pathlib import Path\n"
-            "from quorate.engines.registry import resolve\nfrom quorate.io.write import write_batches\n"
+            "import sys, adjudge as adj\nfrom dataclasses import replace\nfrom pathlib import Path\n"
+            "from adjudge.engines.registry import resolve\nfrom adjudge.io.write import write_batches\n"
             "place = replace(resolve('disk', 2, memory='400MB'), shard_votes=50_000, batch_votes=0)\n"
-            "result = qr.aggregate(sys.argv[1], engine=place)\n"
+            "result = adj.aggregate(sys.argv[1], engine=place)\n"
             "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
             "result.workers_frame(), result.expected_errors, result.ties\n"
             "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"  # ru_maxrss begins with the parent's
@@ -253,16 +253,16 @@ def test_memory_stays_bounded(tmp_path):
 
 KILL = """
 import os, signal, sys, warnings
-import quorate as qr
+import adjudge as adj
 from dataclasses import replace
-from quorate.engines.registry import resolve
+from adjudge.engines.registry import resolve
 warnings.simplefilter("ignore")
 source, work, model, what, at = sys.argv[1:6]
 def report(name, done, total):
     if name.startswith(what) and done >= int(at):
         os.kill(os.getpid(), signal.SIGKILL)
 place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
-qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
+adj.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
 """
 
 
@@ -270,7 +270,7 @@ qr.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
 def uninterrupted(tmp_path_factory):
     """uninterrupted(model): the votes, the engine and options of a fit that nothing kills, and what it gives."""
     path, made = tmp_path_factory.mktemp("uninterrupted") / "v.parquet", {}
-    qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2).votes.write_parquet(path)
+    adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2).votes.write_parquet(path)
     place = replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
 
     def make(model):
@@ -308,7 +308,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, uninterrupted, model,
 
 
 def test_other_settings_do_not_go_on_from_these(tmp_path):
-    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
+    crowd = adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
     crowd.votes.write_parquet(tmp_path / "v.parquet")
     seen = []
 
@@ -325,7 +325,7 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
     here = fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
     assert "pass 1 (hard)" in seen
     same(here, fitted(crowd.votes, "fds", LocalEngine(), smoothing=0.5))
-    with pytest.raises(qr.OptionError, match="something else is using"):  # its result is still in use
+    with pytest.raises(adj.OptionError, match="something else is using"):  # its result is still in use
         fitted(tmp_path / "v.parquet", "fds", other, smoothing=0.5)
 
 
@@ -339,7 +339,7 @@ def interrupted(source, work, model, before):
     place = replace(resolve("disk", 1), work=work, batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
         fitted(source, model, replace(place, report=report), **FEW)
-    [path] = work.rglob("checkpoint.quorate")
+    [path] = work.rglob("checkpoint.adjudge")
     noted = checkpoint.load(path.parent)
     return replace(place, resume=True), path, path.with_name(f"{'vector' if model == 'glad' else 'labels'}-{noted.file}")
 
@@ -350,7 +350,7 @@ BEFORE = {"fds": "pass 3", "ds": "pass 3", "iwmv": "pass 3", "glad": "M-step 3"}
 
 @pytest.fixture(scope="module")
 def crowd_folder(tmp_path_factory):
-    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.3, seed=2)
+    crowd = adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.3, seed=2)
     encode(crowd.votes, tmp_path_factory.mktemp("votes") / "v", plan=Plan(shard_votes=100))
     return tmp_path_factory.getbasetemp().glob("votes*/v").__next__()
 
@@ -366,7 +366,7 @@ def test_a_damaged_file_beside_a_checkpoint_is_not_resumed_from(tmp_path, crowd_
         damaged[at] ^= bit
         beside.write_bytes(damaged)
         with pytest.warns(
-            qr.DamagedCheckpoint, match=rf"{beside.name} (is damaged|is not valid|holds \d).*starts again from its first pass"
+            adj.DamagedCheckpoint, match=rf"{beside.name} (is damaged|is not valid|holds \d).*starts again from its first pass"
         ):
             result = fitted(crowd_folder, model, place, **FEW)
         assert frame(result).equals(frame(right))
@@ -402,7 +402,7 @@ def test_a_damaged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, at):
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
-    with pytest.warns(qr.DamagedCheckpoint, match="is damaged|is not a file that quorate saved"):
+    with pytest.warns(adj.DamagedCheckpoint, match="is damaged|is not a file that adjudge saved"):
         result = fitted(crowd_folder, "fds", place, **FEW)
     same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
 
@@ -438,7 +438,7 @@ def test_a_forged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, words, 
         beside.with_name("vector-0").write_bytes(numbers.tobytes())
         forge_checkpoint(path, lambda meta, _: meta.update(labels=0, crc32=zlib.crc32(numbers.tobytes())))
     forge_checkpoint(path, change)
-    with pytest.warns(qr.DamagedCheckpoint, match=words):
+    with pytest.warns(adj.DamagedCheckpoint, match=words):
         result = fitted(crowd_folder, "fds", place, **FEW)
     same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
 
@@ -448,7 +448,7 @@ def test_forged_labels_are_not_resumed_from(tmp_path, crowd_folder):
     labels = np.full(250, 200, np.uint8)
     beside.write_bytes(labels.tobytes())
     forge_checkpoint(path, lambda meta, _: meta.update(crc32=zlib.crc32(labels.tobytes())))
-    with pytest.warns(qr.DamagedCheckpoint, match="holds 200 at index 0: give numbers from 0 to 2"):
+    with pytest.warns(adj.DamagedCheckpoint, match="holds 200 at index 0: give numbers from 0 to 2"):
         fitted(crowd_folder, "fds", place, **FEW)
 
 
@@ -456,7 +456,7 @@ def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
     place, path, _ = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
     meta, arrays = container.load(path, "checkpoint", 1)
     container.save(path, "checkpoint", 99, meta, arrays)
-    with pytest.raises(qr.QuorateError, match="saved by a newer quorate"):
+    with pytest.raises(adj.AdjudgeError, match="saved by a newer adjudge"):
         fitted(crowd_folder, "fds", place, **FEW)
 
 
@@ -464,7 +464,7 @@ def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, crowd_folder, mon
     monkeypatch.setattr(checkpoint, "sync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
     for model in ("fds", "glad"):
-        with pytest.raises(qr.QuorateError, match="cannot write .*run-.*: No space left on device"):
+        with pytest.raises(adj.AdjudgeError, match="cannot write .*run-.*: No space left on device"):
             fitted(crowd_folder, model, place, **FEW)
 
 
@@ -475,39 +475,39 @@ def test_large_counts_are_not_copied(tmp_path, crowd_folder, monkeypatch):
 
 
 def test_a_file_that_shrinks_is_said(tmp_path):
-    encode(qr.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=Plan(shard_votes=100))
-    votes = qr.read(tmp_path / "v")
+    encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=Plan(shard_votes=100))
+    votes = adj.read(tmp_path / "v")
     session = COMPILED.load(votes, seed=0, ties="hash")
     with (tmp_path / "v" / "row.npy").open("r+b") as file:
         file.truncate(600)
-    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than before|was written to)"):
+    with pytest.raises(adj.InputError, match=r"row.npy (is shorter than before|was written to)"):
         session.start(hard=True)
-    with pytest.raises(qr.InputError, match=r"row.npy (is shorter than before|was written to)"):
+    with pytest.raises(adj.InputError, match=r"row.npy (is shorter than before|was written to)"):
         list(votes.parts())
 
 
 def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
-    from quorate.io.folder import arrays, spill
+    from adjudge.io.folder import arrays, spill
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "full"))
     (tmp_path / "full").mkdir()
-    qr.simulate(tasks=200, workers=15, seed=7).votes.write_csv(tmp_path / "v.csv")
+    adj.simulate(tasks=200, workers=15, seed=7).votes.write_csv(tmp_path / "v.csv")
     fill_disk(monkeypatch, 5, arrays, spill)
-    with pytest.raises(qr.QuorateError, match=r"No space left on device; make room there, set TMPDIR .*work=.*-o") as said:
+    with pytest.raises(adj.AdjudgeError, match=r"No space left on device; make room there, set TMPDIR .*work=.*-o") as said:
         fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200))
     assert "kept" not in str(said.value)
     assert "\n" not in str(said.value)
     assert not [path for path in (tmp_path / "full").rglob("*") if path.is_file()]
-    with pytest.raises(qr.QuorateError, match="finished work is kept in .*work.*: continue with resume"):
+    with pytest.raises(adj.AdjudgeError, match="finished work is kept in .*work.*: continue with resume"):
         fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200, work=tmp_path / "work"))
 
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
 def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
-    from quorate.io.folder import arrays
+    from adjudge.io.folder import arrays
 
-    votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
+    votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)
     fill_disk(monkeypatch, fail_at, arrays, shard_reader)
-    with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
+    with pytest.raises(adj.AdjudgeError, match="cannot write .*: No space left on device") as said:
         fitted(votes, "fds", replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from full_disk import fill_disk
-from quorate.data import vectors
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Gold
-from quorate.engines import glad, glad_disk, local, memory, registry, shard_reader, vector_files
-from quorate.engines.base import GladModel
-from quorate.engines.disk import DiskEngine
-from quorate.engines.local import LocalEngine
-from quorate.engines.registry import resolve
-from quorate.io.folder import arrays
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
+from adjudge.data import vectors
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Gold
+from adjudge.engines import glad, glad_disk, local, memory, registry, shard_reader, vector_files
+from adjudge.engines.base import GladModel
+from adjudge.engines.disk import DiskEngine
+from adjudge.engines.local import LocalEngine
+from adjudge.engines.registry import resolve
+from adjudge.io.folder import arrays
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
 from strategies import crowds
 
 SMALL = DiskEngine(shard_votes=7, batch_votes=0)
@@ -32,8 +32,8 @@ SMALL = DiskEngine(shard_votes=7, batch_votes=0)
 
 def fitted(source, engine, *, settings=None, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(source, model=qr.GLAD(**(settings or {})), engine=engine, **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(source, model=adj.GLAD(**(settings or {})), engine=engine, **options)
 
 
 def same(here, there, near=1e-9):
@@ -78,7 +78,7 @@ def test_any_shards_give_the_fit_of_the_reference(votes, shard):
     ids=str,
 )
 def test_every_option_and_every_figure(tmp_path, monkeypatch, settings, options):
-    crowd = qr.simulate(tasks=250, workers=15, labels=3, votes_per_task=(1, 6), adversaries=0.2, repeats=0.1, seed=4)
+    crowd = adj.simulate(tasks=250, workers=15, labels=3, votes_per_task=(1, 6), adversaries=0.2, repeats=0.1, seed=4)
     if "gold" in options:
         options = options | {"gold": crowd.truth.head(options["gold"])}
     there = fitted(crowd.votes, "cpu", settings=settings, **options)
@@ -106,15 +106,15 @@ def test_real_votes(data_dir, name):
 
 
 def test_threads_do_not_change_a_bit(tmp_path):
-    votes = qr.simulate(tasks=6000, workers=50, labels=3, votes_per_task=8, seed=4).votes
+    votes = adj.simulate(tasks=6000, workers=50, labels=3, votes_per_task=8, seed=4).votes
     encode(votes, tmp_path / "v")
-    one, other = (qr.aggregate(tmp_path / "v", model="glad", engine="disk", threads=n) for n in (1, 3))
+    one, other = (adj.aggregate(tmp_path / "v", model="glad", engine="disk", threads=n) for n in (1, 3))
     assert one.labels.equals(other.labels)
     assert one.workers.equals(other.workers)
 
 
 def test_shards_are_divided_where_they_are_too_large(tmp_path):
-    votes = qr.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
+    votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=400))
     files = replace(shard_reader.ShardFiles.of(encoded), weight=(40, 90))
     small = files.divided(5000)
@@ -130,7 +130,7 @@ def test_shards_are_divided_where_they_are_too_large(tmp_path):
 
 def test_nothing_but_the_result_is_left(tmp_path):
     place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
-    votes = qr.simulate(tasks=250, workers=12, seed=2).votes
+    votes = adj.simulate(tasks=250, workers=12, seed=2).votes
     result = fitted(votes, place)
     [run] = (tmp_path / "work").glob("run-*")
     left = sorted(path.name.partition("-")[0].partition(".")[0] for path in run.iterdir())
@@ -142,14 +142,14 @@ def test_nothing_but_the_result_is_left(tmp_path):
 def test_a_worker_a_task_a_label():
     for votes in ([("t", "w", "x")], [("t", "w", "x"), ("t", "v", "x")], [("t", "w", "x"), ("u", "w", "y")]):
         same(fitted(votes, SMALL), fitted(votes, LocalEngine()))
-    with pytest.warns(qr.MissingLabels):
+    with pytest.warns(adj.MissingLabels):
         assert fitted([("t", "w", "x"), ("u", "w", None)], SMALL).labels.sort("task")["difficulty"].is_null().to_list() == [0, 1]
 
 
 @pytest.mark.parametrize("engine", [SMALL, LocalEngine()], ids=["disk", "memory"])
 def test_changed_labels_are_counted_without_gold(engine):
-    crowd = qr.simulate(tasks=40, workers=6, labels=3, seed=3)
-    votes = qr.read(crowd.votes)
+    crowd = adj.simulate(tasks=40, workers=6, labels=3, seed=3)
+    votes = adj.read(crowd.votes)
     names = [f"t{n}" for n in range(15)]  # some of whose votes say so, too
     given = Gold(Vocabulary.of_texts(names), np.full(15, 2, np.int32))
     passes = engine.load(votes, seed=0, ties="hash", gold=given).glad()
@@ -169,11 +169,11 @@ def test_changed_labels_are_counted_without_gold(engine):
 def test_memory_stays_bounded(tmp_path):
     """A fit of many tasks takes little more memory than one of few: neither votes nor tasks are held."""
     code = (
-        "import sys, warnings, quorate as qr\nfrom dataclasses import replace\nfrom pathlib import Path\n"
-        "from quorate.engines.registry import resolve\nfrom quorate.io.write import write_batches\n"
+        "import sys, warnings, adjudge as adj\nfrom dataclasses import replace\nfrom pathlib import Path\n"
+        "from adjudge.engines.registry import resolve\nfrom adjudge.io.write import write_batches\n"
         "warnings.simplefilter('ignore')\n"
         "place = replace(resolve('disk', 2, memory='400MB'), batch_votes=0)\n"
-        "result = qr.aggregate(sys.argv[1], model=qr.GLAD(max_iter=2, tol=0), engine=place)\n"
+        "result = adj.aggregate(sys.argv[1], model=adj.GLAD(max_iter=2, tol=0), engine=place)\n"
         "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
         "write_batches(result.probability_batches(), Path(sys.argv[1] + '.p.parquet'))\n"
         "result.workers_frame(), result.expected_errors, result.ties\n"
@@ -181,7 +181,7 @@ def test_memory_stays_bounded(tmp_path):
     )
     peaks = []
     for tasks in (30_000, 500_000):
-        votes = qr.simulate(tasks=tasks, workers=50, votes_per_task=2, seed=1).votes
+        votes = adj.simulate(tasks=tasks, workers=50, votes_per_task=2, seed=1).votes
         encode(votes, tmp_path / f"{tasks}", plan=Plan(shard_votes=50_000))
         done = subprocess.run(
             [sys.executable, "-c", code, tmp_path / f"{tasks}"], capture_output=True, text=True, check=True, timeout=120
@@ -192,50 +192,50 @@ def test_memory_stays_bounded(tmp_path):
 
 
 def test_shards_are_cut_to_what_tables_leave():
-    votes = qr.read(qr.simulate(tasks=80_000, workers=20, seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=80_000, workers=20, seed=1).votes)
     for size, least in ((10**9, 1), (310 * 10**6, 3)):  # 300 million go before any vote
         files = resolve("disk", 2, memory=size).load(votes, seed=0, ties="hash").glad()._store._reader._files
         assert len(files.cuts) >= least
         assert files.shard_bytes() + 300 * 10**6 < size
-    with pytest.raises(qr.QuorateError, match="but 286.1 MiB are allowed"):
+    with pytest.raises(adj.AdjudgeError, match="but 286.1 MiB are allowed"):
         resolve("disk", 2, memory=300 * 10**6).load(votes, seed=0, ties="hash")
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch):
-    votes = qr.read(qr.simulate(tasks=2000, workers=20, seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=2000, workers=20, seed=1).votes)
     assert memory.GLAD.of(len(votes), 2000, 20) == 8 * 10_000 + 200 * 2020
     monkeypatch.setattr(local, "require", lambda *_: None)
     monkeypatch.setattr(memory, "available", lambda: 400_000)
-    with pytest.raises(qr.QuorateError, match=r"glad needs about .* \(2000 tasks, 20 workers\), but .* use engine='disk'"):
-        qr.aggregate(votes, model="glad", engine="cpu")
+    with pytest.raises(adj.AdjudgeError, match=r"glad needs about .* \(2000 tasks, 20 workers\), but .* use engine='disk'"):
+        adj.aggregate(votes, model="glad", engine="cpu")
 
 
 def test_auto_knows_what_glad_takes(tmp_path, monkeypatch):
-    qr.simulate(tasks=2000, workers=20, seed=1).votes.write_parquet(tmp_path / "v.parquet")
+    adj.simulate(tasks=2000, workers=20, seed=1).votes.write_parquet(tmp_path / "v.parquet")
     encode(tmp_path / "v.parquet", tmp_path / "v")
     for source in (tmp_path / "v.parquet", tmp_path / "v"):
         need = memory.in_memory(source)
         assert memory.in_memory(source, memory.GLAD) > 1.5 * need
         monkeypatch.setattr(registry, "available", lambda need=need: need)
-        assert not qr.aggregate(source, model="fds").is_on_disk
-        assert qr.aggregate(source, model="glad").is_on_disk
-        assert qr.GLAD().fit(source).is_on_disk
+        assert not adj.aggregate(source, model="fds").is_on_disk
+        assert adj.aggregate(source, model="glad").is_on_disk
+        assert adj.GLAD().fit(source).is_on_disk
 
 
 # Broken off and taken up again.
 
 KILL = """
 import os, signal, sys, warnings
-import quorate as qr
+import adjudge as adj
 from dataclasses import replace
-from quorate.engines.registry import resolve
+from adjudge.engines.registry import resolve
 warnings.simplefilter("ignore")
 source, work, what, at = sys.argv[1:5]
 def report(name, done, total):
     if name.startswith(what) and done >= int(at):
         os.kill(os.getpid(), signal.SIGKILL)
 place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
-qr.aggregate(source, model=qr.GLAD(tol=0, max_iter=5, class_priors="estimated"), engine=place)
+adj.aggregate(source, model=adj.GLAD(tol=0, max_iter=5, class_priors="estimated"), engine=place)
 """
 
 
@@ -243,7 +243,7 @@ qr.aggregate(source, model=qr.GLAD(tol=0, max_iter=5, class_priors="estimated"),
     ("what", "at"), [("pass 0", 1), ("M-step 1,", 300), ("M-step 3, slope 4", 1), ("pass 2", 1), ("pass 4", 600), ("last", 300)]
 )
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at):
-    crowd = qr.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
+    crowd = adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
     crowd.votes.write_parquet(tmp_path / "v.parquet")
     work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
     killed = subprocess.run(
@@ -265,7 +265,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at):
 
 
 def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
-    encode(qr.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v")
+    encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v")
 
     def report(name, done, total):
         if name.startswith("M-step 2"):
@@ -277,14 +277,14 @@ def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
     for path in (tmp_path / "work").rglob("vector-*"):
         path.write_bytes(path.read_bytes()[:-8])
     right = fitted(tmp_path / "v", replace(place, work=tmp_path / "other"))
-    with pytest.warns(qr.DamagedCheckpoint, match=r"vector-\d is damaged: it has 2088 bytes, not 2096"):
+    with pytest.warns(adj.DamagedCheckpoint, match=r"vector-\d is damaged: it has 2088 bytes, not 2096"):
         same(fitted(tmp_path / "v", replace(place, resume=True)), right)
 
 
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 30, 45, 200, 600])
 def test_a_full_disk_is_said_in_one_line(monkeypatch, fail_at):
-    votes = qr.read(qr.simulate(tasks=200, workers=15, seed=7).votes)
+    votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)
     fill_disk(monkeypatch, fail_at, arrays, shard_reader, vector_files, glad_disk)
-    with pytest.raises(qr.QuorateError, match="cannot write .*: No space left on device") as said:
+    with pytest.raises(adj.AdjudgeError, match="cannot write .*: No space left on device") as said:
         fitted(votes, replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

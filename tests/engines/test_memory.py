@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.engines import memory
-from quorate.kernels.cpu import compiled
-from quorate.models.base import MODELS, USUAL
+import adjudge as adj
+from adjudge.engines import memory
+from adjudge.kernels.cpu import compiled
+from adjudge.models.base import MODELS, USUAL
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 
@@ -20,7 +20,7 @@ def crowd(workers, labels, tasks=2000, per_task=5):
     draw = np.random.default_rng(0)
     n = tasks * per_task
     columns = {"worker": draw.integers(0, workers, n), "label": draw.integers(0, labels, n)}
-    return qr.read({"task": np.repeat(np.arange(tasks), per_task), **columns})
+    return adj.read({"task": np.repeat(np.arange(tasks), per_task), **columns})
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of a process is reset through /proc")
@@ -59,7 +59,7 @@ def test_no_more_threads_count_than_there_are_shards():
     assert memory.estimate(votes, 0, 64) == memory.estimate(votes, 0, 1)
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("confidence", ["posterior", "honest"])
 @pytest.mark.parametrize("model", USUAL)
 def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, monkeypatch):
@@ -69,8 +69,8 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, 
     need = memory.estimate(votes, shard, 2, MODELS[model].room, honest=honest)
     monkeypatch.setattr(memory, "available", lambda: need - 1)
     gold = {} if MODELS[model].needs_gold else None
-    with pytest.raises(qr.QuorateError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
-        qr.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence, gold=gold)
+    with pytest.raises(adj.AdjudgeError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
+        adj.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence, gold=gold)
     monkeypatch.setattr(memory, "available", lambda: need)
     options = {"max_iter": 2} if "max_iter" in MODELS[model].options() else {}
     assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2, confidence=confidence, gold=gold).labels)
@@ -94,31 +94,31 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
     monkeypatch.setattr(memory, "available", lambda: 700 * 10**6)
     whose = "allowed" if engine == "disk" else "free"
     with pytest.raises(
-        qr.QuorateError, match=rf"^this fit needs about [0-9.]+ (GiB|MiB) \([0-9]+ rows x 300 labels.* 667.6 MiB are {whose}"
+        adj.AdjudgeError, match=rf"^this fit needs about [0-9.]+ (GiB|MiB) \([0-9]+ rows x 300 labels.* 667.6 MiB are {whose}"
     ):
-        qr.aggregate(large, model="auto", engine=engine, threads=1, confidence="posterior", **limit)
-    assert len(qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="posterior", **limit).labels) == 4000
+        adj.aggregate(large, model="auto", engine=engine, threads=1, confidence="posterior", **limit)
+    assert len(adj.aggregate(large, model="mv", engine=engine, threads=1, confidence="posterior", **limit).labels) == 4000
     monkeypatch.setattr(memory, "available", lambda: 10**11)
-    with pytest.raises(qr.QuorateError, match=r"needs about .* but 667.6 MiB are allowed: allow more"):
-        qr.aggregate(large, model="auto", threads=1, confidence="posterior", memory="700MB")  # engine="auto" keeps to it, too
+    with pytest.raises(adj.AdjudgeError, match=r"needs about .* but 667.6 MiB are allowed: allow more"):
+        adj.aggregate(large, model="auto", threads=1, confidence="posterior", memory="700MB")  # engine="auto" keeps to it, too
     if engine == "disk":
-        with pytest.raises(qr.QuorateError, match="this fit needs about"):
-            qr.aggregate(large, model="mv", engine=engine, threads=1, confidence="honest", memory=450 * 10**6)
+        with pytest.raises(adj.AdjudgeError, match="this fit needs about"):
+            adj.aggregate(large, model="mv", engine=engine, threads=1, confidence="honest", memory=450 * 10**6)
 
 
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
     votes = crowd(workers=500, labels=20)
     monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2, MODELS["fds"].room) + 1)
     given = {"model": "fds", "confidence": "posterior", "engine": "reference"}
-    assert len(qr.aggregate(votes, **given).labels)
-    with pytest.raises(qr.QuorateError, match="this fit needs about"):
-        qr.aggregate(votes, strength=5, **given)
+    assert len(adj.aggregate(votes, **given).labels)
+    with pytest.raises(adj.AdjudgeError, match="this fit needs about"):
+        adj.aggregate(votes, strength=5, **given)
 
 
 def test_probabilities_that_do_not_fit_are_refused(monkeypatch):
-    result = qr.aggregate(crowd(workers=50, labels=20))
+    result = adj.aggregate(crowd(workers=50, labels=20))
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(
-        qr.QuorateError, match=r"the probabilities need about 0.6 MiB \(2000 tasks x 20 labels\), but .* engine='disk'"
+        adj.AdjudgeError, match=r"the probabilities need about 0.6 MiB \(2000 tasks x 20 labels\), but .* engine='disk'"
     ):
         _ = result.probabilities

@@ -6,15 +6,15 @@ import pickle
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.engines.local import MemoryStore
-from quorate.engines.registry import resolve
-from quorate.engines.shard import TieKeys
-from quorate.kernels.cpu import compiled
+import adjudge as adj
+from adjudge.engines.local import MemoryStore
+from adjudge.engines.registry import resolve
+from adjudge.engines.shard import TieKeys
+from adjudge.kernels.cpu import compiled
 
 ENGINES = ["reference", *(["cpu"] if compiled() is not None else [])]
-CROWD = qr.simulate(tasks=300, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
-VOTES = qr.read(CROWD.votes)
+CROWD = adj.simulate(tasks=300, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
+VOTES = adj.read(CROWD.votes)
 GOLD = CROWD.truth.head(20)
 
 
@@ -41,7 +41,7 @@ def passes(monkeypatch):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("model", "kind"), [("fds", "hard"), ("ds", "soft")])
 def test_an_iteration_is_a_pass_and_the_last_one_decides(passes, engine, model, kind):
-    result = qr.aggregate(VOTES, model=model, engine=engine, confidence="posterior")
+    result = adj.aggregate(VOTES, model=model, engine=engine, confidence="posterior")
     assert result.converged
     assert passes == ["majority vote", *(f"pass {i} ({kind})" for i in range(1, result.iterations)), "last pass"]
     passes.clear()
@@ -52,19 +52,19 @@ def test_an_iteration_is_a_pass_and_the_last_one_decides(passes, engine, model, 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_a_rule_that_looks_at_labels_has_a_pass_more(passes, model):
-    result = qr.aggregate(VOTES, model=model, engine="reference", confidence="posterior", stop="labels")
+    result = adj.aggregate(VOTES, model=model, engine="reference", confidence="posterior", stop="labels")
     assert result.converged
     assert len(passes) == result.iterations + 2
     assert passes[-1] == "last pass"
-    with pytest.warns(qr.NotConverged):  # the most iterations are known beforehand
-        few = qr.DawidSkene(max_iter=2, stop="labels").fit(VOTES, engine="reference", confidence="posterior")
+    with pytest.warns(adj.NotConverged):  # the most iterations are known beforehand
+        few = adj.DawidSkene(max_iter=2, stop="labels").fit(VOTES, engine="reference", confidence="posterior")
     assert passes[-3:] == ["majority vote", "pass 1 (soft)", "last pass"]
     assert few.iterations == 2
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_majority_vote_is_counted_once(passes, engine):
-    qr.aggregate(VOTES, model="fds", engine=engine)
+    adj.aggregate(VOTES, model="fds", engine=engine)
     assert passes.count("majority vote") == 1
     assert "recount" not in passes  # the last pass has left the counts of its labels
     whole, measured = (resolve(engine, 2).load(VOTES, seed=0, ties="hash") for _ in range(2))
@@ -74,19 +74,19 @@ def test_majority_vote_is_counted_once(passes, engine):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("gold", [None, GOLD], ids=["no gold", "gold"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("model", ["fds", "ds", "hybrid", "one-coin"])
 def test_the_last_pass_says_what_a_pass_after_it_would_say(monkeypatch, model, engine, gold):
     options = {"engine": engine, "confidence": "posterior", "gold": gold}
     for more in ({}, {"trace": "light"}):
-        shared = qr.aggregate(VOTES, model=model, **options, **more)
+        shared = adj.aggregate(VOTES, model=model, **options, **more)
         with monkeypatch.context() as apart:
             session = type(resolve(engine, 1).load(VOTES, seed=0, ties="hash"))
             plain = session.e_step
             apart.setattr(session, "e_step", lambda self, *, last=False, plain=plain, **how: plain(self, **how))
-            alone = qr.aggregate(VOTES, model=model, **options, **more)
+            alone = adj.aggregate(VOTES, model=model, **options, **more)
         for name in ("labels", "confidence", "tie"):
             assert np.array_equal(getattr(shared.fit.outcome, name), getattr(alone.fit.outcome, name)), name
         assert np.array_equal(shared.fit.outcome.right, alone.fit.outcome.right)
@@ -96,7 +96,7 @@ def test_the_last_pass_says_what_a_pass_after_it_would_say(monkeypatch, model, e
 
 
 def test_right_votes_are_those_of_the_posterior_and_outlive_other_passes():
-    result = qr.aggregate(VOTES, model="fds", confidence="posterior")
+    result = adj.aggregate(VOTES, model="fds", confidence="posterior")
     posterior = result.session.posterior()
     task = np.repeat(np.arange(VOTES.n_tasks), np.diff(VOTES.task_ptr))
     expected = np.bincount(VOTES.row, posterior[task, VOTES.row_label[VOTES.row]], minlength=VOTES.n_rows)
@@ -109,8 +109,8 @@ def test_right_votes_are_those_of_the_posterior_and_outlive_other_passes():
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, model):
-    votes = qr.read([(f"t{i % 7}", f"w{i % 5}", "ab"[i * i % 3 % 2]) for i in range(60)], strict=False)
-    last = len(qr.aggregate(votes, model=model, engine="disk").trace)
+    votes = adj.read([(f"t{i % 7}", f"w{i % 5}", "ab"[i * i % 3 % 2]) for i in range(60)], strict=False)
+    last = len(adj.aggregate(votes, model=model, engine="disk").trace)
 
     def stop(row):
         if row.iteration == last:
@@ -119,9 +119,9 @@ def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, 
     gc.disable()  # what is in no cycle goes at once
     try:
         with pytest.raises(KeyboardInterrupt) as stopped:
-            qr.aggregate(votes, model=model, engine="disk", work=tmp_path, progress=stop)
+            adj.aggregate(votes, model=model, engine="disk", work=tmp_path, progress=stop)
         del stopped
-        again = qr.aggregate(votes, model=model, engine="disk", work=tmp_path, resume=True)
+        again = adj.aggregate(votes, model=model, engine="disk", work=tmp_path, resume=True)
     finally:
         gc.enable()
     assert len(again.trace) == last
@@ -129,7 +129,7 @@ def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_labels_of_a_result_are_not_those_that_later_passes_change(engine):
-    result = qr.aggregate(VOTES, model="fds", engine=engine, confidence="posterior")
+    result = adj.aggregate(VOTES, model="fds", engine=engine, confidence="posterior")
     kept = {name: getattr(result.fit.outcome, name).copy() for name in ("labels", "confidence", "tie")}
     table, counts = result.fit.params.table.copy(), result.fit.statistics.counts.sum()
     session = result.session
@@ -149,7 +149,7 @@ def test_a_fit_hashes_no_task_that_does_not_tie(monkeypatch, engine, numbers):
     asked, plain = [], TieKeys.__getitem__
     monkeypatch.setattr(TieKeys, "every", lambda self: pytest.fail("all ids were hashed"))
     monkeypatch.setattr(TieKeys, "__getitem__", lambda self, tasks: asked.extend(tasks) or plain(self, tasks))
-    assert not qr.aggregate(votes, model="fds", engine=engine).labels["tie"].any()
+    assert not adj.aggregate(votes, model="fds", engine=engine).labels["tie"].any()
     assert not asked
 
 
@@ -159,11 +159,11 @@ def test_a_fit_hashes_no_task_that_does_not_tie(monkeypatch, engine, numbers):
 def test_ties_go_to_the_same_labels_however_ids_are_stored(ids, gold):
     name = {"texts": lambda t: f"t-{t}", "numbers": lambda t: (-1) ** t * (t * 10**15 + t), "booleans": bool}[ids]
     tasks = range(40) if ids != "booleans" else range(2)
-    votes = qr.read([(name(t), w, c) for t in tasks for w, c in (("x", "a"), ("y", "b"), ("z", "c"))])
+    votes = adj.read([(name(t), w, c) for t in tasks for w, c in (("x", "a"), ("y", "b"), ("z", "c"))])
     known = None if gold is None or ids == "booleans" else {name(t): label for t, label in gold.items()}
     for model, seed in (("mv", 0), ("mv", 5), ("fds", -3), ("fds", 2**70)):
         options = {"model": model, "seed": seed, "gold": known, "threads": 2}
-        first, *others = (qr.aggregate(votes, engine=e, **options).labels for e in ("reference", "cpu", "disk"))
+        first, *others = (adj.aggregate(votes, engine=e, **options).labels for e in ("reference", "cpu", "disk"))
         assert all(one["label"].equals(first["label"]) for one in others)
         if model == "mv" and ids != "booleans":
             assert len(set(first["label"])) == 3

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.votes import Gold
-from quorate.engines.registry import resolve
-from quorate.kernels import reference
-from quorate.models.confusion import Beliefs, ConfusionRecipe
+import adjudge as adj
+from adjudge.data.votes import Gold
+from adjudge.engines.registry import resolve
+from adjudge.kernels import reference
+from adjudge.models.confusion import Beliefs, ConfusionRecipe
 
 
 def naive(votes, params, gold):
@@ -39,8 +39,8 @@ def gold_of(votes, codes):
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
 @given(seed=st.integers(0, 50), share=st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
-    crowd = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=3, seed=seed)
-    votes = qr.read(crowd.votes)
+    crowd = adj.simulate(tasks=40, workers=8, labels=3, votes_per_task=3, seed=seed)
+    votes = adj.read(crowd.votes)
     rng = np.random.default_rng(seed)
     gold = np.where(rng.random(votes.n_tasks) < share, rng.integers(3, size=votes.n_tasks), -1).astype(np.int32)
     is_gold = gold >= 0
@@ -48,7 +48,7 @@ def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
 
     started = session.start(hard=True)
     assert counts_of(session).sum() == len(votes)
-    recipe = ConfusionRecipe(qr.DawidSkene(), Beliefs(0.3))
+    recipe = ConfusionRecipe(adj.DawidSkene(), Beliefs(0.3))
     session.m_step(recipe, recipe.class_priors(started.class_counts)[0])
     params = session.estimate().params
     posterior, counts, classes, likelihood = naive(votes, params, gold)

@@ -6,27 +6,27 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.engines.registry import resolve
-from quorate.engines.shard import MAX_FINE_VOTES
-from quorate.kernels.cpu import compiled
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.engines.registry import resolve
+from adjudge.engines.shard import MAX_FINE_VOTES
+from adjudge.kernels.cpu import compiled
+from adjudge.models.base import MODELS
 
-CROWD = qr.simulate(tasks=50_000, workers=400, labels=3, votes_per_task=4, skill=0.4, spammers=0.2, seed=5)
+CROWD = adj.simulate(tasks=50_000, workers=400, labels=3, votes_per_task=4, skill=0.4, spammers=0.2, seed=5)
 SOFT = ("ds", "hybrid", "one-coin", "fds")  # fds counts softly in the end
 
 
 @pytest.fixture(scope="module")
 def votes():
-    return qr.read(CROWD.votes)
+    return adj.read(CROWD.votes)
 
 
 def written(votes, model, engine, folder, *, likelihoods=True, confidence="honest"):
     """Everything that a fit can write, as bytes by name."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
+        warnings.simplefilter("ignore", adj.NotConverged)
         result = MODELS[model](max_iter=4).fit(votes, engine=engine, confidence=confidence)
-    result.save(folder / "model.quorate")
+    result.save(folder / "model.adjudge")
     trace = result.trace.drop("seconds") if likelihoods else result.trace.select("change", "labels_changed")
     frames = {
         "labels": result.labels,
@@ -37,7 +37,7 @@ def written(votes, model, engine, folder, *, likelihoods=True, confidence="hones
         "confusion": pl.DataFrame(result.fit.params.table),
     }
     out = {name: frame.write_csv().encode() for name, frame in frames.items()}
-    saved = (folder / "model.quorate").read_bytes()
+    saved = (folder / "model.adjudge").read_bytes()
     return {**out, "saved": saved, "likelihood": float(result.log_likelihood).hex()} if likelihoods else out
 
 
@@ -65,6 +65,6 @@ def test_any_shard_size_counts_the_same(votes, model, tmp_path):
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
 def test_what_is_told_of_workers_is_the_same(tmp_path):
     """With verdicts and intervals, and a last soft count behind the accuracy."""
-    votes = qr.simulate(tasks=20_000, workers=60, labels=3, votes_per_task=5, spammers=0.2, seed=6).votes
-    frames = [qr.aggregate(votes, model="fds", threads=threads).workers for threads in (1, 2, 8)]
+    votes = adj.simulate(tasks=20_000, workers=60, labels=3, votes_per_task=5, spammers=0.2, seed=6).votes
+    frames = [adj.aggregate(votes, model="fds", threads=threads).workers for threads in (1, 2, 8)]
     assert frames[0].write_csv() == frames[1].write_csv() == frames[2].write_csv()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.engines import registry
-from quorate.evaluation import contract
-from quorate.models import em
-from quorate.models.base import MODELS, USUAL
-from quorate.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
+import adjudge as adj
+from adjudge.engines import registry
+from adjudge.evaluation import contract
+from adjudge.models import em
+from adjudge.models.base import MODELS, USUAL
+from adjudge.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_contract(toy, check, model):
 
 
 def test_a_model_that_an_engine_cannot_run_is_said(toy):
-    with pytest.raises(qr.OptionError, match="engine 'toy' cannot run model 'glad'"):
-        qr.aggregate([("t", "w", "x")], model="glad", engine=toy)
+    with pytest.raises(adj.OptionError, match="engine 'toy' cannot run model 'glad'"):
+        adj.aggregate([("t", "w", "x")], model="glad", engine=toy)
 
 
 class PulledTwice(ConfusionRecipe):
@@ -65,22 +65,22 @@ def _by_given(block, counts):
 
 @pytest.mark.parametrize("engine", ["toy", "cpu", "disk"])
 def test_a_recipe_with_rounds(toy, engine):
-    votes = qr.read(qr.simulate(tasks=80, workers=9, labels=3, seed=4).votes)
+    votes = adj.read(adj.simulate(tasks=80, workers=9, labels=3, seed=4).votes)
     found = []
     for name in ("reference", engine):
         session = registry.resolve(name).load(votes, seed=0, ties="hash")
-        em.run(session, PulledTwice(qr.DawidSkene(max_iter=50)), em.FitOptions())
+        em.run(session, PulledTwice(adj.DawidSkene(max_iter=50)), em.FitOptions())
         found.append((session.finish(), np.concatenate(list(map(np.atleast_2d, session.posterior())))))
     (there, expected), (here, posterior) = found
     assert np.array_equal(here.labels, there.labels)
     assert np.allclose(posterior, expected, atol=1e-9)
-    assert here.log_likelihood != pytest.approx(qr.aggregate(votes, model="ds").log_likelihood)
+    assert here.log_likelihood != pytest.approx(adj.aggregate(votes, model="ds").log_likelihood)
 
 
 @pytest.mark.parametrize("model", ["auto", "fds", "iwmv", "mv", "catd", "wawa", "zc"])
 @pytest.mark.parametrize("known", [0, 12])
 def test_honest_confidence(toy, model, known):
-    crowd = qr.simulate(tasks=80, workers=10, labels=3, skill=0.4, seed=4)
+    crowd = adj.simulate(tasks=80, workers=10, labels=3, skill=0.4, seed=4)
     gold = dict(crowd.truth.head(known).iter_rows()) or None
     near, far = (MODELS[model]().fit(crowd.votes, engine=name, gold=gold, confidence="honest") for name in ("cpu", toy))
     assert far.labels_frame().drop("confidence").equals(near.labels_frame().drop("confidence"))

@@ -2,14 +2,14 @@
 
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from cards import NASTY, read
 
 
 @pytest.fixture(scope="module")
 def crowd():
     names = [*NASTY, "g", "h", "i"]
-    return qr.simulate(
+    return adj.simulate(
         tasks=120,
         workers=9,
         votes_per_task=9,
@@ -22,24 +22,24 @@ def crowd():
 
 
 def test_evaluation(crowd):
-    result = qr.aggregate(crowd.votes, gold=crowd.truth.head(10))
-    found = qr.evaluate(result, crowd.truth.head(100))
+    result = adj.aggregate(crowd.votes, gold=crowd.truth.head(10))
+    found = adj.evaluate(result, crowd.truth.head(100))
     shown = read(found)
     assert f"{found.accuracy:.3g}" in shown.text
     assert NASTY[1] in shown.cells
     assert "left out: 20 labels without truth, 0 tasks without label" in shown.text
     assert f"accuracy without them is {found.accuracy_without_gold:.3f}" in shown.text
-    assert read(qr.evaluate({"a": "x"}, {"a": "x"})).text
+    assert read(adj.evaluate({"a": "x"}, {"a": "x"})).text
 
 
 def test_evaluation_of_sets():
-    found = qr.evaluate({"task": ["1"], "label": [["x"]]}, {"task": ["1"], "label": [["x", "y"]]}, multi=True)
+    found = adj.evaluate({"task": ["1"], "label": [["x"]]}, {"task": ["1"], "label": [["x", "y"]]}, multi=True)
     assert "0.5 right options" in " ".join(read(found).text.split())
 
 
 def test_agreement(crowd):
-    with pytest.warns(qr.CopiedVotes):
-        found = qr.agreement(crowd.votes, resamples=50)
+    with pytest.warns(adj.CopiedVotes):
+        found = adj.agreement(crowd.votes, resamples=50)
     shown = read(found)
     assert f"{float(found.alpha):.3g} ({found.alpha.low:.3g} to {found.alpha.high:.3g})" in shown.text
     assert ", ".join(map(str, found.rings[0])) in " ".join(shown.cells + shown.titles)
@@ -47,7 +47,7 @@ def test_agreement(crowd):
 
 
 def test_panels(crowd):
-    found = qr.panel(crowd.votes, truth=crowd.truth, cost=1, subsets=3, sizes=[1, 3], model="mv")
+    found = adj.panel(crowd.votes, truth=crowd.truth, cost=1, subsets=3, sizes=[1, 3], model="mv")
     shown = read(found)
     assert all(sentence in shown.texts or sentence in shown.titles for sentence in found.sentences())
     assert {"1", "3", "9"} <= set(shown.cells)
@@ -55,7 +55,7 @@ def test_panels(crowd):
 
 
 def test_comparisons(crowd):
-    found = qr.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=50)
+    found = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=50)
     shown = read(found)
     assert all(sentence in shown.texts or sentence in shown.titles for sentence in found.advice)
     assert {"mv", "auto"} <= set(shown.cells)

@@ -1,13 +1,13 @@
-"""The contract of quorate.evaluation.contract: every registered model on every engine, and on awkward shards."""
+"""The contract of adjudge.evaluation.contract: every registered model on every engine, and on awkward shards."""
 
 from dataclasses import replace
 
 import pytest
 
-from quorate.engines.local import LocalEngine
-from quorate.engines.registry import ENGINES, resolve
-from quorate.evaluation import contract
-from quorate.models.base import MODELS, USUAL
+from adjudge.engines.local import LocalEngine
+from adjudge.engines.registry import ENGINES, resolve
+from adjudge.evaluation import contract
+from adjudge.models.base import MODELS, USUAL
 
 PLACES = {
     **{name: name for name in ENGINES if name not in ("cuda", "spark")},  # which have their own folders of tests

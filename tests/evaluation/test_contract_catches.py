@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.engines.local import LocalEngine
-from quorate.evaluation import contract
-from quorate.io.read import as_votes
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.engines.local import LocalEngine
+from adjudge.evaluation import contract
+from adjudge.io.read import as_votes
+from adjudge.models.base import MODELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ def scribbles(votes):
 
 
 def first_of_the_tied(monkeypatch):
-    from quorate.kernels import reference
+    from adjudge.kernels import reference
 
     monkeypatch.setattr(reference, "mix", lambda x: x * 0)
     return LocalEngine()
@@ -146,10 +146,10 @@ def first_of_the_tied(monkeypatch):
 
 def plain_sums(monkeypatch):
     """Take the rounding away that makes sums exact, as if they were those of any floating-point program."""
-    from quorate.data import counts, exact
-    from quorate.kernels import reference
-    from quorate.models import one_coin
-    from quorate.results import knowledge
+    from adjudge.data import counts, exact
+    from adjudge.kernels import reference
+    from adjudge.models import one_coin
+    from adjudge.results import knowledge
 
     for module in (exact, counts, knowledge, reference, one_coin):
         monkeypatch.setattr(module, "whole", lambda x, unit: x)
@@ -248,7 +248,7 @@ CAUGHT = {
         "tasks without votes are forgotten": ("mv", Broken(votes=forgetting_the_unvoted), "abstentions became"),
     },
     "below_chance_is_used_not_obeyed": {
-        "a model that learns nothing": ("broken", model(qr.MajorityVote, learns=True), "the accuracy is"),
+        "a model that learns nothing": ("broken", model(adj.MajorityVote, learns=True), "the accuracy is"),
         "a majority that is none": ("mv", labels(lambda codes, votes: (codes + 1) % 3), "that fewer votes gave"),
     },
     "symmetric_crowds_stay_tied": {

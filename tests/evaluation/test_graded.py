@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
-import quorate as qr
+import adjudge as adj
 
 WORDS = ("bad", "fair", "good", "fine")
 
@@ -21,7 +21,7 @@ def pairs(seed, k=5, n=80):
 @pytest.mark.parametrize("seed", range(3))
 def test_figures_are_those_of_the_libraries(seed):
     true, chosen = pairs(seed)
-    found = qr.evaluate(dict(enumerate(chosen.tolist())), dict(enumerate(true.tolist())))
+    found = adj.evaluate(dict(enumerate(chosen.tolist())), dict(enumerate(true.tolist())))
     assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, chosen))
     assert found.quadratic_kappa == pytest.approx(cohen_kappa_score(true, chosen, weights="quadratic"))
     assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
@@ -31,15 +31,15 @@ def test_figures_are_those_of_the_libraries(seed):
 def test_an_order_makes_words_grades():
     true, chosen = pairs(4, k=4)
     labels, truth = ({n: WORDS[code] for n, code in enumerate(some)} for some in (chosen, true))
-    assert math.isnan(qr.evaluate(labels, truth).mean_absolute_error)
-    assert qr.evaluate(labels, truth).grades is None
-    found = qr.evaluate(labels, truth, order=WORDS)
+    assert math.isnan(adj.evaluate(labels, truth).mean_absolute_error)
+    assert adj.evaluate(labels, truth).grades is None
+    found = adj.evaluate(labels, truth, order=WORDS)
     assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, chosen))
     assert found.quadratic_kappa == pytest.approx(cohen_kappa_score(true, chosen, weights="quadratic"))
     assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
     assert found.label_names == WORDS
     assert found.summary()["quadratic_kappa"] == pytest.approx(found.quadratic_kappa)
-    turned = qr.evaluate(labels, truth, order=WORDS[::-1])
+    turned = adj.evaluate(labels, truth, order=WORDS[::-1])
     assert turned.quadratic_kappa == pytest.approx(found.quadratic_kappa)
     assert turned.rank_correlation == pytest.approx(found.rank_correlation)
 
@@ -48,24 +48,24 @@ def test_halves_stand_between_whole_numbers():
     scale = np.array(["1", "1.5", "2", "10"])
     true, chosen = pairs(6, k=4)
     labels, truth = ({n: str(scale[code]) for n, code in enumerate(some)} for some in (chosen, true))
-    found = qr.evaluate(labels, truth)
+    found = adj.evaluate(labels, truth)
     assert found.label_names == tuple(scale)
     assert found.rank_correlation == pytest.approx(spearmanr(true, chosen).statistic)
-    assert qr.evaluate({"a": "3"}, {"a": "3"}).mean_absolute_error == 0.0
+    assert adj.evaluate({"a": "3"}, {"a": "3"}).mean_absolute_error == 0.0
 
 
 @pytest.mark.parametrize(("order", "apart"), [([1, 2, 3, 4], 1.0), ([4, 3, 2, 1], 1.0), ([2, 1, 4, 3], 3.0)])
 def test_numbers_may_fall_or_be_names(order, apart):
     votes = [(task, judge, grade) for task, grade in enumerate(order * 3) for judge in ("ann", "bob", "eve")]
-    result = qr.Ordinal(order=order).fit(votes)
-    found = qr.evaluate(result, dict(enumerate(order * 3)))
+    result = adj.Ordinal(order=order).fit(votes)
+    found = adj.evaluate(result, dict(enumerate(order * 3)))
     assert found.rank_correlation == pytest.approx(1.0)
     assert found.rank_correlation_of_means == pytest.approx(1.0)
-    assert qr.evaluate({"a": 3}, {"a": 2}, order=order).mean_absolute_error == apart
+    assert adj.evaluate({"a": 3}, {"a": 2}, order=order).mean_absolute_error == apart
 
 
 def test_places_that_nobody_uses_count():
-    found = qr.evaluate({1: "bad", 2: "fine"}, {1: "fine", 2: "fine"}, order=WORDS)
+    found = adj.evaluate({1: "bad", 2: "fine"}, {1: "fine", 2: "fine"}, order=WORDS)
     assert found.mean_absolute_error == 1.5
 
 
@@ -77,21 +77,21 @@ def test_results_know_their_order_and_their_means():
         for task, grade in enumerate(true)
         for judge in ("ann", "bob", "eve")
     ]
-    result = qr.aggregate(votes, model="ordinal", labels=WORDS)
-    found = qr.evaluate(result, {task: WORDS[grade] for task, grade in enumerate(true)})
+    result = adj.aggregate(votes, model="ordinal", labels=WORDS)
+    found = adj.evaluate(result, {task: WORDS[grade] for task, grade in enumerate(true)})
     labels = result.labels.sort("task")
     given = [WORDS.index(label) for label in labels["label"]]
     assert found.mean_absolute_error == pytest.approx(mean_absolute_error(true, given))
     assert found.rank_correlation_of_means == pytest.approx(spearmanr(true, labels["mean"].to_numpy()).statistic)
-    strange = qr.evaluate(result, {0: "awful", 1: "good"})  # truth outside the order: no grades, but accuracy
+    strange = adj.evaluate(result, {0: "awful", 1: "good"})  # truth outside the order: no grades, but accuracy
     assert strange.grades is None
 
 
 def test_where_nothing_varies_there_is_no_correlation():
-    found = qr.evaluate({1: 3, 2: 3, 3: 3}, {1: 3, 2: 4, 3: 3})
+    found = adj.evaluate({1: 3, 2: 3, 3: 3}, {1: 3, 2: 4, 3: 3})
     assert math.isnan(found.rank_correlation)
     assert found.mean_absolute_error == pytest.approx(1 / 3)
-    assert math.isnan(qr.evaluate({1: "x"}, {1: "x"}, order=["x"]).quadratic_kappa)
+    assert math.isnan(adj.evaluate({1: "x"}, {1: "x"}, order=["x"]).quadratic_kappa)
 
 
 @pytest.mark.parametrize(("order", "message"), [
@@ -100,7 +100,7 @@ def test_where_nothing_varies_there_is_no_correlation():
     ("bad", "order is 'bad': give all labels"),
 ])  # fmt: skip
 def test_bad_orders(order, message):
-    with pytest.raises(qr.OptionError, match=message):
-        qr.evaluate({1: "good"}, {1: "bad"}, order=order)
-    with pytest.raises(qr.OptionError, match="order is for labels, not for sets"):
-        qr.evaluate({1: "a|b"}, {1: "a"}, multi=True, order=["a", "b"])
+    with pytest.raises(adj.OptionError, match=message):
+        adj.evaluate({1: "good"}, {1: "bad"}, order=order)
+    with pytest.raises(adj.OptionError, match="order is for labels, not for sets"):
+        adj.evaluate({1: "a|b"}, {1: "a"}, multi=True, order=["a", "b"])

@@ -10,8 +10,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from quorate.evaluation.confidence import BINS, ENOUGH, brier, calibration
-from quorate.results.temperature import FLOOR, log_loss
+from adjudge.evaluation.confidence import BINS, ENOUGH, brier, calibration
+from adjudge.results.temperature import FLOOR, log_loss
 
 
 @st.composite

@@ -2,14 +2,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 LABELS = {"a": "x", "b": "y", "c": "x", "d": "y"}
 TRUTH = {"d": "y", "b": "x", "a": "x", "e": "x"}
 
 
 def test_figures_by_hand():
-    e = qr.evaluate(LABELS, TRUTH)
+    e = adj.evaluate(LABELS, TRUTH)
     assert (e.tasks, e.correct, e.without_truth, e.without_label) == (3, 2, 1, 1)
     assert e.accuracy == pytest.approx(2 / 3)
     assert e.per_label.to_dicts() == [
@@ -24,35 +24,35 @@ def test_figures_by_hand():
 def test_tasks_meet_by_id_whatever_their_order_type_and_source(tmp_path):
     labels = pl.DataFrame({"task": [1, 2, 10], "label": [0, 1, 1]})
     (tmp_path / "truth.csv").write_text("question,gold\n10,1\n2,0\n1,0\n")
-    assert qr.evaluate(labels, tmp_path / "truth.csv").accuracy == pytest.approx(2 / 3)
-    e = qr.evaluate(labels.to_pandas(), {"task": ["10", "1"], "truth": ["1", "1"]})
+    assert adj.evaluate(labels, tmp_path / "truth.csv").accuracy == pytest.approx(2 / 3)
+    e = adj.evaluate(labels.to_pandas(), {"task": ["10", "1"], "truth": ["1", "1"]})
     assert e.accuracy == 0.5
     assert isinstance(e.per_label, pd.DataFrame)
     assert e.label_names == ("0", "1")
 
 
 def test_nothing_in_common():
-    with pytest.raises(qr.InputError, match="none of the 1 tasks of the truth has labels: the truth has tasks like 'b'"):
-        qr.evaluate({"a": 1}, {"b": 1})
-    e = qr.evaluate({"a": 1}, {})
+    with pytest.raises(adj.InputError, match="none of the 1 tasks of the truth has labels: the truth has tasks like 'b'"):
+        adj.evaluate({"a": 1}, {"b": 1})
+    e = adj.evaluate({"a": 1}, {})
     assert e.tasks == 0
     assert e.summary()["accuracy"] is None
 
 
 def test_labels_without_value_are_left_out_and_double_ones_refused():
-    assert qr.evaluate(pl.DataFrame({"task": ["a", "b"], "label": ["x", None]}), {"a": "x", "b": "x"}).without_label == 1
-    with pytest.raises(qr.InputError, match="the truth give task 'a' more than one label"):
-        qr.evaluate({"a": 1}, [("a", 1), ("a", 2)])
+    assert adj.evaluate(pl.DataFrame({"task": ["a", "b"], "label": ["x", None]}), {"a": "x", "b": "x"}).without_label == 1
+    with pytest.raises(adj.InputError, match="the truth give task 'a' more than one label"):
+        adj.evaluate({"a": 1}, [("a", 1), ("a", 2)])
 
 
 def test_a_label_named_true():
-    assert qr.evaluate({"a": True}, {"a": True}).confusion.columns == ["true", "label true"]
+    assert adj.evaluate({"a": True}, {"a": True}).confusion.columns == ["true", "label true"]
 
 
 def test_a_stream_is_evaluated_as_its_labels_are():
-    crowd = qr.simulate(tasks=60, workers=6, seed=1)
-    online = qr.Online(labels=["l0", "l1", "l2"])
+    crowd = adj.simulate(tasks=60, workers=6, seed=1)
+    online = adj.Online(labels=["l0", "l1", "l2"])
     online.learn_many(crowd.votes)
-    found = qr.evaluate(online, crowd.truth)
-    assert found.summary() == qr.evaluate(online.labels(), crowd.truth).summary()
+    found = adj.evaluate(online, crowd.truth)
+    assert found.summary() == adj.evaluate(online.labels(), crowd.truth).summary()
     assert found.calibration.tasks == 60

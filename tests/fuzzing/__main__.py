@@ -68,7 +68,7 @@ def watch(given):
     seed = int(time.time()) * 1000 if given.seed is None else given.seed
     ends, done, failed = time.monotonic() + 60 * given.minutes, Counter(), []
     print(f"{given.minutes:g} minutes of {', '.join(given.targets)} in {given.jobs} processes, seeds from {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="quorate-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-fuzz-") as folder:
         running = {number: start(given, seed, number, Path(folder)) for number in range(given.jobs)}
         while running:
             time.sleep(0.2)

@@ -1,7 +1,7 @@
 """Forged and damaged container files: each is refused in one line, or works as any model or stream does.
 
 `run(seed)` makes one file: a sound one with a flipped bit, or with other values in the header or the arrays and a
-checksum that fits. Loading it may raise a `QuorateError`, and nothing else; what was loaded is then used in every way.
+checksum that fits. Loading it may raise a `AdjudgeError`, and nothing else; what was loaded is then used in every way.
 """
 
 import copy
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-import quorate as qr
-from quorate import errors
-from quorate.spark.stream import Progress, StateFolder
+import adjudge as adj
+from adjudge import errors
+from adjudge.spark.stream import Progress, StateFolder
 
 OWN_WARNINGS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.OneLine) and issubclass(kind, Warning)]  # fmt: skip
 ODD = [None, True, False, -1, 0, 1, 7, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.5, 1e308, float("nan"), float("inf"), "", "x", "é\ud800", [], {}, [1], {"a": 1}, ["a", "a"], [[]], "<i8", "|u1", "<f8", "|O", "string", "integer", "ds", "hybrid"]  # fmt: skip
@@ -33,15 +33,15 @@ def sound():
     files = []
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "file"
-        crowd = qr.simulate(tasks=30, workers=5, labels=3, seed=1).votes
+        crowd = adj.simulate(tasks=30, workers=5, labels=3, seed=1).votes
         for model in ("mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad"):
-            qr.aggregate(crowd, model=model).save(path)
+            adj.aggregate(crowd, model=model).save(path)
             files.append(("model", path.read_bytes()))
         for workers in ([1, 2, 3], [True, False, True], ["é", "ß", "z"]):
-            qr.aggregate([(t, w, "ab"[(t + n) % 2]) for t in range(6) for n, w in enumerate(workers[:2])], model="ds").save(path)
+            adj.aggregate([(t, w, "ab"[(t + n) % 2]) for t in range(6) for n, w in enumerate(workers[:2])], model="ds").save(path)
             files.append(("model", path.read_bytes()))
         for model, confidence in (("fds", "posterior"), ("ds", "honest"), ("hybrid", "honest"), ("auto", "honest")):
-            online = qr.Online(labels=["a", "b", "ü"], model=model, confidence=confidence)
+            online = adj.Online(labels=["a", "b", "ü"], model=model, confidence=confidence)
             online.learn_many([(f"t{n % 7}", f"wé{n % 4}", "abü"[n * n % 3]) for n in range(25)])
             online.learn("gone", "w", "a")
             online.retract("gone", "w")
@@ -53,7 +53,7 @@ def sound():
             online.save(path)
             files.append(("online", path.read_bytes()))
         folder = StateFolder(Path(name) / "state")
-        folder.begin(qr.Online(labels=["a"]))
+        folder.begin(adj.Online(labels=["a"]))
         files.append(("stream", folder.pointer.read_bytes()))
     return files
 
@@ -67,7 +67,7 @@ def put_together(header, body, size=None):
     """A container with this header, a dict or bytes, and a checksum that fits."""
     text = header if isinstance(header, bytes) else json.dumps(header, ensure_ascii=True).encode()
     text += b" " * (-len(text) % 8)
-    whole = b"QUORATE\n" + (len(text) if size is None else size).to_bytes(8, "little") + text + bytes(body)
+    whole = b"ADJUDGE\n" + (len(text) if size is None else size).to_bytes(8, "little") + text + bytes(body)
     return whole + sha256(whole).digest()
 
 
@@ -164,7 +164,7 @@ def _change_values(draw, header, body):
 def use(kind, path):
     """Loads a file and does with it whatever users do; a number that makes no sense is an error."""
     if kind == "model":
-        model = qr.load(path)
+        model = adj.load(path)
         labels = model.priors["label"].to_list()
         some = model.workers["worker"].to_list()
         assert (model.workers["votes"] >= 0).all()
@@ -172,14 +172,14 @@ def use(kind, path):
         if votes:
             _check(model.predict(votes))
             if model.model not in ("mv", "glad"):
-                _check(qr.aggregate(votes, model=model.model, labels=labels, warm_start=model))
+                _check(adj.aggregate(votes, model=model.model, labels=labels, warm_start=model))
         for worker in some[:2]:
             assert np.isfinite(model.confusion_matrix(worker)).all()
-        merged = qr.merge(model, path)
+        merged = adj.merge(model, path)
         merged.save(path)
-        qr.load(path)
+        adj.load(path)
     elif kind == "online":
-        online = qr.Online.load(path, repair=True)
+        online = adj.Online.load(path, repair=True)
         frame, labels = online.labels(), online.settings["labels"]
         assert frame["confidence"].drop_nulls().is_between(0, 1 + 1e-9).all()
         assert online.workers()["accuracy"].is_between(0, 1 + 1e-9).all()
@@ -192,7 +192,7 @@ def use(kind, path):
         assert len(online) == len(frame) + ("another" not in set(map(str, frame["task"])))
         online.refit(threads=1)
         online.save(path)
-        assert qr.Online.load(path).labels().equals(online.labels())
+        assert adj.Online.load(path).labels().equals(online.labels())
     else:
         folder = StateFolder(path.parent)
         path.rename(folder.pointer)
@@ -229,7 +229,7 @@ def run(seed: int) -> None:
         path.write_bytes(changed)
         try:
             use(kind, path)
-        except qr.QuorateError as error:
+        except adj.AdjudgeError as error:
             if "\n" in str(error):
                 raise AssertionError(f"seed {seed}, {kind}: {what}: more than one line: {error}") from error
             return

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from quorate.errors import UNSEEN
+from adjudge.errors import UNSEEN
 
 KINDS = (
     "csv",
@@ -145,7 +145,7 @@ def _stop(server: subprocess.Popen[str]) -> None:
 
 def _serve() -> None:
     """Reads the files that are named on standard input, each in a process of its own, and tells what came of it."""
-    import quorate.io.sources  # noqa: F401
+    import adjudge.io.sources  # noqa: F401
 
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
@@ -167,13 +167,13 @@ def _serve() -> None:
 def _try(path: str) -> dict[str, object]:
     import warnings
 
-    import quorate as qr
+    import adjudge as adj
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            votes = qr.read(path)
-    except qr.QuorateError as error:
+            votes = adj.read(path)
+    except adj.AdjudgeError as error:
         return {"outcome": "refused", "message": str(error)}
     except BaseException as error:
         return {"outcome": "raised", "error": f"{type(error).__name__}: {error}"}
@@ -184,8 +184,8 @@ def _explained(path: str, votes: object) -> dict[str, object]:
     """Returns whether polars, told all that a reader has to find out by itself, reads the same votes."""
     import polars as pl
 
-    from quorate.io.columns import find
-    from quorate.io.ids import frame_of
+    from adjudge.io.columns import find
+    from adjudge.io.ids import frame_of
 
     data = Path(path).read_bytes()
     if path.endswith(".gz"):
@@ -220,7 +220,7 @@ def _explained(path: str, votes: object) -> dict[str, object]:
 
 def _wanted(names: Iterable[str]) -> list[str]:
     """Returns the columns that are read; damage elsewhere does no harm."""
-    from quorate.io.columns import find
+    from adjudge.io.columns import find
 
     return list(find(list(names), ROLES, "the file").values())
 

@@ -4,8 +4,8 @@ import random
 import warnings
 
 import oracle
-import quorate as qr
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.models.base import MODELS
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: equal to the last task
 ANY = sorted(name for name, model in MODELS.items() if not model.needs_gold and model.most_labels is None)
@@ -28,8 +28,8 @@ def fit(votes, model, **options):
     if MODELS[model].is_ordered:
         options["labels"] = sorted({label for _, _, label in votes})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model=model, **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model=model, **options)
 
 
 def answer(result):

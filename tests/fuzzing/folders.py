@@ -1,6 +1,6 @@
 """Encoded folders, checkpoints and interrupted encodings that are damaged or forged at random.
 
-`run(seed)` does one case in a process of its own. What must come out is the right answer or one of quorate's errors;
+`run(seed)` does one case in a process of its own. What must come out is the right answer or one of adjudge's errors;
 after forging (other numbers, right checksums) any answer is right, but no crash, no hang and no other exception.
 
 The cases are forked from a server that has loaded everything and started no thread: a fork of a process that has used
@@ -56,7 +56,7 @@ def stop() -> None:
 def serve() -> None:
     """Answer every seed on standard input with what went wrong, as a line of JSON; nothing is an empty text."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    with tempfile.TemporaryDirectory(prefix="quorate-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-fuzz-") as folder:
         _load()
         failed = _forked(lambda: _prepare(Path(folder)))
         for line in sys.stdin:
@@ -91,31 +91,31 @@ def _load() -> None:
     """Import all that a case needs, so that every fork has it."""
     from importlib import import_module
 
-    import quorate as qr
+    import adjudge as adj
 
-    for name in ("sealed", "quorate.engines.registry", "quorate.io.folder.build", "quorate.io.folder.job"):
+    for name in ("sealed", "adjudge.engines.registry", "adjudge.io.folder.build", "adjudge.io.folder.job"):
         import_module(name)
-    for name in qr.__all__:
-        getattr(qr, name)
+    for name in adj.__all__:
+        getattr(adj, name)
 
 
 # What cases begin with.
 
 
 def _crowd():
-    import quorate as qr
+    import adjudge as adj
 
-    return qr.simulate(tasks=60, workers=7, labels=3, votes_per_task=(1, 5), adversaries=0.2, seed=5).votes
+    return adj.simulate(tasks=60, workers=7, labels=3, votes_per_task=(1, 5), adversaries=0.2, seed=5).votes
 
 
 def _prepare(folder: Path) -> None:
     """Make whole folders, interrupted fits and an interrupted encoding, and note the right answers."""
     import polars as pl
 
-    import quorate as qr
-    from quorate.io.folder import job
-    from quorate.io.folder.build import encode
-    from quorate.io.folder.job import Plan
+    import adjudge as adj
+    from adjudge.io.folder import job
+    from adjudge.io.folder.build import encode
+    from adjudge.io.folder.job import Plan
 
     votes = _crowd()
     numbered = votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64), pl.col("label") == "l0")
@@ -123,9 +123,9 @@ def _prepare(folder: Path) -> None:
     answers = {}
     for name, source in {"texts": votes, "numbers": numbered, "accents": accented}.items():
         encode(source, folder / name, plan=Plan(bits=1, shard_votes=60))
-        answers[name] = _answer(qr.aggregate(folder / name, model="fds", engine="reference", **MOST))
+        answers[name] = _answer(adj.aggregate(folder / name, model="fds", engine="reference", **MOST))
     for model in MODELS:
-        answers[model] = _answer(qr.aggregate(folder / "texts", model=model, engine=_place(folder / model / "whole"), **MOST))
+        answers[model] = _answer(adj.aggregate(folder / "texts", model=model, engine=_place(folder / model / "whole"), **MOST))
         seen = 0
 
         def interrupt(what, done, total):
@@ -137,8 +137,8 @@ def _prepare(folder: Path) -> None:
         shutil.rmtree(folder / model)
         with contextlib.suppress(KeyboardInterrupt):
             place = replace(_place(folder / model), report=interrupt)
-            qr.aggregate(folder / "texts", model=model, engine=place, **MOST)
-        assert list(folder.glob(f"{model}/run-*/checkpoint.quorate")), f"no checkpoint of {model}"
+            adj.aggregate(folder / "texts", model=model, engine=place, **MOST)
+        assert list(folder.glob(f"{model}/run-*/checkpoint.adjudge")), f"no checkpoint of {model}"
     job.BATCH = 20
     votes.write_csv(folder / "v.csv")
     for name, what in {"reading": "reading votes", "sorting": "sorting votes"}.items():
@@ -158,7 +158,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _place(work=None):
-    from quorate.engines.registry import resolve
+    from adjudge.engines.registry import resolve
 
     place = resolve("disk", 1)
     if work is not None:
@@ -193,13 +193,13 @@ def _case(seed: int, template: Path) -> None:
     kinds = [_folder_damaged, _folder_forged, _manifest_forged, _fit_damaged, _fit_forged, _encoding_damaged, _encoding_forged]
     case = random_.choices(kinds, weights=[4, 5, 3, 3, 3, 2, 1])[0]
     answers = json.loads((template / "answers.json").read_text())
-    from quorate.errors import QuorateError
+    from adjudge.errors import AdjudgeError
 
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(dir=template) as folder:
         try:
             case(random_, template, Path(folder), answers)
-        except QuorateError as error:
+        except AdjudgeError as error:
             _require_one_line(error)
 
 
@@ -237,11 +237,11 @@ def _manifest_forged(random_, template, folder, _) -> None:
 
 
 def _fit_damaged(random_, template, folder, answers) -> None:
-    from quorate.engines import checkpoint
+    from adjudge.engines import checkpoint
 
     model = random_.choice(MODELS)
     shutil.copytree(template / model, folder / "work")
-    [noted] = folder.glob("work/run-*/checkpoint.quorate")
+    [noted] = folder.glob("work/run-*/checkpoint.adjudge")
     beside = noted.with_name(f"{'vector' if model == 'glad' else 'labels'}-{checkpoint.load(noted.parent).file}")
     if random_.random() < 0.6:  # another label that there is, or another ability
         data = bytearray(beside.read_bytes())
@@ -259,7 +259,7 @@ def _fit_forged(random_, template, folder, _) -> None:
 
     model = random_.choice(MODELS)
     shutil.copytree(template / model, folder / "work")
-    [path] = folder.glob("work/run-*/checkpoint.quorate")
+    [path] = folder.glob("work/run-*/checkpoint.adjudge")
 
     def change(meta, arrays) -> None:
         if random_.random() < 0.5:
@@ -273,7 +273,7 @@ def _fit_forged(random_, template, folder, _) -> None:
 
 
 def _encoding_damaged(random_, template, folder, answers) -> None:
-    from quorate.io.folder.build import encode
+    from adjudge.io.folder.build import encode
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
     _damage(random_, random_.choice(sorted(path for path in (folder / ".v.partial").rglob("*") if path.is_file())))
@@ -282,8 +282,8 @@ def _encoding_damaged(random_, template, folder, answers) -> None:
 
 
 def _encoding_forged(random_, template, folder, _) -> None:
-    from quorate.io.folder.build import encode
-    from quorate.io.folder.manifest import digest
+    from adjudge.io.folder.build import encode
+    from adjudge.io.folder.manifest import digest
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
     path = folder / ".v.partial" / "state.json"
@@ -296,20 +296,20 @@ def _encoding_forged(random_, template, folder, _) -> None:
 
 
 def _resumed(template: Path, folder: Path, model: str) -> list:
-    import quorate as qr
+    import adjudge as adj
 
-    return _answer(qr.aggregate(template / "texts", model=model, engine=replace(_place(folder / "work"), resume=True), **MOST))
+    return _answer(adj.aggregate(template / "texts", model=model, engine=replace(_place(folder / "work"), resume=True), **MOST))
 
 
 def _aggregate(random_, folder: Path, right: list | None) -> None:
     """Open a folder and fit its votes with every engine; where the right answer is known, each must give it."""
-    import quorate as qr
-    from quorate.errors import QuorateError
+    import adjudge as adj
+    from adjudge.errors import AdjudgeError
 
     for engine in random_.sample(["cpu", "disk", "reference"], 3):
         try:
-            found = _answer(qr.aggregate(folder, model="fds", engine=_place() if engine == "disk" else engine, **MOST))
-        except QuorateError as error:
+            found = _answer(adj.aggregate(folder, model="fds", engine=_place() if engine == "disk" else engine, **MOST))
+        except AdjudgeError as error:
             _require_one_line(error)
             continue
         if right is not None:

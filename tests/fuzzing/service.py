@@ -21,7 +21,7 @@ from pathlib import Path
 from crashing.server import small
 from fuzzing._naive_campaign import NaiveCampaign, Refused
 from fuzzing._service_process import ANSWER_S, FuzzedServer, HealthPoller, Listener, SlowClient, send
-from quorate.service import tokens
+from adjudge.service import tokens
 from service.serving import segment
 
 PATH = "/v1/campaigns/c"
@@ -73,7 +73,7 @@ OPERATIONS = {
 def run(seed):
     """Run the case of this seed; an answer, a read or a log that is wrong is an AssertionError."""
     draw = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="quorate-fuzz-service-") as folder:
+    with tempfile.TemporaryDirectory(prefix="adjudge-fuzz-service-") as folder:
         wants_postgres = draw.random() < 0.35
         store = _postgres() if wants_postgres else None
         case = Case(draw, store or str(Path(folder) / "votes.db"), Path(folder))
@@ -122,7 +122,7 @@ class Case:
         self.sent_ids = 0
 
     def _make_tokens(self):
-        from quorate.store.beside import open_beside
+        from adjudge.store.beside import open_beside
 
         made = {name: tokens.make() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
         opened = open_beside(self.store)
@@ -534,7 +534,7 @@ class Case:
 
     def revoke(self):
         """Revoke a token: requests are refused soon, and so is what was begun with it."""
-        from quorate.store.beside import open_beside
+        from adjudge.store.beside import open_beside
 
         token = self.tokens["revoked"]
         assert self.ask("GET", PATH, token="revoked")[0] == 200
@@ -654,9 +654,9 @@ class Case:
             self.check_doctor()
 
     def check_log(self):
-        from quorate.live import replay
-        from quorate.store.events import Change, Retraction, Vote
-        from quorate.store.opening import open_store
+        from adjudge.live import replay
+        from adjudge.store.events import Change, Retraction, Vote
+        from adjudge.store.opening import open_store
 
         store = open_store(self.store, readonly=True)
         try:
@@ -679,7 +679,7 @@ class Case:
             store.close()
 
     def check_doctor(self):
-        from quorate.cli import checks
+        from adjudge.cli import checks
 
         found = list(checks.store(self.store))
         assert all(finding.state == "ok" for finding in found), found

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.batches import whole_batches
+import adjudge as adj
+from adjudge.io.batches import whole_batches
 
 spec = importlib.util.spec_from_file_location("fuzzing_files", Path(__file__).with_name("files.py"))
 files = importlib.util.module_from_spec(spec)
@@ -32,7 +32,7 @@ def test_an_arrow_file_that_makes_polars_panic_is_refused(tmp_path):
     path = tmp_path / "votes.arrow"
     path.write_bytes(data)
     assert files._ask(path)["outcome"] == "refused"
-    with pytest.raises(qr.InputError, match="cannot read the polars frame"):
-        qr.read(pl.scan_ipc(path))
+    with pytest.raises(adj.InputError, match="cannot read the polars frame"):
+        adj.read(pl.scan_ipc(path))
     with pytest.raises(pl.exceptions.ComputeError, match="damaged"):
         list(whole_batches(pl.scan_ipc(path)))

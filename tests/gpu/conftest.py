@@ -3,8 +3,8 @@ import pytest
 
 from gpu.emulated import EmulatedDevice, compiler
 from gpu.strict import StrictDevice
-from quorate.gpu.device import device_at, device_count
-from quorate.gpu.layout import DeviceLayout
+from adjudge.gpu.device import device_at, device_count
+from adjudge.gpu.layout import DeviceLayout
 
 
 @pytest.fixture(scope="session")

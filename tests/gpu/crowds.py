@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quorate.gpu.plan import FitSize
+from adjudge.gpu.plan import FitSize
 
 
 def little_memory(votes, parts=4, gold=None):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from quorate.gpu.device import source_of
+from adjudge.gpu.device import source_of
 
 PRELUDE = Path(__file__).with_name("emulator.hpp")
 COMPILER = os.environ.get("CXX") or "g++"
@@ -50,14 +50,14 @@ def compiler():
 def cache_folder():
     """Return the folder of compiled sources, which processes share."""
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "quorate-tests" / "emulated"
+    return (Path(home) if home else Path.home() / ".cache") / "adjudge-tests" / "emulated"
 
 
 _LOADING = threading.Lock()
 
 
 class EmulatedDevice:
-    """The processor as a device; see `quorate.gpu.device.Device`."""
+    """The processor as a device; see `adjudge.gpu.device.Device`."""
 
     xp = np
     name = "emulated"
@@ -208,7 +208,7 @@ def _kernels(text, constants):
 def _compile(text, name, constants):
     """Return the path of a source's library; compiled ones are kept, and processes that compile the same do not meet."""
     macros = "".join(f"#define {macro} {value}\n" for macro, value in constants)
-    kernels = "".join(f"QUORATE_KERNEL({kernel})\n" for kernel in _kernels(text, constants))
+    kernels = "".join(f"ADJUDGE_KERNEL({kernel})\n" for kernel in _kernels(text, constants))
     whole = f'#include "emulator.hpp"\n{macros}namespace {{\n#line 1 "{name}.cuh"\n{text}\n}}\n#line 1 "kernels"\n{kernels}'
     made_of = "\0".join((whole, PRELUDE.read_text("utf-8"), _version(), *OPTIONS))
     folder = cache_folder()

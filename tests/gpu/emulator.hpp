@@ -5,7 +5,7 @@
 // What a device leaves undefined is made visible: shared memory starts as 0xAA, a shuffle from a lane that takes no part gives
 // 0xAA, threads run forwards in one block and backwards in the next, and threads that wait for ever are an error.
 #pragma once
-#define QUORATE_EMULATED 1
+#define ADJUDGE_EMULATED 1
 
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("quorate_shared_variables")))
+#define __shared__ static __attribute__((section("adjudge_shared_variables")))
 
 struct Index {
     unsigned x, y, z;
@@ -76,8 +76,8 @@ static void (*body)(void*);
 static void* arguments;
 static unsigned char* dynamic_shared = nullptr;
 
-extern "C" unsigned char __start_quorate_shared_variables[] __attribute__((weak, visibility("hidden")));
-extern "C" unsigned char __stop_quorate_shared_variables[] __attribute__((weak, visibility("hidden")));
+extern "C" unsigned char __start_adjudge_shared_variables[] __attribute__((weak, visibility("hidden")));
+extern "C" unsigned char __stop_adjudge_shared_variables[] __attribute__((weak, visibility("hidden")));
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) static void fail(const char* format, ...) {
     va_list parts;
@@ -279,8 +279,8 @@ static void explain_wait() {
 }
 
 static bool run_block(int shared) {
-    unsigned char* const begin = __start_quorate_shared_variables;
-    if (begin) memset(begin, POISON, __stop_quorate_shared_variables - begin);
+    unsigned char* const begin = __start_adjudge_shared_variables;
+    if (begin) memset(begin, POISON, __stop_adjudge_shared_variables - begin);
     memset(dynamic_shared, POISON, shared + GUARD);
     started = at_barrier = ready_begin = ready_end = 0;
     live = count;
@@ -452,35 +452,35 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 
 // Atomic functions, for the types that CUDA has them for; one fiber runs at a time.
-#define QUORATE_ATOMIC(name, type, expression) \
+#define ADJUDGE_ATOMIC(name, type, expression) \
     inline type name(type* at, type value) {   \
         const type old = *at;                  \
         *at = (expression);                    \
         return old;                            \
     }
-#define QUORATE_ATOMIC_WHOLE(type)                                \
-    QUORATE_ATOMIC(atomicAdd, type, old + value)                  \
-    QUORATE_ATOMIC(atomicExch, type, value)                       \
-    QUORATE_ATOMIC(atomicOr, type, old | value)                   \
-    QUORATE_ATOMIC(atomicAnd, type, old & value)                  \
-    QUORATE_ATOMIC(atomicXor, type, old ^ value)                  \
-    QUORATE_ATOMIC(atomicMax, type, old > value ? old : value)    \
-    QUORATE_ATOMIC(atomicMin, type, old < value ? old : value)    \
+#define ADJUDGE_ATOMIC_WHOLE(type)                                \
+    ADJUDGE_ATOMIC(atomicAdd, type, old + value)                  \
+    ADJUDGE_ATOMIC(atomicExch, type, value)                       \
+    ADJUDGE_ATOMIC(atomicOr, type, old | value)                   \
+    ADJUDGE_ATOMIC(atomicAnd, type, old & value)                  \
+    ADJUDGE_ATOMIC(atomicXor, type, old ^ value)                  \
+    ADJUDGE_ATOMIC(atomicMax, type, old > value ? old : value)    \
+    ADJUDGE_ATOMIC(atomicMin, type, old < value ? old : value)    \
     inline type atomicCAS(type* at, type expected, type value) {  \
         const type old = *at;                                     \
         if (old == expected) *at = value;                         \
         return old;                                               \
     }
-QUORATE_ATOMIC_WHOLE(int)
-QUORATE_ATOMIC_WHOLE(unsigned)
-QUORATE_ATOMIC_WHOLE(unsigned long long)
-QUORATE_ATOMIC(atomicSub, int, old - value)
-QUORATE_ATOMIC(atomicSub, unsigned, old - value)
-QUORATE_ATOMIC(atomicMax, long long, old > value ? old : value)
-QUORATE_ATOMIC(atomicMin, long long, old < value ? old : value)
-QUORATE_ATOMIC(atomicAdd, float, old + value)
-QUORATE_ATOMIC(atomicAdd, double, old + value)
-QUORATE_ATOMIC(atomicExch, float, value)
+ADJUDGE_ATOMIC_WHOLE(int)
+ADJUDGE_ATOMIC_WHOLE(unsigned)
+ADJUDGE_ATOMIC_WHOLE(unsigned long long)
+ADJUDGE_ATOMIC(atomicSub, int, old - value)
+ADJUDGE_ATOMIC(atomicSub, unsigned, old - value)
+ADJUDGE_ATOMIC(atomicMax, long long, old > value ? old : value)
+ADJUDGE_ATOMIC(atomicMin, long long, old < value ? old : value)
+ADJUDGE_ATOMIC(atomicAdd, float, old + value)
+ADJUDGE_ATOMIC(atomicAdd, double, old + value)
+ADJUDGE_ATOMIC(atomicExch, float, value)
 
 // Bits, loads, and smaller and larger.
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -527,26 +527,26 @@ std::common_type_t<A, B> max(A a, B b) {
 }
 
 // Short vectors.
-#define QUORATE_VECTORS(type, name, align2, align4)                                             \
+#define ADJUDGE_VECTORS(type, name, align2, align4)                                             \
     struct alignas(align2) name##2 { type x, y; };                                              \
     struct alignas(align4) name##4 { type x, y, z, w; };                                        \
     inline name##2 make_##name##2(type x, type y) { return {x, y}; }                            \
     inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
-QUORATE_VECTORS(signed char, char, 2, 4)
-QUORATE_VECTORS(unsigned char, uchar, 2, 4)
-QUORATE_VECTORS(short, short, 4, 8)
-QUORATE_VECTORS(unsigned short, ushort, 4, 8)
-QUORATE_VECTORS(int, int, 8, 16)
-QUORATE_VECTORS(unsigned, uint, 8, 16)
-QUORATE_VECTORS(float, float, 8, 16)
-QUORATE_VECTORS(long long, longlong, 16, 16)
-QUORATE_VECTORS(unsigned long long, ulonglong, 16, 16)
-QUORATE_VECTORS(double, double, 16, 16)
+ADJUDGE_VECTORS(signed char, char, 2, 4)
+ADJUDGE_VECTORS(unsigned char, uchar, 2, 4)
+ADJUDGE_VECTORS(short, short, 4, 8)
+ADJUDGE_VECTORS(unsigned short, ushort, 4, 8)
+ADJUDGE_VECTORS(int, int, 8, 16)
+ADJUDGE_VECTORS(unsigned, uint, 8, 16)
+ADJUDGE_VECTORS(float, float, 8, 16)
+ADJUDGE_VECTORS(long long, longlong, 16, 16)
+ADJUDGE_VECTORS(unsigned long long, ulonglong, 16, 16)
+ADJUDGE_VECTORS(double, double, 16, 16)
 
 // A kernel of the source, by its name: what its parameters are, and how it is started.
-#define QUORATE_EXPORT extern "C" __attribute__((visibility("default")))
-#define QUORATE_KERNEL(name)                                                                                              \
-    QUORATE_EXPORT int parameters_of_##name(emulator::Parameter* out) { return emulator::describe_all(name, out); }           \
-    QUORATE_EXPORT const char* run_##name(void** values, unsigned blocks, int threads, int shared, int reverse) {             \
+#define ADJUDGE_EXPORT extern "C" __attribute__((visibility("default")))
+#define ADJUDGE_KERNEL(name)                                                                                              \
+    ADJUDGE_EXPORT int parameters_of_##name(emulator::Parameter* out) { return emulator::describe_all(name, out); }           \
+    ADJUDGE_EXPORT const char* run_##name(void** values, unsigned blocks, int threads, int shared, int reverse) {             \
         return emulator::launch<name>(name, values, blocks, threads, shared, reverse != 0);                               \
     }

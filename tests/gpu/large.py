@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Votes
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Votes
 
 
 def large_votes(votes, *, labels, workers=20_000, each=0, skew=False, longest=0, seed=0):

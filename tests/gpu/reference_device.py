@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from quorate.gpu.layout import label_type
-from quorate.kernels import reference
+from adjudge.gpu.layout import label_type
+from adjudge.kernels import reference
 
 
 class WrongPlaceError(AssertionError):
@@ -51,7 +51,7 @@ _CURRENT = threading.local()
 
 
 class ReferenceDevice:
-    """The processor as a device; see `quorate.gpu.device.Device`."""
+    """The processor as a device; see `adjudge.gpu.device.Device`."""
 
     number = None
     multiprocessors, shared_bytes, cache_bytes = 2, 227 << 10, 50 << 20
@@ -149,7 +149,7 @@ class Copier:
 
 
 class ReferenceKernels:
-    """The kernels of the reference by the signatures of `quorate.gpu.kernels.DeviceKernels`."""
+    """The kernels of the reference by the signatures of `adjudge.gpu.kernels.DeviceKernels`."""
 
     def __init__(self, device):
         self.device = device

@@ -9,9 +9,9 @@ Every kernel of passes is among them: those of large data are made to take small
 import sys
 import warnings
 
-import quorate as qr
-from quorate.gpu.engine import cuda_engine
-from quorate.gpu.kernels import DeviceKernels
+import adjudge as adj
+from adjudge.gpu.engine import cuda_engine
+from adjudge.gpu.kernels import DeviceKernels
 
 
 def main(models):
@@ -19,8 +19,8 @@ def main(models):
     warnings.simplefilter("ignore")
     engine = cuda_engine(2)
     crowds = [
-        qr.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, seed=3),
-        qr.simulate(tasks=60, workers=15, labels=3, votes_per_task=2, seed=8),
+        adj.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, seed=3),
+        adj.simulate(tasks=60, workers=15, labels=3, votes_per_task=2, seed=8),
     ]
     for large in (False, True):
         if large:  # costs of one byte, and votes sorted by row at once
@@ -28,8 +28,8 @@ def main(models):
             DeviceKernels.sorted_from_cached = 1
         for crowd in crowds:
             for model in models:
-                votes = qr.read(crowd.votes)
-                result = qr.aggregate(votes, model=model, engine=engine, trace="light", confidence="honest")
+                votes = adj.read(crowd.votes)
+                result = adj.aggregate(votes, model=model, engine=engine, trace="light", confidence="honest")
                 for frame in (result.labels, result.probabilities, result.workers):
                     assert len(frame)
                 print(model, "large" if large else "small", flush=True)

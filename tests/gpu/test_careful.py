@@ -1,21 +1,21 @@
-"""Auto's M-step on a device against `quorate.results.careful`."""
+"""Auto's M-step on a device against `adjudge.results.careful`."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import quorate as qr
-from quorate.data.exact import LOG_UNIT
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel
-from quorate.engines.base import WorkerBlock
-from quorate.gpu import careful
-from quorate.gpu.careful import DeviceSeen, careful_lines
-from quorate.gpu.segment_sums import add_lines
-from quorate.kernels import reference
-from quorate.models.auto import CarefulRecipe
-from quorate.results.careful import KINDS, Seen, pooled_votes
-from quorate.results.honest import Dependence
+import adjudge as adj
+from adjudge.data.exact import LOG_UNIT
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Panel
+from adjudge.engines.base import WorkerBlock
+from adjudge.gpu import careful
+from adjudge.gpu.careful import DeviceSeen, careful_lines
+from adjudge.gpu.segment_sums import add_lines
+from adjudge.kernels import reference
+from adjudge.models.auto import CarefulRecipe
+from adjudge.results.careful import KINDS, Seen, pooled_votes
+from adjudge.results.honest import Dependence
 
 
 class Case:
@@ -38,7 +38,7 @@ class Case:
 
     def recipe(self, kind):
         found = Dependence(shared_error=0.07, votes_per_task=4.5, skill_spread=0.2, agreement=0.8)
-        return CarefulRecipe(qr.AutoModel(), kind=kind, dependence=found, exists=self.exists)
+        return CarefulRecipe(adj.AutoModel(), kind=kind, dependence=found, exists=self.exists)
 
     def wanted(self, kind):
         recipe = self.recipe(kind)
@@ -84,6 +84,6 @@ def test_what_all_share_is_summed_on_the_device(device, random_votes, monkeypatc
 
 def test_nobody_has_no_lines(device):
     empty = np.zeros((0, 3), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
-    recipe = CarefulRecipe(qr.AutoModel(), kind="A", dependence=Dependence(0.0, 1.0, 0.1), exists=np.ones(3, np.bool_))
+    recipe = CarefulRecipe(adj.AutoModel(), kind="A", dependence=Dependence(0.0, 1.0, 0.1), exists=np.ones(3, np.bool_))
     table, met = careful_lines(device, *map(device.upload, empty), recipe)
     assert table.shape == met.shape == (0, 3)

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from gpu.columns import HostDevice, InterfaceArray, PackedArray
-from quorate.engines.registry import home_of
-from quorate.errors import InputError, OptionError
-from quorate.gpu.columns import columns_of, device_number
-from quorate.io.sources import is_device_source
+from adjudge.engines.registry import home_of
+from adjudge.errors import InputError, OptionError
+from adjudge.gpu.columns import columns_of, device_number
+from adjudge.io.sources import is_device_source
 
 UNNAMED = {"task": None, "worker": None, "label": None}
 
@@ -145,6 +145,6 @@ def test_arrays_that_say_where_they_are_only_when_taken():
 
 def test_other_ways_in_say_where_to_go():
     with pytest.raises(InputError, match="arrays on a CUDA device are not read into memory"):
-        qr.read(three())
+        adj.read(three())
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on a CUDA device: choose 'auto' or 'cuda'"):
-        qr.aggregate(three(), engine="cpu")
+        adj.aggregate(three(), engine="cpu")

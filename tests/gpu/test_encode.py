@@ -1,4 +1,4 @@
-"""Votes encoded on a device: the same arrays as `quorate.read` makes of the same columns."""
+"""Votes encoded on a device: the same arrays as `adjudge.read` makes of the same columns."""
 
 import pickle
 import warnings
@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from gpu.columns import HostDevice, InterfaceArray, PackedArray, column_on
 from gpu.strict import StrictDevice
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Votes
-from quorate.engines.registry import home_of
-from quorate.errors import InputError, OptionError, SuspiciousVotes
-from quorate.gpu import encode as module
-from quorate.gpu.device import device_at, device_count
-from quorate.gpu.encode import encode
-from quorate.gpu.votes import DeviceVotes
-from quorate.io.encode import over_labels
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Votes
+from adjudge.engines.registry import home_of
+from adjudge.errors import InputError, OptionError, SuspiciousVotes
+from adjudge.gpu import encode as module
+from adjudge.gpu.device import device_at, device_count
+from adjudge.gpu.encode import encode
+from adjudge.gpu.votes import DeviceVotes
+from adjudge.io.encode import over_labels
 
 ROLES = ("task", "worker", "label")
 
@@ -81,22 +81,22 @@ def integer_votes(draw):
     return draw(st.lists(st.tuples(draw(COLUMN), draw(COLUMN), draw(COLUMN)), min_size=1, max_size=60))
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.SuspiciousVotes")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.SuspiciousVotes")
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(integer_votes())
 def test_same_as_read(device, votes):
     columns = columns_of(votes)
-    require_same(encode(device, on_device(device, columns)), qr.read(columns))
+    require_same(encode(device, on_device(device, columns)), adj.read(columns))
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.SuspiciousVotes")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.SuspiciousVotes")
 @pytest.mark.parametrize("types", [(np.int32, np.int16, np.uint8), (np.uint16, np.int8, np.bool_)])
 def test_types(device, types):
     random = np.random.default_rng(3)
     columns = {
         role: random.integers(0, 2 if kind is np.bool_ else 9, 300).astype(kind) for role, kind in zip(ROLES, types, strict=True)
     }
-    require_same(encode(device, on_device(device, columns, InterfaceArray)), qr.read(columns))
+    require_same(encode(device, on_device(device, columns, InterfaceArray)), adj.read(columns))
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 255, 256, 257, 1025])
@@ -109,14 +109,14 @@ def test_sizes(device, size):
         "label": random.integers(0, 3, size),
     }
     with _quiet():
-        require_same(encode(device, on_device(device, columns)), qr.read(columns))
+        require_same(encode(device, on_device(device, columns)), adj.read(columns))
 
 
 def test_long_tasks_and_repeats(device):
     random = np.random.default_rng(1)
     columns = {"task": random.integers(0, 3, 900), "worker": random.integers(0, 200, 900), "label": random.integers(0, 3, 900)}
     with _quiet():
-        found, wanted = encode(device, on_device(device, columns)), qr.read(columns)
+        found, wanted = encode(device, on_device(device, columns)), adj.read(columns)
     require_same(found, wanted)
     assert found.understood.repeated > 0
     assert len(found.layout.long_tasks) == 3
@@ -127,14 +127,14 @@ def test_many_pairs_of_few_votes(device):
     random = np.random.default_rng(4)
     columns = {role: random.integers(0, 90, 200) for role in ROLES}
     with _quiet():
-        require_same(encode(device, on_device(device, columns)), qr.read(columns))
+        require_same(encode(device, on_device(device, columns)), adj.read(columns))
 
 
 def test_the_whole_range_of_ids(device):
     """No number is left that stands for none: sorts take over."""
     ends = [-(2**63), 2**63 - 1, 0, -(2**63), 7, 2**63 - 1]
     columns = {role: np.array(ends) for role in ROLES}
-    require_same(encode(device, on_device(device, columns)), qr.read(columns))
+    require_same(encode(device, on_device(device, columns)), adj.read(columns))
 
 
 def test_a_tuple_is_task_worker_label(device):
@@ -148,13 +148,13 @@ def test_a_tuple_is_task_worker_label(device):
 @pytest.mark.parametrize("labels", [[2, 0, 1], ["1", "0", "2", "9"], [0, 1, 2]])
 def test_declared_labels(device, labels):
     columns = columns_of([(1, 1, 0), (1, 2, 2), (2, 1, 1), (2, 2, 2), (3, 1, 2)])
-    require_same(encode(device, on_device(device, columns), labels=labels), qr.read(columns, labels=labels))
+    require_same(encode(device, on_device(device, columns), labels=labels), adj.read(columns, labels=labels))
 
 
 def test_an_undeclared_label(device):
     columns = columns_of([(1, 1, 0), (1, 2, 7), (2, 1, 1), (2, 2, 8)])
     with pytest.raises(InputError) as wanted:
-        qr.read(columns, labels=[0, 1])
+        adj.read(columns, labels=[0, 1])
     with pytest.raises(InputError) as caught:
         encode(device, on_device(device, columns), labels=[0, 1])
     assert str(caught.value) == str(wanted.value)
@@ -185,7 +185,7 @@ def some_votes(device):
         "label": random.integers(1, 4, 400),
     }
     with _quiet():
-        return encode(device, on_device(device, columns)), qr.read(columns)
+        return encode(device, on_device(device, columns)), adj.read(columns)
 
 
 def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
@@ -201,7 +201,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
     random = np.random.default_rng(7)
     columns = {"task": np.arange(6000) // 2, "worker": random.integers(0, 9, 6000), "label": random.integers(1, 4, 6000)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quorate.gpu.votes.PART", 100)
+        patch.setattr("adjudge.gpu.votes.PART", 100)
         votes = encode(Watched(), on_device(Watched(), columns), duplicates="all")
         (
             votes.votes_per_row(),
@@ -224,7 +224,7 @@ def test_votes_on_a_device_are_votes(monkeypatch):
     assert home_of(found) == "cuda"
     assert repr(found) == repr(wanted)
     assert np.array_equal(found.votes_per_row(), wanted.votes_per_row())
-    monkeypatch.setattr("quorate.gpu.votes.PART", 7)
+    monkeypatch.setattr("adjudge.gpu.votes.PART", 7)
     for _ in range(2):  # before the arrays are on the host, and after
         assert [found.votes_on(t) for t in range(found.n_tasks)] == np.diff(wanted.task_ptr).tolist()
         ptr, row = found.votes_in(slice(3, 9))

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from gpu.crowds import little_memory
 from gpu.reference_device import ReferenceDevice, ReferenceKernels
-from quorate.engines.registry import resolve
-from quorate.evaluation import contract
-from quorate.gpu import byte_costs, store
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.kernels import DeviceKernels
-from quorate.gpu.state import DeviceCounts, DeviceParameters
-from quorate.models.base import MODELS
+from adjudge.engines.registry import resolve
+from adjudge.evaluation import contract
+from adjudge.gpu import byte_costs, store
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.kernels import DeviceKernels
+from adjudge.gpu.state import DeviceCounts, DeviceParameters
+from adjudge.models.base import MODELS
 from same_fit import assert_same, fit
 from strategies import crowds
 
@@ -40,7 +40,7 @@ def engine_of(kind, votes=None, gold=None, **how):
 
 
 def crowd(seed=3, labels=3, tasks=60, **how):
-    return qr.simulate(tasks=tasks, workers=9, labels=labels, votes_per_task=4, seed=seed, **how)
+    return adj.simulate(tasks=tasks, workers=9, labels=labels, votes_per_task=4, seed=seed, **how)
 
 
 @pytest.fixture(params=KINDS)
@@ -85,7 +85,7 @@ def test_contract(check, model):
 def test_other_models(model):
     some = crowd(labels=2)
     how = {"gold": dict(some.truth.head(20).iter_rows())} if model == "goldmv" else {}
-    votes = qr.read(some.votes, labels=["l0", "l1"])
+    votes = adj.read(some.votes, labels=["l0", "l1"])
     assert_same(*(fit(votes, model, engine=engine, **how) for engine in (engine_of("one"), "cpu")))
 
 
@@ -111,7 +111,7 @@ def test_contract_on_several_devices(check, model, of):
 @settings(max_examples=8)
 @given(votes=crowds(), known=st.integers(0, 2), of=st.sampled_from(KINDS))
 def test_any_crowd(model, votes, known, of):
-    votes = qr.read(votes)
+    votes = adj.read(votes)
     gold = {task: label for task, _, label in _votes_of(votes)[:known]} or None
     far, near = (fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(of, votes, gold), "cpu"))
     assert_same(far, near)
@@ -128,13 +128,13 @@ def _votes_of(votes):
 @pytest.mark.parametrize("model", ["auto", "ds", "fds", "iwmv", "goldmv", "zbs"])
 def test_gold(divided, model):
     some = crowd(skill=0.5)
-    votes, gold = qr.read(some.votes), dict(some.truth.head(20).iter_rows())
+    votes, gold = adj.read(some.votes), dict(some.truth.head(20).iter_rows())
     assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
 
 def test_gold_of_every_task(divided):
     some = crowd()
-    votes, gold = qr.read(some.votes), dict(some.truth.iter_rows())
+    votes, gold = adj.read(some.votes), dict(some.truth.iter_rows())
     for model in ("mv", "ds", "fds", "auto"):
         assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
@@ -144,7 +144,7 @@ def test_gold_of_every_task(divided):
 def test_weights(divided, model, known):
     some, draw = crowd(skill=0.5), np.random.default_rng(1)
     frame = some.votes.with_columns(weight=draw.choice([0.5, 1.0, 2.0], len(some.votes)))
-    votes = qr.read(frame, weight="weight")
+    votes = adj.read(frame, weight="weight")
     gold = dict(some.truth.head(known).iter_rows()) or None
     assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (engine_of(divided, votes, gold), "cpu")))
 
@@ -168,19 +168,19 @@ def test_weights(divided, model, known):
 def test_options(model, options):
     if model == "fds" and "accelerate" in options:
         pytest.skip("its passes are hard: nothing to extrapolate")
-    votes = qr.read(crowd().votes)
+    votes = adj.read(crowd().votes)
     assert_same(*(fit(votes, model, engine=engine, **options) for engine in (engine_of("three", votes), "cpu")))
 
 
 @pytest.mark.parametrize("model", ["ds", "fds"])
 def test_options_of_streamed_fits(model):
-    votes, options = qr.read(crowd().votes), {"smoothing": 0.5, "ties": "prior", "trace": "light", "stop": "labels", "seed": 7}
+    votes, options = adj.read(crowd().votes), {"smoothing": 0.5, "ties": "prior", "trace": "light", "stop": "labels", "seed": 7}
     assert_same(*(fit(votes, model, engine=engine, **options) for engine in (engine_of("streamed", votes), "cpu")))
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "auto"])
 def test_history_and_warm_start(divided, model):
-    before, votes = fit(crowd(seed=1).votes, model), qr.read(crowd(seed=2).votes)
+    before, votes = fit(crowd(seed=1).votes, model), adj.read(crowd(seed=2).votes)
     for known in ({"history": before}, {"warm_start": before}):
         if set(known) <= MODELS[model].takes:
             assert_same(*(fit(votes, model, engine=engine, **known) for engine in (engine_of(divided, votes), "cpu")))
@@ -188,7 +188,7 @@ def test_history_and_warm_start(divided, model):
 
 @pytest.mark.parametrize("model", ["auto", "mv", "ds"])
 def test_what_a_result_is_asked_for(kind, model, tmp_path):
-    votes = qr.read(crowd(skill=0.5, adversaries=0.2).votes)
+    votes = adj.read(crowd(skill=0.5, adversaries=0.2).votes)
     gold = {"t1": "l0", "t2": "l1"}
     engine = engine_of(kind, votes, gold)
     far, near = (fit(votes, model, engine=one, gold=gold) for one in (engine, "cpu"))
@@ -204,9 +204,9 @@ def test_what_a_result_is_asked_for(kind, model, tmp_path):
     if MODELS[model].scoring == "confusion":
         _close(far.confusion(worker), near.confusion(worker))
     others = crowd(seed=8).votes
-    far.save(tmp_path / "far.quorate")
-    for one in (far, qr.load(tmp_path / "far.quorate")):
-        there = qr.read(others)
+    far.save(tmp_path / "far.adjudge")
+    for one in (far, adj.load(tmp_path / "far.adjudge")):
+        there = adj.read(others)
         assert_same(one.predict(others, engine=engine_of(kind, there)), near.predict(others))
 
 
@@ -221,7 +221,7 @@ def _close(ours, theirs):
 
 @pytest.mark.parametrize("model", ["auto", "ds", "mv", "iwmv", "glad"])
 def test_pickled(divided, model):
-    votes = qr.read(crowd().votes)
+    votes = adj.read(crowd().votes)
     made = fit(votes, model, engine=engine_of(divided, votes))
     again = pickle.loads(pickle.dumps(made))
     assert_same(again, made)
@@ -239,7 +239,7 @@ def test_a_pickled_result_loads_without_devices():
 
 
 def test_a_pickled_result_loads_where_devices_are_too_small():
-    votes = qr.read(crowd().votes)
+    votes = adj.read(crowd().votes)
     made = fit(votes, "ds", engine=engine_of("one"))
     made.session._store._engine.devices[0].free = 1000
     again = pickle.loads(pickle.dumps(made))
@@ -249,7 +249,7 @@ def test_a_pickled_result_loads_where_devices_are_too_small():
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid"])
 def test_tables_of_the_paper_never_visit_the_host(model):
-    votes = qr.read(crowd(tasks=400).votes)
+    votes = adj.read(crowd(tasks=400).votes)
     engine = engine_of("one")
     session = engine.load(votes, seed=0, ties="hash")
     device = engine.devices[0]
@@ -267,7 +267,7 @@ def test_tables_of_the_paper_never_visit_the_host(model):
 
 
 def test_votes_are_copied_once_for_fits_over_them():
-    votes, engine = qr.read(crowd(tasks=500).votes), engine_of("three")
+    votes, engine = adj.read(crowd(tasks=500).votes), engine_of("three")
     counted = []
     for model in ("mv", "ds", "fds"):
         for device in engine.devices:
@@ -281,7 +281,7 @@ def test_votes_are_copied_once_for_fits_over_them():
 
 
 def test_streamed_votes_are_in_two_buffers():
-    votes = qr.read(crowd(tasks=300).votes)
+    votes = adj.read(crowd(tasks=300).votes)
     engine = replace(engine_of("streamed", votes), memory=little_memory(votes, parts=8))
     made = fit(votes, "fds", engine=engine)
     store = made.session._store
@@ -294,7 +294,7 @@ def test_streamed_votes_are_in_two_buffers():
 
 def test_a_stream_waits_for_the_copy_that_no_pass_asked_for():
     """Its memory is given to others afterwards."""
-    votes = qr.read(crowd(tasks=300).votes)
+    votes = adj.read(crowd(tasks=300).votes)
     made = fit(votes, "fds", engine=engine_of("streamed", votes))
     copiers = [stream._copier for stream in made.session._store._streams]
     assert any(copier.copies for copier in copiers)
@@ -304,7 +304,7 @@ def test_a_stream_waits_for_the_copy_that_no_pass_asked_for():
 
 
 def test_each_device_has_a_thread_that_waits_for_it():
-    votes, engine = qr.read(crowd(tasks=300).votes), engine_of("streamed")
+    votes, engine = adj.read(crowd(tasks=300).votes), engine_of("streamed")
     meeting = threading.Barrier(2)
 
     class Meeting(ReferenceKernels):
@@ -319,24 +319,24 @@ def test_each_device_has_a_thread_that_waits_for_it():
 def test_integer_ids_are_hashed_on_the_device(kind):
     some = crowd(tasks=40).votes
     frame = some.with_columns(task=some["task"].str.slice(1).cast(int) * 1_000_003 - 7)
-    votes = qr.read(frame)
+    votes = adj.read(frame)
     assert votes.tasks.kind == "integer"
     for seed in (0, 1, 2**63 + 5):
-        far, near = (qr.MajorityVote(seed=seed).fit(votes, engine=engine) for engine in (engine_of(kind, votes), "cpu"))
+        far, near = (adj.MajorityVote(seed=seed).fit(votes, engine=engine) for engine in (engine_of(kind, votes), "cpu"))
         assert far.ties
         assert_same(far, near)
 
 
 def test_start(divided):
-    votes = qr.read(crowd().votes)
+    votes = adj.read(crowd().votes)
     start = np.arange(votes.n_tasks) % 3
-    far, near = (qr.FastDawidSkene().fit(votes, engine=engine, start=start) for engine in (engine_of(divided, votes), "cpu"))
+    far, near = (adj.FastDawidSkene().fit(votes, engine=engine, start=start) for engine in (engine_of(divided, votes), "cpu"))
     assert_same(far, near)
 
 
 def test_what_needs_all_votes_in_memory_is_refused_unless_auto_chose():
-    votes = qr.read(crowd(labels=2).votes)
-    with pytest.raises(qr.OptionError, match="engine 'cuda' cannot run model 'kos': choose engine='cpu'"):
+    votes = adj.read(crowd(labels=2).votes)
+    with pytest.raises(adj.OptionError, match="engine 'cuda' cannot run model 'kos': choose engine='cpu'"):
         fit(votes, "kos", engine=engine_of("one"))
     for model in (name for name in MODELS if MODELS[name].place == "memory"):
         with warnings.catch_warnings():
@@ -345,16 +345,16 @@ def test_what_needs_all_votes_in_memory_is_refused_unless_auto_chose():
 
 
 def test_auto_leaves_to_the_processor_what_devices_cannot_do():
-    votes = qr.read(crowd(labels=30, tasks=100).votes)
+    votes = adj.read(crowd(labels=30, tasks=100).votes)
     made = engine_of("one")
     made.devices[0].shared_bytes = 256 + 24 * 20  # room for 20 labels
-    with pytest.raises(qr.QuorateError, match="device 0 takes at most 20 labels, and there are 30: choose engine='cpu'"):
+    with pytest.raises(adj.AdjudgeError, match="device 0 takes at most 20 labels, and there are 30: choose engine='cpu'"):
         fit(votes, "fds", engine=made)
     assert_same(*(fit(votes, "fds", engine=engine) for engine in (replace(made, is_automatic=True), "cpu")))
 
 
 def test_verdicts_and_groups(divided):
-    votes = qr.read(crowd(skill=0.5, adversaries=0.3, tasks=120).votes)
+    votes = adj.read(crowd(skill=0.5, adversaries=0.3, tasks=120).votes)
     far, near = (fit(votes, "auto", engine=engine) for engine in (engine_of(divided, votes), "cpu"))
     _close(far.workers_frame(trust=True), near.workers_frame(trust=True))
 
@@ -374,13 +374,13 @@ def emulated_engine(request):
 def test_the_kernels_themselves(emulated_engine, model):
     for labels, seed, known in ((2, 1, 0), (3, 3, 9)):
         some = crowd(seed=seed, labels=labels, tasks=40)
-        votes, gold = qr.read(some.votes), dict(some.truth.head(known).iter_rows()) or None
+        votes, gold = adj.read(some.votes), dict(some.truth.head(known).iter_rows()) or None
         assert_same(*(fit(votes, model, engine=engine, gold=gold) for engine in (emulated_engine, "cpu")))
 
 
 def test_the_kernels_themselves_over_streamed_votes(emulated_engine):
     some = crowd(tasks=40)
-    votes, gold = qr.read(some.votes), dict(some.truth.head(9).iter_rows())
+    votes, gold = adj.read(some.votes), dict(some.truth.head(9).iter_rows())
     engine = replace(emulated_engine, memory=little_memory(votes, gold=gold))
     for model in ("mv", "fds", "ds", "auto", "glad"):
         far, near = (fit(votes, model, engine=place, gold=gold) for place in (engine, "cpu"))
@@ -412,14 +412,14 @@ def test_tables_of_careful_workers_and_honest_lines_stay_on_the_device(emulated_
 
 @pytest.mark.parametrize("engine", ["auto", "cuda"])
 def test_resolve(engine, monkeypatch):
-    from quorate.engines import registry
-    from quorate.gpu import engine as home
+    from adjudge.engines import registry
+    from adjudge.gpu import engine as home
 
     devices = (ReferenceDevice(),)
     monkeypatch.setattr(home, "device_count", lambda: 1)
     monkeypatch.setattr(home, "device_at", lambda number: devices[number])
     monkeypatch.setattr(home, "find_spec", lambda name: name)
-    votes = qr.read(crowd().votes)
+    votes = adj.read(crowd().votes)
     here = resolve("auto").name
     assert resolve("auto", source=votes).name == here
     monkeypatch.setattr(registry, "LARGE_VOTES", 100)
@@ -430,10 +430,10 @@ def test_resolve(engine, monkeypatch):
     assert found.is_automatic == (engine == "auto")
     assert resolve("cuda", memory="2GB").memory == 2 * 10**9
     assert resolve("auto", source=crowd().votes).name == "cuda"
-    with pytest.raises(qr.OptionError, match="work is for engine='disk'"):
+    with pytest.raises(adj.OptionError, match="work is for engine='disk'"):
         resolve("cuda", work="folder")
     assert resolve("cuda", memory="1MB").memory == 10**6  # of a device, which no reading takes some of
-    with pytest.raises(qr.OptionError, match="give at least 286.1 MiB"):
+    with pytest.raises(adj.OptionError, match="give at least 286.1 MiB"):
         resolve("auto", memory="1MB")
     monkeypatch.setattr(devices[0], "check", broken, raising=False)  # kernels do not compile, say
     assert resolve("auto", source=votes).name == here
@@ -442,7 +442,7 @@ def test_resolve(engine, monkeypatch):
 
 
 def broken():
-    raise qr.QuorateError("no compiler")
+    raise adj.AdjudgeError("no compiler")
 
 
 class QuickKernels(DeviceKernels):
@@ -458,7 +458,7 @@ def _made_of(votes):
 
 
 def test_the_kernels_for_many_votes(emulated_engine):
-    votes, engine = qr.read(crowd(tasks=40).votes), replace(emulated_engine, kernels=QuickKernels)
+    votes, engine = adj.read(crowd(tasks=40).votes), replace(emulated_engine, kernels=QuickKernels)
     for _ in range(2):  # sorted copies of the votes are kept for the next fit over them
         for model in ("mv", "fds", "auto", "ds"):
             assert_same(*(fit(votes, model, engine=place, trace="light") for place in (engine, "cpu")))
@@ -466,7 +466,7 @@ def test_the_kernels_for_many_votes(emulated_engine):
 
 
 def test_a_limit_of_memory_leaves_no_room_for_sorted_copies(emulated_engine):
-    votes = qr.read(crowd(tasks=40).votes)
+    votes = adj.read(crowd(tasks=40).votes)
     for memory, is_sorted in ((None, True), (1 << 30, False)):
         for model in ("fds", "auto"):
             fit(votes, model, engine=replace(emulated_engine, kernels=QuickKernels, memory=memory), trace="light")
@@ -475,8 +475,8 @@ def test_a_limit_of_memory_leaves_no_room_for_sorted_copies(emulated_engine):
 
 def test_fits_of_several_threads_over_the_same_votes(emulated_engine, monkeypatch):
     """Each fit has its own list of doubtful tasks, whichever scan comes in between."""
-    votes = qr.read(qr.simulate(tasks=120, workers=15, labels=3, votes_per_task=4, seed=1, skill=0.4).votes)
-    models = [qr.FastDawidSkene(smoothing=smoothing) for smoothing in (0.0, 5.0)]
+    votes = adj.read(adj.simulate(tasks=120, workers=15, labels=3, votes_per_task=4, seed=1, skill=0.4).votes)
+    models = [adj.FastDawidSkene(smoothing=smoothing) for smoothing in (0.0, 5.0)]
     engine = CudaEngine(emulated_engine.devices[:1], kernels=QuickKernels, threads=1)
     how = {"trace": "light", "confidence": "posterior"}
     wanted = [model.fit(votes, engine="cpu", **how).fit.outcome.labels for model in models]
@@ -495,7 +495,7 @@ def test_fits_of_several_threads_over_the_same_votes(emulated_engine, monkeypatc
 
 
 def test_a_device_has_one_copy_of_votes():
-    votes, engine = qr.read(crowd().votes), engine_of("one")
+    votes, engine = adj.read(crowd().votes), engine_of("one")
     copies = []
     for seed in range(3):  # which text ids are hashed with on the host
         fit(votes, "mv", engine=engine, seed=seed)

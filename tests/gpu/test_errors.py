@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from gpu.crowds import little_memory
 from gpu.reference_device import ReferenceDevice, ReferenceKernels
-from quorate.cli import checks
-from quorate.gpu import device as home
-from quorate.gpu.engine import CudaEngine
+from adjudge.cli import checks
+from adjudge.gpu import device as home
+from adjudge.gpu.engine import CudaEngine
 from same_fit import assert_same, fit
 
 
 def crowd(**how):
-    return qr.read(qr.simulate(**{"tasks": 60, "workers": 9, "labels": 3, "votes_per_task": 4, "seed": 3, **how}).votes)
+    return adj.read(adj.simulate(**{"tasks": 60, "workers": 9, "labels": 3, "votes_per_task": 4, "seed": 3, **how}).votes)
 
 
 def engine(devices=1, **how):
@@ -65,29 +65,29 @@ def one_line(error):
 
 
 def test_no_cupy(no_cupy):
-    with pytest.raises(qr.QuorateError) as error:
-        qr.aggregate([("t", "w", "x")], model="mv", engine="cuda")
+    with pytest.raises(adj.AdjudgeError) as error:
+        adj.aggregate([("t", "w", "x")], model="mv", engine="cuda")
     assert one_line(error).startswith("engine 'cuda' needs CuPy")
-    assert one_line(error).endswith("pip install 'quorate[cuda]'")
+    assert one_line(error).endswith("pip install 'adjudge[cuda]'")
 
 
 def test_no_device(no_device):
-    with pytest.raises(qr.QuorateError) as error:
-        qr.aggregate([("t", "w", "x")], model="mv", engine="cuda")
+    with pytest.raises(adj.AdjudgeError) as error:
+        adj.aggregate([("t", "w", "x")], model="mv", engine="cuda")
     assert "engine 'cuda' finds no CUDA device" in one_line(error)
     assert "choose engine='cpu'" in one_line(error)
 
 
-def test_on_the_command_line(quorate, no_cupy, tmp_path):
+def test_on_the_command_line(adjudge, no_cupy, tmp_path):
     (tmp_path / "votes.csv").write_text("task,worker,label\n1,ann,cat\n")
-    code, out, err = quorate("aggregate", tmp_path / "votes.csv", "--engine", "cuda")
+    code, out, err = adjudge("aggregate", tmp_path / "votes.csv", "--engine", "cuda")
     assert (code, out) == (1, "")
-    assert "pip install 'quorate[cuda]'" in err
+    assert "pip install 'adjudge[cuda]'" in err
 
 
 def test_auto_asks_for_nothing_that_is_not_there(no_device, monkeypatch):
-    from quorate.engines import registry
-    from quorate.gpu import engine as of_engine
+    from adjudge.engines import registry
+    from adjudge.gpu import engine as of_engine
 
     monkeypatch.setattr(registry, "LARGE_VOTES", 0)
     monkeypatch.setattr(of_engine, "crossover_votes", lambda threads, *, warm: 0)
@@ -107,7 +107,7 @@ def test_doctor_without_cupy(monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert checks._cuda() == ("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'quorate[cuda]'")
+    assert checks._cuda() == ("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'adjudge[cuda]'")
 
 
 def test_doctor_with_a_device(monkeypatch):
@@ -123,23 +123,23 @@ def test_doctor_with_a_device(monkeypatch):
 def test_too_little_memory():
     votes = crowd()
     with pytest.raises(
-        qr.QuorateError, match="needs about .* of device memory .* are allowed on card 0: allow more, choose engine='cpu'"
+        adj.AdjudgeError, match="needs about .* of device memory .* are allowed on card 0: allow more, choose engine='cpu'"
     ) as error:
         fit(votes, "ds", engine=engine(memory=1000))
     one_line(error)
     small = CudaEngine((ReferenceDevice("small", free=2000),), kernels=ReferenceKernels)
-    with pytest.raises(qr.QuorateError, match="are free on small"):
+    with pytest.raises(adj.AdjudgeError, match="are free on small"):
         fit(votes, "ds", engine=small)
     automatic = CudaEngine((ReferenceDevice("small", free=2000),), kernels=ReferenceKernels, is_automatic=True)
     assert_same(fit(votes, "ds", engine=automatic), fit(votes, "ds", engine="cpu"))
 
 
 def test_votes_of_other_fits_give_way():
-    first, second = crowd(), qr.read(qr.simulate(tasks=60, workers=9, labels=3, votes_per_task=4, seed=4).votes)
+    first, second = crowd(), adj.read(adj.simulate(tasks=60, workers=9, labels=3, votes_per_task=4, seed=4).votes)
     card = ReferenceDevice("card")
     made = CudaEngine((card,), kernels=ReferenceKernels)
     fit(first, "mv", engine=made)
-    from quorate.gpu import store
+    from adjudge.gpu import store
 
     assert first in store._RESIDENT
     whole = store.DeviceStore(made, second, 0, "hash", None)
@@ -151,7 +151,7 @@ def test_votes_of_other_fits_give_way():
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("error", [qr.QuorateError("card 0 failed during a fit (lost)"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [adj.AdjudgeError("card 0 failed during a fit (lost)"), KeyboardInterrupt()])
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_device_that_is_lost(devices, error, streams):
     votes = crowd()
@@ -166,7 +166,7 @@ def test_a_device_that_is_lost(devices, error, streams):
 
     before = set(threading.enumerate())  # other tests of this process may have left some
     with pytest.raises(type(error)):
-        qr.DawidSkene().fit(votes, engine=made, progress=lose)
+        adj.DawidSkene().fit(votes, engine=made, progress=lose)
     assert np.array_equal(votes.row, row)
     assert set(threading.enumerate()) <= before
     made.devices[-1].lost = None  # healthy again, or another one
@@ -179,7 +179,7 @@ def test_a_second_fit_is_planned_as_the_first():
     made = CudaEngine((card,), kernels=ReferenceKernels, threads=1)
     fit(votes, "mv", engine=made)
     card.free = 1000
-    with pytest.raises(qr.QuorateError, match="are free on card: choose engine='cpu'"):
+    with pytest.raises(adj.AdjudgeError, match="are free on card: choose engine='cpu'"):
         fit(votes, "ds", engine=made)
     assert_same(fit(votes, "ds", engine=replace(made, is_automatic=True)), fit(votes, "ds", engine="cpu"))
 
@@ -225,9 +225,9 @@ def test_kernels_that_do_not_compile():
             raise self.error
 
     missing = RuntimeError("CuPy failed to load libnvrtc.so.12:\nno such file")
-    with pytest.raises(qr.QuorateError, match=r"do not compile here \(CuPy failed to load libnvrtc") as error:
+    with pytest.raises(adj.AdjudgeError, match=r"do not compile here \(CuPy failed to load libnvrtc") as error:
         home._CudaProgram(Module(missing)).launch("scan", 1, 32)
-    assert "pip install 'quorate[cuda]'" in one_line(error)
+    assert "pip install 'adjudge[cuda]'" in one_line(error)
     with pytest.raises(ConnectionError):  # the device is gone: `current` says so
         home._CudaProgram(Module(ConnectionError()), failures=(ConnectionError,)).launch("scan", 1, 32)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from gpu.columns import column_on
-from quorate.engines import registry
-from quorate.gpu.engine import CudaEngine
+from adjudge.engines import registry
+from adjudge.gpu.engine import CudaEngine
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "README.md"
 EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)  # not `python`: they need a device

@@ -9,24 +9,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-import quorate as qr
-from quorate.data import vectors
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel, Votes
-from quorate.engines.base import GladModel
-from quorate.engines.glad import Glad, GladMemoryStore, GladRules
-from quorate.engines.shard import TieKeys
-from quorate.gpu import glad as device_glad
-from quorate.gpu import plan
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.glad import DeviceGlad, glad_bytes, glad_on
-from quorate.gpu.layout import DeviceLayout, TieIds
-from quorate.gpu.segment_sums import add_lines
-from quorate.gpu.store import DeviceStore
-from quorate.gpu.vectors import DeviceVector
-from quorate.kernels import glad_reference, reference
-from quorate.models import lbfgs
-from quorate.models.glad import _believe
+import adjudge as adj
+from adjudge.data import vectors
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Panel, Votes
+from adjudge.engines.base import GladModel
+from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
+from adjudge.engines.shard import TieKeys
+from adjudge.gpu import glad as device_glad
+from adjudge.gpu import plan
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.glad import DeviceGlad, glad_bytes, glad_on
+from adjudge.gpu.layout import DeviceLayout, TieIds
+from adjudge.gpu.segment_sums import add_lines
+from adjudge.gpu.store import DeviceStore
+from adjudge.gpu.vectors import DeviceVector
+from adjudge.kernels import glad_reference, reference
+from adjudge.models import lbfgs
+from adjudge.models.glad import _believe
 from strategies import crowds
 
 SEED = 7
@@ -252,21 +252,21 @@ def assert_same_fit(got, wanted):
 
 @pytest.mark.parametrize(
     ("model", "known"),
-    [(qr.GLAD(max_iter=20), 0), (qr.GLAD(class_priors="estimated", ties="prior", max_iter=8), 20)],
+    [(adj.GLAD(max_iter=20), 0), (adj.GLAD(class_priors="estimated", ties="prior", max_iter=8), 20)],
     ids=["plain", "prior"],
 )
 @pytest.mark.parametrize("k", [3, 33])
-@pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 def test_a_fit_is_that_of_the_processor(fitted, random_votes, model, known, k):
     votes = votes_of(random_votes(k, tasks=60, workers=12, labels=k, votes=(2, 7), long_tasks=(140,)))
     gold = {100 + task: task % k for task in range(known)} or None
     assert_same_fit(fitted(model, votes, gold=gold), model.fit(votes, engine="cpu", gold=gold))
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 def test_votes_in_several_shards_come_together_on_one_device(device, random_votes, monkeypatch):
     """What passes write of tasks bounds shards; GLAD's own passes need all votes in one piece."""
-    votes, model = votes_of(random_votes(11, tasks=60, labels=3)), qr.GLAD(max_iter=5, tol=0)
+    votes, model = votes_of(random_votes(11, tasks=60, labels=3)), adj.GLAD(max_iter=5, tol=0)
     with monkeypatch.context() as patch:
         patch.setattr(plan, "MAX_OUT", 1000)
         patch.setattr(DeviceStore, "on_processor", None)
@@ -280,9 +280,9 @@ def test_votes_in_several_shards_come_together_on_one_device(device, random_vote
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(crowds(max_labels=3), st.integers(0, 3))
-@pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged", "ignore::quorate.errors.SuspiciousVotes")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged", "ignore::adjudge.errors.SuspiciousVotes")
 def test_any_small_crowd(fitted, crowd, seed):
-    model = qr.GLAD(seed=seed, max_iter=10)
+    model = adj.GLAD(seed=seed, max_iter=10)
     assert_same_fit(fitted(model, crowd), model.fit(crowd, engine="cpu"))
 
 
@@ -295,7 +295,7 @@ def test_the_estimate_of_memory_grows_with_everything():
 
 @pytest.mark.parametrize("ids", [int, "task {}".format], ids=["numbers", "texts"])
 def test_passes_need_room(device, ids):
-    votes = qr.read([(ids(task), worker, (task + worker) % 3) for task in range(30) for worker in range(4)])
+    votes = adj.read([(ids(task), worker, (task + worker) % 3) for task in range(30) for worker in range(4)])
     known = {"seed": 3, "by_prior": False, "gold": None}
     label_hash = np.arange(3, dtype=np.uint64)
     assert glad_on(device, votes, label_hash, **known, room=1000) is None

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel
-from quorate.engines.base import WorkerBlock
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.kernels import DeviceKernels
-from quorate.gpu.layout import LONG_TASK, label_type
-from quorate.kernels import reference as ref
-from quorate.results.honest import LENT, UNKNOWN, Honest
+import adjudge as adj
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Panel
+from adjudge.engines.base import WorkerBlock
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.kernels import DeviceKernels
+from adjudge.gpu.layout import LONG_TASK, label_type
+from adjudge.kernels import reference as ref
+from adjudge.results.honest import LENT, UNKNOWN, Honest
 from same_fit import assert_same, fit
 
 CROWDS = {  # what random votes are made of
@@ -198,14 +198,14 @@ def test_no_rows_have_no_lines(device):
 @pytest.mark.parametrize("what", ["long task", "weights", "gold", "many labels"])
 def test_confidence_and_verdicts_of_fits_are_those_of_the_processor(device, what, model):
     labels = 34 if what == "many labels" else 3
-    some = qr.simulate(tasks=40, workers=10, labels=labels, votes_per_task=5, seed=5, skill=0.6, adversaries=0.3)
+    some = adj.simulate(tasks=40, workers=10, labels=labels, votes_per_task=5, seed=5, skill=0.6, adversaries=0.3)
     frame, how = some.votes, {"gold": dict(some.truth.head(9).iter_rows())} if what == "gold" else {}
     if what == "long task":
         tall = {"task": "tall", "worker": [f"x{i % 70}" for i in range(200)], "label": [f"l{i % 3}" for i in range(200)]}
         frame = pl.concat([frame.select(pl.all().cast(pl.String)), pl.DataFrame(tall)])
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], len(frame))
     frame = frame.with_columns(weight=weight) if what == "weights" else frame
-    votes = qr.read(frame, weight="weight") if what == "weights" else qr.read(frame)
+    votes = adj.read(frame, weight="weight") if what == "weights" else adj.read(frame)
     engine = CudaEngine((device,), kernels=DeviceKernels, threads=1)
     far, near = (fit(votes, model, engine=one, **how) for one in (engine, "cpu"))
     assert_same(far, near)

@@ -2,11 +2,11 @@
 
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from gpu.strict import Allocations, StrictDevice
-from quorate.gpu import glad, plan
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.plan import FitSize
+from adjudge.gpu import glad, plan
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.plan import FitSize
 
 CROWDS = {
     "many rows": {"tasks": 100, "workers": 200, "labels": 4, "votes_per_task": 20},
@@ -26,9 +26,9 @@ def estimate(votes):
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "auto", "iwmv"])
 def test_fits(model, crowd):
-    votes, engine = qr.read(qr.simulate(**CROWDS[crowd], seed=1).votes), CudaEngine((StrictDevice(),), threads=1)
+    votes, engine = adj.read(adj.simulate(**CROWDS[crowd], seed=1).votes), CudaEngine((StrictDevice(),), threads=1)
     with Allocations() as taken:
-        result = qr.aggregate(votes, model=model, engine=engine)
+        result = adj.aggregate(votes, model=model, engine=engine)
         assert len(result.workers)
         assert len(result.probabilities)
     assert 4 * len(votes) < taken.peak <= estimate(votes)
@@ -36,11 +36,11 @@ def test_fits(model, crowd):
 
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("crowd", CROWDS)
-@pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 def test_glad(crowd, monkeypatch):
     monkeypatch.setattr(glad, "WIDE_CELLS", 1 << 12)  # room for warps, which would be more than all of these votes take
-    votes, engine = qr.read(qr.simulate(**CROWDS[crowd], seed=1).votes), CudaEngine((StrictDevice(),), threads=1)
+    votes, engine = adj.read(adj.simulate(**CROWDS[crowd], seed=1).votes), CudaEngine((StrictDevice(),), threads=1)
     with Allocations() as taken:
-        qr.GLAD(max_iter=3).fit(votes, engine=engine)
+        adj.GLAD(max_iter=3).fit(votes, engine=engine)
     sizes = len(votes), votes.n_tasks, votes.n_workers, votes.n_rows, votes.n_labels
     assert taken.peak <= estimate(votes) + glad.glad_bytes(*sizes) < 10 * taken.peak

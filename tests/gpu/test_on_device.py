@@ -4,15 +4,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from conftest import SETS
 from gpu.large import large_votes
-from quorate.evaluation.contract import CHECKS
-from quorate.gpu.device import device_at, device_count
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.kernels import DeviceKernels
-from quorate.io.sources import is_device_source
-from quorate.models.base import MODELS
+from adjudge.evaluation.contract import CHECKS
+from adjudge.gpu.device import device_at, device_count
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.kernels import DeviceKernels
+from adjudge.io.sources import is_device_source
+from adjudge.models.base import MODELS
 from same_fit import assert_same, fit
 
 pytestmark = pytest.mark.skipif(not device_count(), reason="no CUDA device")
@@ -28,7 +28,7 @@ def test_cuda_contract(check, model):
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "hybrid", "one-coin", "iwmv", "auto"])
 @pytest.mark.parametrize("name", SETS)
 def test_cuda_on_real_votes(data_dir, name, model):
-    votes = qr.read(pl.read_csv(data_dir / name / "votes.csv", infer_schema=False))
+    votes = adj.read(pl.read_csv(data_dir / name / "votes.csv", infer_schema=False))
     for confidence in ("posterior", "honest"):
         far, near = (fit(votes, model, engine=engine, confidence=confidence) for engine in ("cuda", "cpu"))
         assert_same(far, near)
@@ -50,7 +50,7 @@ def test_cuda_on_twenty_million_votes(crowd):
         far, near = (
             MODELS[model]().fit(votes, engine=engine, trace="light", confidence="posterior")
             if model != "ds"
-            else qr.DawidSkene(max_iter=8).fit(votes, engine=engine, confidence="posterior")
+            else adj.DawidSkene(max_iter=8).fit(votes, engine=engine, confidence="posterior")
             for engine in ("cuda", "cpu")
         )
         if model == "ds":
@@ -83,7 +83,7 @@ class NarrowKernels(DeviceKernels):
 def test_cuda_costs_of_one_byte(labels, each):
     votes = large_votes(1_000_000, labels=labels, each=each)
     engine = CudaEngine((device_at(0),), kernels=NarrowKernels)
-    far, near = (qr.FastDawidSkene().fit(votes, engine=place, trace="light") for place in (engine, "cpu"))
+    far, near = (adj.FastDawidSkene().fit(votes, engine=place, trace="light") for place in (engine, "cpu"))
     assert np.array_equal(far.fit.outcome.labels, near.fit.outcome.labels)
 
 
@@ -97,7 +97,7 @@ def test_cuda_in_two_places(two_million, model):
 @pytest.mark.parametrize("library", ["torch", "cupy", "jax.numpy"])
 def test_cuda_takes_tensors_and_gives_them_back(library):
     arrays = pytest.importorskip(library)
-    crowd = qr.simulate(tasks=3000, workers=40, labels=4, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=3000, workers=40, labels=4, votes_per_task=5, seed=1)
     columns = {name: crowd.votes[name].str.slice(1).cast(pl.Int64).to_numpy() for name in ("task", "worker", "label")}
     if library == "torch":
         there = {name: arrays.tensor(one, device="cuda") for name, one in columns.items()}
@@ -106,7 +106,7 @@ def test_cuda_takes_tensors_and_gives_them_back(library):
     if not is_device_source(there):
         pytest.skip(f"{library} has no CUDA device")
     for model in ("mv", "fds", "auto"):
-        far, near = qr.aggregate(there, model=model), qr.aggregate(columns, model=model)
+        far, near = adj.aggregate(there, model=model), adj.aggregate(columns, model=model)
         assert far.votes.engine == "cuda"
         codes = far.labels_array
         assert np.array_equal(codes.get(), near.fit.outcome.labels)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from quorate.data.exact import LOG_UNIT, unit_below
-from quorate.gpu.kernels import DeviceKernels
-from quorate.gpu.layout import TieIds, label_type
-from quorate.kernels import reference
+from adjudge.data.exact import LOG_UNIT, unit_below
+from adjudge.gpu.kernels import DeviceKernels
+from adjudge.gpu.layout import TieIds, label_type
+from adjudge.kernels import reference
 
 SHAPES = {
     "one label": {"labels": 1},
@@ -187,7 +187,7 @@ def test_tables(device, votes):
 
 @pytest.mark.parametrize("unit", [LOG_UNIT, unit_below(20_000_000)])
 def test_sums_of_shares_come_back(device, unit):
-    from quorate.data.exact import coarse, fine
+    from adjudge.data.exact import coarse, fine
 
     rng = np.random.default_rng(0)
     shares = np.concatenate([rng.random(50), 10.0 ** -rng.uniform(0, 300, 200), [0.0, 1.0]])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.gpu import plan
-from quorate.gpu.plan import FitSize, bytes_of, planned
+import adjudge as adj
+from adjudge.gpu import plan
+from adjudge.gpu.plan import FitSize, bytes_of, planned
 
 
 def size_of(lengths, rows=20, labels=3, workers=9):
@@ -32,7 +32,7 @@ def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
     have = size.tables() + room
     try:
         found = planned(size, ptr, names(devices), [have] * devices)
-    except qr.QuorateError as error:
+    except adj.AdjudgeError as error:
         said = str(error)
         most = (
             size.per_label() * len(lengths)
@@ -119,7 +119,7 @@ def test_shards_of_many_votes_are_not_tiny(monkeypatch):
     monkeypatch.setattr(plan, "MIN_STREAMED", 1000)
     size, ptr = size_of([5] * 1000)
     fixed = size.tables() + size.per_label() * size.tasks
-    with pytest.raises(qr.QuorateError, match="of device memory") as error:
+    with pytest.raises(adj.AdjudgeError, match="of device memory") as error:
         planned(size, ptr, names(1), [fixed + 5000])
     assert "\n" not in str(error.value)
     found = planned(size, ptr, names(1), [fixed + plan._least_streamed(size, ptr, slice(0, 1000)) + 200])
@@ -136,7 +136,7 @@ def test_votes_that_are_on_a_device_are_planned_too():
     size, _ = size_of([5] * 1000)
     need = size.tables() + (size.per_label() + size.per_work() + plan.PER_OUTCOME) * 1000
     assert plan.planned_in_place(size, "a card", need).cuts == (slice(0, 1000),)
-    with pytest.raises(qr.QuorateError, match="are allowed on a card: allow more, choose engine='cpu'"):
+    with pytest.raises(adj.AdjudgeError, match="are allowed on a card: allow more, choose engine='cpu'"):
         plan.planned_in_place(size, "a card", need - 1, allowed=True)
 
 
@@ -145,11 +145,11 @@ def test_too_little_is_said_with_the_estimate_and_the_remedy(allowed):
     size, ptr = size_of([5] * 100, rows=1_000_000, labels=50)
     have, remedy = ("are allowed", "allow more, choose") if allowed else ("are free", "choose")
     expected = rf"needs about 3\.\d GiB of device memory \(1000000 rows x 50 labels, 100 tasks\), but 1\.0 GiB {have} on a card: {remedy}"
-    with pytest.raises(qr.QuorateError, match=expected):
+    with pytest.raises(adj.AdjudgeError, match=expected):
         planned(size, ptr, ["a card"], [1 << 30], allowed=allowed)
 
 
 def test_a_task_that_fits_no_buffer_is_said():
     size, ptr = size_of([5, 100_000])
-    with pytest.raises(qr.QuorateError, match="of device memory"):
+    with pytest.raises(adj.AdjudgeError, match="of device memory"):
         planned(size, ptr, names(1), [size.tables() + 400_000])

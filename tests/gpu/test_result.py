@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from gpu.columns import PackedArray, column_on
 from gpu.reference_device import OnDevice, ReferenceDevice, ReferenceKernels, placed
 from gpu.strict import must_be_current
-from quorate.data.votes import Votes
-from quorate.engines import registry
-from quorate.errors import InputError, OptionError, QuorateError, SuspiciousVotes
-from quorate.gpu import store
-from quorate.gpu.engine import CudaEngine
-from quorate.gpu.result import CudaResult
-from quorate.gpu.task_array import TaskArray
-from quorate.gpu.votes import DeviceVotes
-from quorate.models.base import MODELS
+from adjudge.data.votes import Votes
+from adjudge.engines import registry
+from adjudge.errors import InputError, OptionError, AdjudgeError, SuspiciousVotes
+from adjudge.gpu import store
+from adjudge.gpu.engine import CudaEngine
+from adjudge.gpu.result import CudaResult
+from adjudge.gpu.task_array import TaskArray
+from adjudge.gpu.votes import DeviceVotes
+from adjudge.models.base import MODELS
 
 
 class Functions:
@@ -99,7 +99,7 @@ def require_same_frames(found, wanted):
 def test_tensors_to_labels(engine, model, confidence):
     """Nothing of the size of votes or tasks visits the host until frames are asked for; then they are the processor's."""
     given = columns(tasks=900, votes=6000)
-    found = qr.aggregate(on_device(given), model=model, confidence=confidence)
+    found = adj.aggregate(on_device(given), model=model, confidence=confidence)
     assert type(found) is CudaResult
     assert isinstance(found.votes, DeviceVotes)
     assert isinstance(found.labels_array, OnDevice)
@@ -108,14 +108,14 @@ def test_tensors_to_labels(engine, model, confidence):
     assert isinstance(found.tasks_array, OnDevice)
     repr(found), found.facts, found.iterations
     errors, ties = found.expected_errors, found.ties
-    assert qr.aggregate(found.votes, model="mv").votes is found.votes  # another fit of the same votes reads nothing
+    assert adj.aggregate(found.votes, model="mv").votes is found.votes  # another fit of the same votes reads nothing
     outcome = found.fit.outcome
     assert not outcome.labels.is_on_host
     assert not outcome.confidence.is_on_host
     assert not outcome.tie.is_on_host
     assert not {"row", "task_ptr"} & found.votes.__dict__.keys()
     assert not found.votes.tasks.is_on_host
-    wanted = qr.aggregate(given, model=model, confidence=confidence, engine="reference")
+    wanted = adj.aggregate(given, model=model, confidence=confidence, engine="reference")
     assert errors == pytest.approx(wanted.expected_errors)
     assert ties == wanted.ties
     assert found.tasks_array.tolist() == wanted.votes.tasks.ids()
@@ -128,8 +128,8 @@ def test_tensors_to_labels(engine, model, confidence):
 def test_the_longest_array_that_leaves_is_short(engine):
     given = columns(tasks=900, votes=6000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quorate.gpu.votes.PART", 20)  # what reading looks at, to say what looks wrong
-        result = qr.aggregate(on_device(given), model="fds")
+        patch.setattr("adjudge.gpu.votes.PART", 20)  # what reading looks at, to say what looks wrong
+        result = adj.aggregate(on_device(given), model="fds")
     assert result.labels_array is not None
     assert engine.devices[0].longest < 300
 
@@ -139,8 +139,8 @@ def test_bit_equal_labels(engine, seed):
     given = columns(tasks=40, votes=160, seed=seed)  # many ties
     for model in ("mv", "fds"):
         found, wanted = (
-            qr.aggregate(tuple(map(PackedArray, given.values())), model=model),
-            qr.aggregate(given, model=model, engine="cpu"),
+            adj.aggregate(tuple(map(PackedArray, given.values())), model=model),
+            adj.aggregate(given, model=model, engine="cpu"),
         )
         assert found.labels["label"].to_list() == wanted.labels["label"].to_list()
         assert found.ties == wanted.ties
@@ -149,7 +149,7 @@ def test_bit_equal_labels(engine, seed):
 def test_votes_of_the_host_stay_there_too(engine):
     """Labels and confidence of a fit over votes of the host are on the device; pandas, text and gold as ever."""
     votes = [(f"t{t}", f"w{w}", "abc"[(t * w) % 3]) for t in range(30) for w in range(4)]
-    found, wanted = qr.aggregate(votes, model="fds", engine="cuda"), qr.aggregate(votes, model="fds", engine="cpu")
+    found, wanted = adj.aggregate(votes, model="fds", engine="cuda"), adj.aggregate(votes, model="fds", engine="cpu")
     assert type(found) is CudaResult
     assert isinstance(found.fit.outcome.labels, TaskArray)
     assert found.labels_array.tolist() == wanted.fit.outcome.labels.tolist()
@@ -157,7 +157,7 @@ def test_votes_of_the_host_stay_there_too(engine):
         _ = found.tasks_array
     require_same_frames(found, wanted)
     gold = {"t1": "a", "t2": "b"}
-    found, wanted = (qr.aggregate(votes, model="fds", engine=name, gold=gold) for name in ("cuda", "cpu"))
+    found, wanted = (adj.aggregate(votes, model="fds", engine=name, gold=gold) for name in ("cuda", "cpu"))
     assert found.labels_array.tolist() == wanted.fit.outcome.labels.tolist()
     require_same_frames(found, wanted)
 
@@ -166,7 +166,7 @@ def test_everything_that_results_can_do(engine):
     given = columns()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuspiciousVotes)
-        found, wanted = qr.aggregate(on_device(given), model="ds"), qr.aggregate(given, model="ds", engine="reference")
+        found, wanted = adj.aggregate(on_device(given), model="ds"), adj.aggregate(given, model="ds", engine="reference")
     task = wanted.votes.tasks[3]
     assert str(found.explain(task)) == str(wanted.explain(task))
     assert found.ask_next(5)["task"].to_list() == wanted.ask_next(5)["task"].to_list()
@@ -175,18 +175,18 @@ def test_everything_that_results_can_do(engine):
     assert found.predict(some).labels.rows() == wanted.predict(some).labels.rows()
     mine, theirs = (one.predict(on_device(given) if one is found else given) for one in (found, wanted))
     require_same_frames(mine, theirs)
-    assert qr.evaluate(found, dict(zip(wanted.labels["task"], wanted.labels["label"], strict=True))).accuracy == 1.0
+    assert adj.evaluate(found, dict(zip(wanted.labels["task"], wanted.labels["label"], strict=True))).accuracy == 1.0
     assert found.learned().knowledge.counts.shape == wanted.learned().knowledge.counts.shape
     assert found.understood.votes == 400
-    assert qr.agreement(found.votes) is not None
+    assert adj.agreement(found.votes) is not None
 
 
 def test_gold_by_ids_of_the_device(engine):
     given = columns()
     gold = {-40: 1, -29: 2}
     found, wanted = (
-        qr.aggregate(on_device(given), model="fds", gold=gold),
-        qr.aggregate(given, model="fds", gold=gold, engine="reference"),
+        adj.aggregate(on_device(given), model="fds", gold=gold),
+        adj.aggregate(given, model="fds", gold=gold, engine="reference"),
     )
     require_same_frames(found, wanted)
 
@@ -194,23 +194,23 @@ def test_gold_by_ids_of_the_device(engine):
 def test_gold_of_other_tasks(engine):
     given = on_device(columns())
     with pytest.raises(InputError, match="none of the 2 tasks of the gold has votes"):
-        qr.aggregate(given, model="fds", gold={1: 1, 2: 2})
+        adj.aggregate(given, model="fds", gold={1: 1, 2: 2})
     with pytest.warns(SuspiciousVotes, match="3 of the 4 tasks of the gold have no votes"):
-        qr.aggregate(given, model="fds", gold={-40: 1, 1: 2, 2: 1, 3: 1})
+        adj.aggregate(given, model="fds", gold={-40: 1, 1: 2, 2: 1, 3: 1})
 
 
 def test_other_engines_and_other_devices_are_refused(engine):
     given = on_device(columns())
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on a CUDA device"):
-        qr.aggregate(given, engine="cpu")
+        adj.aggregate(given, engine="cpu")
     engine.devices[0].number = 0
     with pytest.raises(OptionError, match="the votes are on CUDA device 1, but the engine on reference device"):
-        qr.aggregate({role: PackedArray(array, device=1) for role, array in columns().items()})
+        adj.aggregate({role: PackedArray(array, device=1) for role, array in columns().items()})
 
 
 def test_pickled_results_are_of_the_host(engine):
     given = columns()
-    found = qr.aggregate(on_device(given), model="fds")
+    found = adj.aggregate(on_device(given), model="fds")
     again = pickle.loads(pickle.dumps(found))
     assert type(again.votes) is Votes
     assert isinstance(again.fit.outcome.labels, np.ndarray)
@@ -253,7 +253,7 @@ def test_an_array_of_tasks():
 
 
 def test_an_outcome_is_replaced_without_a_copy(engine):
-    outcome = qr.aggregate(on_device(columns()), model="fds").fit.outcome
+    outcome = adj.aggregate(on_device(columns()), model="fds").fit.outcome
     other = replace(outcome, log_likelihood=0.0)
     assert other.labels is outcome.labels
     assert not outcome.labels.is_on_host
@@ -262,7 +262,7 @@ def test_an_outcome_is_replaced_without_a_copy(engine):
 def test_without_the_device():
     result = object.__new__(CudaResult)
     object.__setattr__(result, "session", None)
-    with pytest.raises(QuorateError, match="loaded without its device"):
+    with pytest.raises(AdjudgeError, match="loaded without its device"):
         _ = result.device
 
 
@@ -273,25 +273,25 @@ def test_auto_runs_every_model_over_tensors(engine, model):
     given["label"] = given["label"] % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, wanted = qr.aggregate(on_device(given), model=model), qr.aggregate(given, model=model)
+        found, wanted = adj.aggregate(on_device(given), model=model), adj.aggregate(given, model=model)
     assert found.labels["label"].to_list() == wanted.labels["label"].to_list()
     with pytest.raises(OptionError, match=f"engine 'cuda' cannot run model '{model}'"):
-        qr.aggregate(on_device(given), model=model, engine="cuda")
+        adj.aggregate(on_device(given), model=model, engine="cuda")
 
 
 def test_memory_bounds_fits_over_tensors(engine):
-    with pytest.raises(QuorateError, match="needs about .* are allowed on reference device"):
-        qr.aggregate(on_device(columns()), model="ds", engine="cuda", memory=2000)
-    assert len(qr.aggregate(on_device(columns()), model="ds", memory="1GB").labels)
+    with pytest.raises(AdjudgeError, match="needs about .* are allowed on reference device"):
+        adj.aggregate(on_device(columns()), model="ds", engine="cuda", memory=2000)
+    assert len(adj.aggregate(on_device(columns()), model="ds", memory="1GB").labels)
 
 
 def test_votes_of_other_fits_make_room_for_encoding(engine):
-    votes = qr.read(columns())
-    qr.aggregate(votes, model="mv", engine=engine)
+    votes = adj.read(columns())
+    adj.aggregate(votes, model="mv", engine=engine)
     assert votes in store._RESIDENT
     engine.devices[0].free = 2000
-    with pytest.raises(QuorateError, match="are free on"):
-        qr.aggregate(tuple(ShapedArray(one) for one in columns().values()), model="mv", engine="cuda")
+    with pytest.raises(AdjudgeError, match="are free on"):
+        adj.aggregate(tuple(ShapedArray(one) for one in columns().values()), model="mv", engine="cuda")
     assert votes not in store._RESIDENT
 
 
@@ -309,7 +309,7 @@ def test_verdicts_refit_as_on_the_processor(engine):
     task, worker, truth = np.repeat(np.arange(150), 8), np.tile(np.arange(8), 150), random.integers(0, 3, 150)
     label = np.where(random.random(1200) < 0.8, truth[task], random.integers(0, 3, 1200))
     given = {"task": task, "worker": worker, "label": np.where(worker >= 6, (truth[task] + 1) % 3, label)}
-    found, wanted = qr.aggregate(on_device(given), model="fds"), qr.aggregate(given, model="fds", engine="reference")
+    found, wanted = adj.aggregate(on_device(given), model="fds"), adj.aggregate(given, model="fds", engine="reference")
     assert found.refit is not None
     assert found.workers["verdict"].to_list()[6:] == ["copy", "copy"]
     require_same_frames(found, wanted)
@@ -318,13 +318,13 @@ def test_verdicts_refit_as_on_the_processor(engine):
 @pytest.mark.parametrize("model", ["mv", "fds", "ds"])
 def test_the_kernels_from_tensors_to_labels(device, model, monkeypatch):
     """On the emulator, and on a CUDA device where there is one: encoding and fit by their own kernels."""
-    monkeypatch.setattr("quorate.gpu.encode.MIN_VOTES", 0)
+    monkeypatch.setattr("adjudge.gpu.encode.MIN_VOTES", 0)
     given = columns(tasks=40, votes=250)
     there = {role: column_on(device, array) for role, array in given.items()}
     with must_be_current():
-        found = qr.aggregate(there, model=model, engine=CudaEngine((device,)))
+        found = adj.aggregate(there, model=model, engine=CudaEngine((device,)))
         assert found.expected_errors >= found.ties >= 0
-    wanted = qr.aggregate(given, model=model, engine="cpu")
+    wanted = adj.aggregate(given, model=model, engine="cpu")
     assert not found.fit.outcome.labels.is_on_host
     assert device.download(found.labels_array).tolist() == wanted.fit.outcome.labels.tolist()
     assert np.allclose(device.download(found.confidence_array), wanted.fit.outcome.confidence, rtol=0, atol=1e-9)

@@ -5,27 +5,27 @@ import json
 import pytest
 
 import exports
-import quorate as qr
-from quorate.io.again import write_again
+import adjudge as adj
+from adjudge.io.again import write_again
 
 
 def test_tasks_come_in_the_order_that_is_asked_for(tmp_path):
     path, out = exports.label_studio(tmp_path), tmp_path / "next.json"
-    write_again(["105", "101", "nobody knows"], path, out, understood=qr.read(path).understood)
+    write_again(["105", "101", "nobody knows"], path, out, understood=adj.read(path).understood)
     assert [task["id"] for task in json.loads(out.read_text())] == [105, 101]
     assert all(task.keys() == {"id", "data"} for task in json.loads(out.read_text()))
 
 
 def test_another_file_is_an_error(tmp_path):
     path, out = exports.label_studio(tmp_path), tmp_path / "next.json"
-    with pytest.raises(qr.InputError, match="none of its tasks .* is one to be labelled again"):
+    with pytest.raises(adj.InputError, match="none of its tasks .* is one to be labelled again"):
         write_again(["x"], path, out)
     assert not out.exists()
 
 
 def test_the_source_is_not_written_over(tmp_path):
     path = exports.label_studio(tmp_path)
-    with pytest.raises(qr.InputError, match="would be lost"):
+    with pytest.raises(adj.InputError, match="would be lost"):
         write_again(["101"], path, path)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import quorate as qr
-from quorate.io.columns import CONTENT, RANKS, ROW, family, find, is_other, plain
-from quorate.io.suspicious import WORDS
+import adjudge as adj
+from adjudge.io.columns import CONTENT, RANKS, ROW, family, find, is_other, plain
+from adjudge.io.suspicious import WORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading-votes.md"
 VOTES = dict.fromkeys(("task", "worker", "label"))
@@ -59,7 +59,7 @@ def test_the_order_of_columns_does_not_matter():
         for some in itertools.permutations(header.split(",")):
             try:
                 outcomes.add(columns(",".join(some)))
-            except qr.InputError:
+            except adj.InputError:
                 outcomes.add("refused")
         assert len(outcomes) == 1, header
 
@@ -68,7 +68,7 @@ def test_an_id_is_never_the_label_while_another_fits():
     for name in ("annotation_id", "answer_id", "response_id", "vote_id", "rating_id", "score_id", "labelId"):
         assert columns(f"task,worker,{name},verdict")[2] == "verdict"
         if name != "labelId":
-            with pytest.raises(qr.InputError, match="no column looks like the label"):
+            with pytest.raises(adj.InputError, match="no column looks like the label"):
                 columns(f"task,worker,{name}")
 
 
@@ -104,5 +104,5 @@ def test_families(header, found):
 
 
 def test_mistyped_columns_are_named():
-    with pytest.raises(qr.InputError, match="there is no column 'nope' for the task; the columns are: task, worker, label"):
+    with pytest.raises(adj.InputError, match="there is no column 'nope' for the task; the columns are: task, worker, label"):
         find(["task", "worker", "label"], {**VOTES, "task": "nope"}, "votes.csv")

@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from fuzzing import containers
-from quorate.io import container
-from quorate.io import stream_file as stream_file_module
-from quorate.io.bounds import Array, Bounds
-from quorate.online import stream as online_module
+from adjudge.io import container
+from adjudge.io import stream_file as stream_file_module
+from adjudge.io.bounds import Array, Bounds
+from adjudge.online import stream as online_module
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,12 @@ def test_forged_and_damaged_files(first):
 
 
 def model_file(path, **options):
-    qr.aggregate(qr.simulate(tasks=40, workers=6, seed=1).votes, **options).save(path)
+    adj.aggregate(adj.simulate(tasks=40, workers=6, seed=1).votes, **options).save(path)
     return path
 
 
 def stream_file(path, model="fds"):
-    online = qr.Online(labels=["a", "b"], model=model)
+    online = adj.Online(labels=["a", "b"], model=model)
     online.learn_many([(f"t{n % 5}", f"w{n % 3}", "ab"[n % 2]) for n in range(20)])
     online.save(path)
     return path
@@ -78,8 +78,8 @@ STREAM = {
 def test_models_with_bad_numbers(name, index, tmp_path):
     path, (value, message) = model_file(tmp_path / "model"), MODEL[name, index]
     change(path, name, index, value)
-    with pytest.raises(qr.InputError, match=f"model is not valid: {message}"):
-        qr.load(path)
+    with pytest.raises(adj.InputError, match=f"model is not valid: {message}"):
+        adj.load(path)
 
 
 @pytest.mark.parametrize(("name", "index"), STREAM)
@@ -89,8 +89,8 @@ def test_streams_with_bad_numbers(name, index, kernels, tmp_path, monkeypatch):
     if kernels == "reference":
         monkeypatch.setattr(online_module, "compiled", lambda: None)
     change(path, name, index, value)
-    with pytest.raises(qr.InputError, match=f"stream is not valid: {message}"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match=f"stream is not valid: {message}"):
+        adj.Online.load(path)
 
 
 @pytest.mark.parametrize("kernels", ["compiled", "reference"])
@@ -100,18 +100,18 @@ def test_streams_with_a_row_twice(kernels, tmp_path, monkeypatch):
         monkeypatch.setattr(online_module, "compiled", lambda: None)
     change(path, "row_worker", slice(0, 2), 0)
     change(path, "row_label", slice(0, 2), 0)
-    with pytest.raises(qr.InputError, match=r"stream is not valid: a \(worker, label\) pair has two rows"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match=r"stream is not valid: a \(worker, label\) pair has two rows"):
+        adj.Online.load(path)
 
 
 def test_shares_that_do_not_sum_to_one(tmp_path):
     path = stream_file(tmp_path / "stream", "ds")
     change(path, "shares", 0, 5)
-    with pytest.raises(qr.InputError, match="the shares of a task do not sum to one"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match="the shares of a task do not sum to one"):
+        adj.Online.load(path)
     change(path, "shares", 0, -5)
-    with pytest.raises(qr.InputError, match="shares has -5 at item 0, not a number from 0 to 4294967296"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match="shares has -5 at item 0, not a number from 0 to 4294967296"):
+        adj.Online.load(path)
 
 
 HEADERS = {
@@ -153,8 +153,8 @@ def test_headers(name, tmp_path):
     path, (make, message) = model_file(tmp_path / "model"), HEADERS[name]
     header, body = containers.taken_apart(path.read_bytes())
     path.write_bytes(containers.put_together(make(header), body))
-    with pytest.raises(qr.InputError, match=message) as caught:
-        qr.load(path)
+    with pytest.raises(adj.InputError, match=message) as caught:
+        adj.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -176,15 +176,15 @@ def test_meta_of_streams(name, tmp_path):
     header, body = containers.taken_apart(path.read_bytes())
     header["meta"][name] = value
     path.write_bytes(containers.put_together(header, body))
-    with pytest.raises(qr.InputError, match=message):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match=message):
+        adj.Online.load(path)
 
 
 def test_more_workers_and_labels_than_memory_holds(tmp_path, monkeypatch):
     path = stream_file(tmp_path / "stream")
     monkeypatch.setattr(stream_file_module, "available", lambda: 10)
-    with pytest.raises(qr.InputError, match="3 workers and 2 labels would take .* of memory"):
-        qr.Online.load(path)
+    with pytest.raises(adj.InputError, match="3 workers and 2 labels would take .* of memory"):
+        adj.Online.load(path)
 
 
 def test_what_a_container_holds_is_what_was_saved(tmp_path):
@@ -206,5 +206,5 @@ def test_texts_are_cut_between_characters(offsets, text, fine):
     if fine:
         bounds.texts("task", np.array(offsets), data)
         return
-    with pytest.raises(qr.InputError, match="here is not valid: task_"):
+    with pytest.raises(adj.InputError, match="here is not valid: task_"):
         bounds.texts("task", np.array(offsets), data)

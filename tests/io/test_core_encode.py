@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from quorate.io.encode import assemble, assemble_compiled
-from quorate.io.suspicious import repeats_defined
-from quorate.kernels.cpu import compiled
+from adjudge.io.encode import assemble, assemble_compiled
+from adjudge.io.suspicious import repeats_defined
+from adjudge.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")
@@ -247,7 +247,7 @@ def test_assembly(shape, order, threads):
 @pytest.mark.parametrize(("n", "tasks", "rows"), [(0, 0, 1), (0, 3, 1), (1, 1, 1), (500, 30, 9), (9000, 3000, 70_000)])
 def test_grouping(monkeypatch, n, tasks, rows, order, threads):
     """Votes by task and row, compiled and in NumPy; a task may be left without votes."""
-    from quorate.io.folder import spill as codes
+    from adjudge.io.folder import spill as codes
 
     g = np.random.default_rng(n)
     task = (np.sort if order == "grouped" else np.asarray)(g.integers(0, max(tasks, 1), n)).astype(np.uint32)
@@ -324,7 +324,7 @@ def test_texts_come_back_without_a_leak(values):
 
 @pytest.mark.parametrize("values", [[], [""], ["a", "", "bc", "漢" * 20]])
 def test_the_fallback_gives_the_same_texts(values):
-    from quorate.io.ids import split_series
+    from adjudge.io.ids import split_series
 
     offsets = np.cumsum([0, *(len(v.encode()) for v in values)])
     assert split_series(offsets, np.frombuffer("".join(values).encode(), np.uint8)).to_list() == values

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-import quorate as qr
-from quorate.io.ids import frame_of
-from quorate.io.sets import read_sets
+import adjudge as adj
+from adjudge.io.ids import frame_of
+from adjudge.io.sets import read_sets
 
 CORPUS = Path(__file__).parent / "corpus"
 USUAL = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"), ("t2", "bob", "cat")]
@@ -201,7 +201,7 @@ def votes_of(found):
 
 @pytest.mark.parametrize(("name", "options", "columns", "votes"), [(*c, USUAL) if len(c) == 3 else c for c in READ])
 def test_read_as_it_is_meant(name, options, columns, votes):
-    found = qr.read(CORPUS / name, **options)
+    found = adj.read(CORPUS / name, **options)
     assert " ".join(found.understood.columns.values()) == columns
     assert votes_of(found) == sorted(votes)
     assert found.understood.votes == len(votes)
@@ -209,7 +209,7 @@ def test_read_as_it_is_meant(name, options, columns, votes):
 
 @pytest.mark.parametrize(("name", "options", "workers", "votes"), WIDE)
 def test_wide_tables(name, options, workers, votes):
-    found = qr.read(CORPUS / name, wide=True, **options)
+    found = adj.read(CORPUS / name, wide=True, **options)
     assert found.understood.columns["workers"] == workers
     assert found.understood.format.startswith("wide table (csv")
     assert votes_of(found) == sorted(votes)
@@ -217,43 +217,43 @@ def test_wide_tables(name, options, workers, votes):
 
 @pytest.mark.parametrize(("name", "count", "columns"), COUNTS)
 def test_counts(name, count, columns):
-    found = qr.read(CORPUS / name, count=count)
+    found = adj.read(CORPUS / name, count=count)
     assert " ".join(found.understood.columns.values()) == columns
     assert votes_of(found) == sorted(COUNTED)
     assert found.understood.repeated == 0  # nobody knows who voted twice
-    labels = qr.aggregate(CORPUS / name, count=count, model="mv").labels
+    labels = adj.aggregate(CORPUS / name, count=count, model="mv").labels
     assert labels["label"].to_list() == ["cat", "cat"]
-    with pytest.raises(qr.InputError, match="only majority vote can count them: model='mv'"):
-        qr.aggregate(CORPUS / name, count=count)
+    with pytest.raises(adj.InputError, match="only majority vote can count them: model='mv'"):
+        adj.aggregate(CORPUS / name, count=count)
 
 
 @pytest.mark.parametrize(("name", "options", "message"), REFUSED)
 def test_refused_with_what_to_say(name, options, message):
-    with pytest.raises((qr.InputError, qr.OptionError), match=message) as caught:
-        qr.read(CORPUS / name, **options)
+    with pytest.raises((adj.InputError, adj.OptionError), match=message) as caught:
+        adj.read(CORPUS / name, **options)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "options", "message"), SUSPICIOUS)
 def test_warned_of(name, options, message):
-    with pytest.warns(qr.SuspiciousVotes, match=message):
-        qr.read(CORPUS / name, **options)
+    with pytest.warns(adj.SuspiciousVotes, match=message):
+        adj.read(CORPUS / name, **options)
 
 
-@pytest.mark.filterwarnings("ignore::quorate.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.MissingLabels")
 def test_abstentions():
-    found = qr.read(CORPUS / "abstentions.csv", abstain=["NA", "skip"])
+    found = adj.read(CORPUS / "abstentions.csv", abstain=["NA", "skip"])
     assert votes_of(found) == [("t1", "ann", "cat"), ("t2", "ann", "cat")]
     assert found.understood.abstentions == found.abstentions == 2
-    found = qr.read(CORPUS / "empty-labels.csv")
+    found = adj.read(CORPUS / "empty-labels.csv")
     assert (len(found), found.abstentions) == (3, 1)
-    found = qr.read(CORPUS / "wide-codes.csv", wide=True, abstain=-1)
+    found = adj.read(CORPUS / "wide-codes.csv", wide=True, abstain=-1)
     assert (votes_of(found), found.abstentions) == (CODES, 2)
 
 
 def test_repeated_votes_are_counted():
     for rule, votes in (("all", 3), ("last", 2), ("first", 2)):
-        found = qr.read(CORPUS / "repeated.csv", duplicates=rule)
+        found = adj.read(CORPUS / "repeated.csv", duplicates=rule)
         assert (found.understood.votes, found.understood.repeated) == (votes, 1)
 
 
@@ -265,7 +265,7 @@ def test_sets():
 
 
 def test_the_order_of_a_scale_is_kept():
-    assert qr.read(CORPUS / "scale.parquet").labels.ids() == ["dog", "cat", "cow"]
+    assert adj.read(CORPUS / "scale.parquet").labels.ids() == ["dog", "cat", "cow"]
 
 
 def test_every_file_has_its_reading():
@@ -279,6 +279,6 @@ def test_every_file_has_its_reading():
     ("name", "columns"), [("index-alone.csv", ["", "worker", "label"]), ("spaced-names.csv", ["Task ID", "Worker ID", "Label"])]
 )
 def test_odd_names(name, columns):
-    found = qr.read(CORPUS / name)
+    found = adj.read(CORPUS / name)
     assert list(found.understood.columns.values()) == columns
     assert votes_of(found) == USUAL

@@ -2,9 +2,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from quorate.data.vocabulary import Vocabulary
-from quorate.errors import InputError
-from quorate.io.costs import read_costs
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.errors import InputError
+from adjudge.io.costs import read_costs
 
 WORKERS = Vocabulary.of(["ann", "bob"])
 

@@ -8,12 +8,12 @@ import tracemalloc
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io import files
+import adjudge as adj
+from adjudge.io import files
 
 CSV = "task,worker,label\n" + "".join(f"t{n // 3},wörker {n % 3} 漢,{'äb'[n % 2]}\n" for n in range(9000))
 LINES = pl.read_csv(CSV.encode()).write_ndjson()
-WANTED = qr.aggregate(pl.read_csv(CSV.encode())).labels
+WANTED = adj.aggregate(pl.read_csv(CSV.encode())).labels
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
@@ -23,18 +23,18 @@ def test_a_byte_order_mark_tells_the_encoding(tmp_path, monkeypatch, encoding, f
     data = (("\ufeff" if encoding.endswith(("le", "be")) else "") + text).encode(encoding)
     if form == "-":
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert qr.aggregate("-").labels.equals(WANTED)
+        assert adj.aggregate("-").labels.equals(WANTED)
         return
     path = tmp_path / f"v.{form}"
     path.write_bytes(gzip.compress(data) if form.endswith("gz") else data)
-    assert qr.aggregate(path).labels.equals(WANTED)
+    assert adj.aggregate(path).labels.equals(WANTED)
     if not form.startswith("jsonl"):
-        assert qr.aggregate(qr.encode(path, tmp_path / "v")).labels.sort("task").equals(WANTED.sort("task"))
+        assert adj.aggregate(adj.encode(path, tmp_path / "v")).labels.sort("task").equals(WANTED.sort("task"))
 
 
 def test_without_a_final_newline(tmp_path):
     (tmp_path / "u.csv").write_bytes("task,worker,label\nt1,a,x\nt1,b,y".encode("utf-16"))
-    assert qr.read(tmp_path / "u.csv").workers.ids() == ["a", "b"]
+    assert adj.read(tmp_path / "u.csv").workers.ids() == ["a", "b"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
@@ -43,27 +43,27 @@ def test_without_a_mark_the_message_says_what_it_is(tmp_path, encoding):
         data = text.encode(encoding)
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         with pytest.raises(
-            qr.InputError, match="first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
+            adj.InputError, match="first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
         ):
-            qr.read(tmp_path / name)
+            adj.read(tmp_path / name)
 
 
 def test_what_is_cut_or_mixed_is_told(tmp_path):
     (tmp_path / "odd.csv").write_bytes(CSV.encode("utf-16")[:-1])
-    with pytest.raises(qr.InputError, match="odd.csv is not valid UTF-16"):
-        qr.read(tmp_path / "odd.csv")
+    with pytest.raises(adj.InputError, match="odd.csv is not valid UTF-16"):
+        adj.read(tmp_path / "odd.csv")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(CSV.encode("utf-16"))[:-30])
-    with pytest.raises(qr.InputError, match="cannot read .*cut.csv.gz"):
-        qr.read(tmp_path / "cut.csv.gz")
+    with pytest.raises(adj.InputError, match="cannot read .*cut.csv.gz"):
+        adj.read(tmp_path / "cut.csv.gz")
 
 
 def test_latin_1_is_named_with_the_remedy(tmp_path):
     (tmp_path / "v.csv").write_bytes(b"task,worker,label\na,b,c\na,\xe9,c\n")
-    with pytest.raises(qr.InputError, match=r"line 3 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
-        qr.read(tmp_path / "v.csv")
+    with pytest.raises(adj.InputError, match=r"line 3 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+        adj.read(tmp_path / "v.csv")
     (tmp_path / "v.jsonl").write_bytes('{"task":"a","worker":"é","label":"c"}\n'.encode("latin-1"))
-    with pytest.raises(qr.InputError, match=r"line 1 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
-        qr.read(tmp_path / "v.jsonl")
+    with pytest.raises(adj.InputError, match=r"line 1 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+        adj.read(tmp_path / "v.jsonl")
 
 
 def test_decoding_takes_little_memory(tmp_path):
@@ -84,24 +84,24 @@ def test_decoding_takes_little_memory(tmp_path):
 
 def test_repeated_keys_are_told(tmp_path):
     (tmp_path / "v.jsonl").write_text('{"task":1,"worker":1,"label":"a"}\n{"task":1,"worker":2,"label":"a","label":"b"}\n')
-    with pytest.raises(qr.InputError, match="the key 'label' occurs twice in line 2"):
-        qr.read(tmp_path / "v.jsonl")
+    with pytest.raises(adj.InputError, match="the key 'label' occurs twice in line 2"):
+        adj.read(tmp_path / "v.jsonl")
 
 
 def test_a_line_with_too_many_fields_is_told_where_other_columns_are_there(tmp_path):
     """A comma in a column that nobody asks for shifts all that follow it."""
     (tmp_path / "v.csv").write_text("text,task,worker,label,note\nhello,t1,a,x,n\nHello, world,t1,b,y,n\n")
-    with pytest.raises(qr.InputError, match="line 3 has 6 fields, the header 5"):
-        qr.read(tmp_path / "v.csv")
+    with pytest.raises(adj.InputError, match="line 3 has 6 fields, the header 5"):
+        adj.read(tmp_path / "v.csv")
 
 
 def test_a_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"task,worker,label\nt1,a," + b"x" * (4 << 20)))
-    with pytest.raises(qr.InputError, match="bomb.csv.gz expands into a line of more than 1 MiB: it is not a file of votes"):
-        qr.read(tmp_path / "bomb.csv.gz")
+    with pytest.raises(adj.InputError, match="bomb.csv.gz expands into a line of more than 1 MiB: it is not a file of votes"):
+        adj.read(tmp_path / "bomb.csv.gz")
     (tmp_path / "dense.csv.gz").write_bytes(gzip.compress(b"task,worker,label\n" + b"t1,a,x\n" * 500_000))
-    assert len(qr.read(tmp_path / "dense.csv.gz")) == 500_000
+    assert len(adj.read(tmp_path / "dense.csv.gz")) == 500_000
 
 
 def test_a_panic_of_the_reader_is_an_input_error(tmp_path, monkeypatch):
@@ -111,10 +111,10 @@ def test_a_panic_of_the_reader_is_an_input_error(tmp_path, monkeypatch):
 
     pl.DataFrame({"task": [1], "worker": [1], "label": [1]}).write_parquet(tmp_path / "v.parquet")
     monkeypatch.setattr(files, "_scan", lambda *_: Panicking())
-    with pytest.raises(qr.InputError, match=r"v.parquet: it is damaged \(called `Option::unwrap\(\)` on a `None` value\)"):
-        qr.read(tmp_path / "v.parquet")
-    from quorate.io.folder import job as plan
+    with pytest.raises(adj.InputError, match=r"v.parquet: it is damaged \(called `Option::unwrap\(\)` on a `None` value\)"):
+        adj.read(tmp_path / "v.parquet")
+    from adjudge.io.folder import job as plan
 
     monkeypatch.setattr(plan.pl, "scan_parquet", lambda *_, **__: Panicking())
-    with pytest.raises(qr.InputError, match="it is damaged"):
-        qr.encode(tmp_path / "v.parquet", tmp_path / "v")
+    with pytest.raises(adj.InputError, match="it is damaged"):
+        adj.encode(tmp_path / "v.parquet", tmp_path / "v")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.io.exclude import read_workers
+import adjudge as adj
+from adjudge.io.exclude import read_workers
 from strategies import crowds
 
 
@@ -20,8 +20,8 @@ def test_leaving_out_equals_votes_that_never_were(votes, out, model):
     left = [vote for vote in votes if vote[1] not in out]
     here = {worker for _, worker, _ in votes}
     assume(left and out <= here)
-    with_out = qr.aggregate(votes, model=model, confidence="honest", exclude=out)
-    alone = qr.aggregate(left, model=model, confidence="honest")
+    with_out = adj.aggregate(votes, model=model, confidence="honest", exclude=out)
+    alone = adj.aggregate(left, model=model, confidence="honest")
     voted = with_out.labels.drop_nulls("label")
     assert by_task(voted) == by_task(alone.labels)
     assert by_task(with_out.probabilities) == by_task(alone.probabilities)
@@ -35,9 +35,9 @@ def test_leaving_out_equals_votes_that_never_were(votes, out, model):
 
 def test_declared_labels_stay():
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x")]
-    assert qr.aggregate(votes, model="mv", exclude=["b"]).votes.labels.ids() == ["x"]
-    assert qr.aggregate(votes, model="mv", exclude=["b"], labels=["y", "x"]).votes.labels.ids() == ["y", "x"]
-    assert qr.aggregate(qr.read(votes), model="mv", exclude=["b"]).votes.labels.ids() == ["x", "y"]
+    assert adj.aggregate(votes, model="mv", exclude=["b"]).votes.labels.ids() == ["x"]
+    assert adj.aggregate(votes, model="mv", exclude=["b"], labels=["y", "x"]).votes.labels.ids() == ["y", "x"]
+    assert adj.aggregate(adj.read(votes), model="mv", exclude=["b"]).votes.labels.ids() == ["x", "y"]
 
 
 def test_workers_come_as_lists_tables_and_files(tmp_path):
@@ -60,8 +60,8 @@ def test_workers_come_as_lists_tables_and_files(tmp_path):
         assert read_workers(source) == ["7", "8"], type(source)
     assert sorted(read_workers({7, 8})) == ["7", "8"]
     votes = [("t", 7, "x"), ("t", 8, "y"), ("t", 9, "y")]
-    assert qr.aggregate(votes, model="mv", exclude={7, 8}).labels.rows() == [("t", "y", 1.0, 1, False)]
-    assert qr.aggregate(votes, model="mv", exclude=[]).labels["votes"].to_list() == [3]
+    assert adj.aggregate(votes, model="mv", exclude={7, 8}).labels.rows() == [("t", "y", 1.0, 1, False)]
+    assert adj.aggregate(votes, model="mv", exclude=[]).labels["votes"].to_list() == [3]
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_workers_come_as_lists_tables_and_files(tmp_path):
     ],
 )
 def test_bad_lists_are_refused_in_one_line(exclude, words):
-    with pytest.raises(qr.InputError) as error:
-        qr.aggregate([("t", "a", "x"), ("t", "b", "x")], model="mv", exclude=exclude)
+    with pytest.raises(adj.InputError) as error:
+        adj.aggregate([("t", "a", "x"), ("t", "b", "x")], model="mv", exclude=exclude)
     assert words in str(error.value)
 
 
 def test_ids_that_match_nobody_are_named():
-    with pytest.warns(qr.UnknownWorkers, match="exclude names 1 of 2 workers who have no votes here: zoe"):
-        result = qr.aggregate([("t", "a", "x"), ("t", "b", "y")], model="mv", exclude=["a", "zoe"])
+    with pytest.warns(adj.UnknownWorkers, match="exclude names 1 of 2 workers who have no votes here: zoe"):
+        result = adj.aggregate([("t", "a", "x"), ("t", "b", "y")], model="mv", exclude=["a", "zoe"])
     assert result.facts["excluded_workers"] == 1
 
 
 def test_everybody_left_out_leaves_tasks_without_votes():
-    result = qr.aggregate([("t", "a", "x"), ("u", "b", "y")], model="mv", exclude=["a", "b"], labels=["x", "y"])
+    result = adj.aggregate([("t", "a", "x"), ("u", "b", "y")], model="mv", exclude=["a", "b"], labels=["x", "y"])
     assert result.votes.unvoted.ids() == ["t", "u"]

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from encoded_content import content, files
-from quorate.data.memory import FLOOR, memory_of
-from quorate.io.files import votes_in
-from quorate.io.folder import spill
-from quorate.io.folder import writer as partition
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
-from quorate.io.folder.opened import EncodedVotes
+from adjudge.data.memory import FLOOR, memory_of
+from adjudge.io.files import votes_in
+from adjudge.io.folder import spill
+from adjudge.io.folder import writer as partition
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.opened import EncodedVotes
 from strategies import crowds
 
 SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
@@ -28,7 +28,7 @@ SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
 def test_any_partitions_and_any_order_give_the_same_bytes(votes, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
     first = encode(votes, folder / "a", plan=Plan(bits=0))
-    assert content(first) == content(qr.read(votes))
+    assert content(first) == content(adj.read(votes))
     bits, size = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 20))
     plan = Plan(bits=bits, partition_votes=size, held_votes=data.draw(st.integers(1, 50)))
     encode(data.draw(st.permutations(votes)), folder / "b", plan=plan)
@@ -40,7 +40,7 @@ def test_repeated_votes_count_as_read_counts_them(votes, data, tmp_path_factory)
     folder = tmp_path_factory.mktemp("shards")
     rule = data.draw(st.sampled_from(["last", "first"]))
     got = content(encode(votes, folder / "a", duplicates=rule, plan=SMALL))
-    want = content(qr.read(votes, duplicates=rule))
+    want = content(adj.read(votes, duplicates=rule))
     assert got[0] == want[0]
     assert {row: n for row, n in got[1].items() if n} == want[1]  # rows of votes that do not count stay, empty
     assert got[2:] == want[2:]
@@ -48,14 +48,14 @@ def test_repeated_votes_count_as_read_counts_them(votes, data, tmp_path_factory)
 
 def test_repeated_votes_can_be_refused(tmp_path):
     votes = [("t", "w", "x"), ("u", "w", "x"), ("t", "w", "y")]
-    with pytest.raises(qr.InputError, match="worker 'w' voted more than once on task 't'"):
+    with pytest.raises(adj.InputError, match="worker 'w' voted more than once on task 't'"):
         encode(votes, tmp_path / "a", duplicates="error")
     assert list(tmp_path.iterdir()) == []
     assert len(encode(votes[:2], tmp_path / "a", duplicates="error")) == 2
 
 
 def test_shards_are_cut_alike_and_hold_whole_tasks(tmp_path):
-    votes = qr.simulate(tasks=300, workers=12, votes_per_task=(1, 9), seed=2).votes
+    votes = adj.simulate(tasks=300, workers=12, votes_per_task=(1, 9), seed=2).votes
     one = encode(votes, tmp_path / "one", plan=Plan(bits=0, shard_votes=40))
     many = encode(votes.sample(fraction=1.0, shuffle=True, seed=1), tmp_path / "many", plan=SMALL)
     assert files(tmp_path / "one") == files(tmp_path / "many")
@@ -73,15 +73,15 @@ def test_shards_are_cut_alike_and_hold_whole_tasks(tmp_path):
 def test_one_task_with_all_votes(tmp_path):
     votes = pl.DataFrame({"task": "t", "worker": np.arange(500) % 20, "label": np.arange(500) % 3})
     got = encode(votes, tmp_path / "a", plan=SMALL)
-    assert content(got) == content(qr.read(votes))
+    assert content(got) == content(adj.read(votes))
     assert [span.votes for span in got.shards] == [500]
 
 
 def test_a_heavy_task_among_others(tmp_path):
-    votes = qr.simulate(tasks=200, workers=20, seed=1).votes
+    votes = adj.simulate(tasks=200, workers=20, seed=1).votes
     heavy = votes.with_columns(task=pl.lit("t7"))
     whole = pl.concat([votes, heavy])
-    assert content(encode(whole, tmp_path / "a", plan=SMALL)) == content(qr.read(whole))
+    assert content(encode(whole, tmp_path / "a", plan=SMALL)) == content(adj.read(whole))
 
 
 def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
@@ -90,18 +90,18 @@ def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
 
     for module in (spill, partition):
         monkeypatch.setattr(module, "hash_ids", coarse)
-    monkeypatch.setattr("quorate.io.folder.job.hash_ids", coarse)
-    monkeypatch.setattr("quorate.io.folder.opened.hash_ids", coarse)
-    votes = qr.simulate(tasks=150, workers=9, seed=3).votes
+    monkeypatch.setattr("adjudge.io.folder.job.hash_ids", coarse)
+    monkeypatch.setattr("adjudge.io.folder.opened.hash_ids", coarse)
+    votes = adj.simulate(tasks=150, workers=9, seed=3).votes
     a = encode(votes, tmp_path / "a", plan=Plan(bits=0, partition_votes=30))
     b = encode(votes.reverse(), tmp_path / "b", plan=Plan(bits=3))
     assert files(tmp_path / "a") == files(tmp_path / "b")
-    assert content(b) == content(qr.read(votes))
+    assert content(b) == content(adj.read(votes))
     assert a.tasks.codes(["t3", "t149", "none"]).tolist() == [a.tasks.ids().index("t3"), a.tasks.ids().index("t149"), -1]
 
 
 def test_ids_are_found_by_hash(tmp_path):
-    votes = encode(qr.simulate(tasks=400, workers=9, seed=3).votes, tmp_path / "a")
+    votes = encode(adj.simulate(tasks=400, workers=9, seed=3).votes, tmp_path / "a")
     wanted = ["t0", "t399", "t400", "", "t17"]
     ids = votes.tasks.ids()
     assert votes.tasks.codes(wanted).tolist() == [ids.index(w) if w in ids else -1 for w in wanted]
@@ -134,15 +134,15 @@ def test_text_files_are_taken_as_read_takes_them(tmp_path, lines):
             warnings.simplefilter("always")
             try:
                 return content(call()), [str(w.message) for w in caught]
-            except qr.InputError as error:
+            except adj.InputError as error:
                 return str(error)
 
-    assert outcome(lambda: encode(path, tmp_path / "out", plan=SMALL)) == outcome(lambda: qr.read(path))
+    assert outcome(lambda: encode(path, tmp_path / "out", plan=SMALL)) == outcome(lambda: adj.read(path))
 
 
 @pytest.mark.parametrize("kind", ["integer", "boolean", "categorical", "float", "text"])
 def test_every_type_of_id(tmp_path, kind):
-    frame = qr.simulate(tasks=60, workers=8, labels=2, seed=5).votes
+    frame = adj.simulate(tasks=60, workers=8, labels=2, seed=5).votes
     number = frame.with_columns(pl.all().str.slice(1).cast(pl.Int64))
     frame = {
         "integer": number,
@@ -151,12 +151,12 @@ def test_every_type_of_id(tmp_path, kind):
         "float": number.cast(pl.Float64),
         "text": frame,
     }[kind]
-    assert content(encode(frame, tmp_path / "a", plan=SMALL)) == content(qr.read(frame))
+    assert content(encode(frame, tmp_path / "a", plan=SMALL)) == content(adj.read(frame))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz"])
 def test_every_format_and_several_files(tmp_path, suffix):
-    votes = qr.simulate(tasks=90, workers=8, seed=5).votes
+    votes = adj.simulate(tasks=90, workers=8, seed=5).votes
     halves = [votes[:200], votes[200:]]
     for n, half in enumerate(halves):
         path = tmp_path / f"votes{n}.{suffix}"
@@ -171,15 +171,15 @@ def test_every_format_and_several_files(tmp_path, suffix):
                 path, **({"separator": "\t"} if suffix == "tsv" else {})
             )
     got = encode(str(tmp_path / f"votes*.{suffix}"), tmp_path / "out", plan=SMALL)
-    assert content(got) == content(qr.read(votes))
+    assert content(got) == content(adj.read(votes))
     assert votes_in([tmp_path / f"votes{n}.{suffix}" for n in (0, 1)]) >= (0 if suffix == "csv.gz" else 100)
 
 
 def test_declared_labels(tmp_path):
     votes = [("t", "a", "x"), ("u", "b", "y")]
     assert encode(votes, tmp_path / "a", labels=["z", "y", "x"]).labels.ids() == ["z", "y", "x"]
-    assert content(encode(votes, tmp_path / "a", labels=["z", "y", "x"])) == content(qr.read(votes, labels=["z", "y", "x"]))
-    with pytest.raises(qr.InputError, match="label 'y' in row 2 is not among the declared labels: x"):
+    assert content(encode(votes, tmp_path / "a", labels=["z", "y", "x"])) == content(adj.read(votes, labels=["z", "y", "x"]))
+    with pytest.raises(adj.InputError, match="label 'y' in row 2 is not among the declared labels: x"):
         encode(votes, tmp_path / "b", labels=["x"])
 
 
@@ -188,7 +188,7 @@ def test_bad_votes_leave_nothing_behind(tmp_path):
         (("t", "a", "x"), (None, "b", "y")): "task is missing in row 2",
         (("t", None, "x"),): "worker is missing in row 1",
     }.items():
-        with pytest.raises(qr.InputError, match=words):
+        with pytest.raises(adj.InputError, match=words):
             encode(list(votes), tmp_path / "a")
     for n, frame in enumerate(
         [
@@ -197,9 +197,9 @@ def test_bad_votes_leave_nothing_behind(tmp_path):
         ]
     ):
         frame.write_parquet(tmp_path / f"{n}.parquet")
-    with pytest.raises(qr.InputError, match="the task ids are of kind string in one part of the source and integer in another"):
+    with pytest.raises(adj.InputError, match="the task ids are of kind string in one part of the source and integer in another"):
         encode(str(tmp_path / "*.parquet"), tmp_path / "a")
-    with pytest.raises(qr.InputError, match="cannot read"):
+    with pytest.raises(adj.InputError, match="cannot read"):
         encode(tmp_path / "none.csv", tmp_path / "a")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
 
@@ -207,18 +207,18 @@ def test_bad_votes_leave_nothing_behind(tmp_path):
 def test_no_votes_at_all(tmp_path):
     empty = {"task": [], "worker": [], "label": []}
     votes = encode(empty, tmp_path / "a")
-    assert content(votes) == content(qr.read(empty))
-    assert qr.aggregate(tmp_path / "a").labels.is_empty()
+    assert content(votes) == content(adj.read(empty))
+    assert adj.aggregate(tmp_path / "a").labels.is_empty()
 
 
 def test_the_folder_is_votes_for_everything(tmp_path):
-    crowd = qr.simulate(tasks=200, workers=12, seed=2)
+    crowd = adj.simulate(tasks=200, workers=12, seed=2)
     encode(crowd.votes, tmp_path / "a", plan=SMALL)
-    assert isinstance(qr.read(tmp_path / "a"), EncodedVotes)
-    here = qr.aggregate(str(tmp_path / "a"), engine="reference").labels.sort("task")
-    assert here.equals(qr.aggregate(crowd.votes, engine="reference").labels.sort("task"))
-    with pytest.raises(qr.OptionError, match="already been read"):
-        qr.read(tmp_path / "a", duplicates="last")
+    assert isinstance(adj.read(tmp_path / "a"), EncodedVotes)
+    here = adj.aggregate(str(tmp_path / "a"), engine="reference").labels.sort("task")
+    assert here.equals(adj.aggregate(crowd.votes, engine="reference").labels.sort("task"))
+    with pytest.raises(adj.OptionError, match="already been read"):
+        adj.read(tmp_path / "a", duplicates="last")
 
 
 def test_arrays_are_plain_npy(tmp_path):
@@ -236,9 +236,9 @@ def test_amounts_of_memory():
     assert memory_of("1 GiB") == memory_of(2**30) == 2**30
     assert memory_of(None) >= FLOOR
     for bad in ("much", "-1GB", "2 GB RAM", True):
-        with pytest.raises(qr.OptionError, match="give a size like '2GB'"):
+        with pytest.raises(adj.OptionError, match="give a size like '2GB'"):
             memory_of(bad)
-    with pytest.raises(qr.OptionError, match="memory is '10MB': give at least"):
+    with pytest.raises(adj.OptionError, match="memory is '10MB': give at least"):
         memory_of("10MB")
     assert Plan.of(FLOOR, 10**9).partition_votes == 1 << 16
     assert Plan.of(2 * 10**9, 200_000_000).bits == 7
@@ -246,13 +246,13 @@ def test_amounts_of_memory():
 
 
 def test_without_the_compiled_core_the_bytes_are_the_same(tmp_path):
-    votes = qr.simulate(tasks=300, workers=15, labels=4, repeats=0.1, seed=8).votes
+    votes = adj.simulate(tasks=300, workers=15, labels=4, repeats=0.1, seed=8).votes
     votes.with_columns(label=pl.when(pl.col("task") == "t5").then(None).otherwise("label")).write_csv(tmp_path / "v.csv")
-    with pytest.warns(qr.MissingLabels):
+    with pytest.warns(adj.MissingLabels):
         encode(tmp_path / "v.csv", tmp_path / "fast", duplicates="last")
     code = (
-        "import sys, warnings; sys.modules['quorate._core'] = None; warnings.simplefilter('ignore')\n"
-        "import quorate as qr; qr.encode(sys.argv[1], sys.argv[2], duplicates='last')"
+        "import sys, warnings; sys.modules['adjudge._core'] = None; warnings.simplefilter('ignore')\n"
+        "import adjudge as adj; adj.encode(sys.argv[1], sys.argv[2], duplicates='last')"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "v.csv", tmp_path / "slow"], check=True, timeout=120)
     assert files(tmp_path / "fast") == files(tmp_path / "slow")

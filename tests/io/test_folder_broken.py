@@ -8,22 +8,22 @@ import sys
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from encoded_content import content, files
 from full_disk import fill_disk
-from quorate.io.folder import arrays, spill
-from quorate.io.folder import job as state
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
-from quorate.io.folder.opened import open_encoded
+from adjudge.io.folder import arrays, spill
+from adjudge.io.folder import job as state
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.opened import open_encoded
 
 SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
 
 KILL = """
-import os, signal, sys, quorate as qr
-from quorate.io.folder.job import Plan
+import os, signal, sys, adjudge as adj
+from adjudge.io.folder.job import Plan
 source, folder, what, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-import quorate.io.folder.build as build, quorate.io.folder.job as job
+import adjudge.io.folder.build as build, adjudge.io.folder.job as job
 job.BATCH = 100
 def progress(name, done, total):
     if name == what and done >= at:
@@ -47,7 +47,7 @@ build.encode(source, folder, duplicates="last", progress=progress, plan=Plan(bit
     ],
 )
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
-    votes = qr.simulate(tasks=400, workers=15, repeats=0.2, seed=7).votes
+    votes = adj.simulate(tasks=400, workers=15, repeats=0.2, seed=7).votes
     parts = [votes[:900], votes[900:]]
     for n, part in enumerate(parts):
         path = tmp_path / f"v{n}.{suffix}"
@@ -65,7 +65,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "cut").exists()
     if at != 100:  # else nothing was noted yet
-        with pytest.raises(qr.InputError, match="other files or options"):
+        with pytest.raises(adj.InputError, match="other files or options"):
             encode(source, tmp_path / "cut", resume=True)
     resumed = encode(source, tmp_path / "cut", duplicates="last", resume=True, plan=plan)
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
@@ -75,9 +75,9 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
 
 
 def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
-    from quorate.io.folder import job
+    from adjudge.io.folder import job
 
-    votes = with_abstentions(qr.simulate(tasks=400, workers=15, seed=7).votes)
+    votes = with_abstentions(adj.simulate(tasks=400, workers=15, seed=7).votes)
     votes.write_csv(tmp_path / "v.csv")
     monkeypatch.setattr(job, "BATCH", 100)
 
@@ -91,7 +91,7 @@ def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
     encode(tmp_path / "v.csv", tmp_path / "out", resume=True, abstain="skip", progress=lambda *now: seen.append(now))
     assert seen[0][1] > 1500
     found = open_encoded(tmp_path / "out")
-    assert content(found) == content(qr.read(votes, abstain="skip"))
+    assert content(found) == content(adj.read(votes, abstain="skip"))
     assert found.abstained.sum() == found.abstentions > 400, "abstentions of before the interruption were lost"
 
 
@@ -103,14 +103,14 @@ def with_abstentions(votes):
 
 
 def test_without_resume_a_run_begins_anew(tmp_path):
-    votes = qr.simulate(tasks=100, workers=15, seed=7).votes
+    votes = adj.simulate(tasks=100, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
     with pytest.raises(KeyboardInterrupt):
         encode(tmp_path / "v.csv", tmp_path / "out", progress=_interrupt, plan=SMALL)
     assert (tmp_path / ".out.partial").exists()
     votes[:50].write_csv(tmp_path / "v.csv")
     assert len(encode(tmp_path / "v.csv", tmp_path / "out")) == 50
-    with pytest.raises(qr.OptionError, match="not files"):
+    with pytest.raises(adj.OptionError, match="not files"):
         encode(votes, tmp_path / "out", resume=True)
 
 
@@ -119,7 +119,7 @@ def _interrupt(*_):
 
 
 def test_two_at_once_do_not_mix(tmp_path):
-    with state.locked(tmp_path / ".out.partial"), pytest.raises(qr.OptionError, match="something else is using"):
+    with state.locked(tmp_path / ".out.partial"), pytest.raises(adj.OptionError, match="something else is using"):
         encode([("t", "w", "x")], tmp_path / "out")
 
 
@@ -128,16 +128,16 @@ def test_two_at_once_do_not_mix(tmp_path):
 
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 60])
 def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
-    votes = qr.simulate(tasks=200, workers=15, seed=7).votes
+    votes = adj.simulate(tasks=200, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
     before = encode(tmp_path / "v.csv", tmp_path / "out", labels=["l2", "l1", "l0"], plan=SMALL)
     fill_disk(monkeypatch, fail_at, arrays, spill)
-    with pytest.raises(qr.QuorateError, match="cannot write .*out: No space left on device; finished work is kept in") as said:
+    with pytest.raises(adj.AdjudgeError, match="cannot write .*out: No space left on device; finished work is kept in") as said:
         encode(tmp_path / "v.csv", tmp_path / "out", plan=SMALL)
     assert "\n" not in str(said.value)
     assert content(open_encoded(tmp_path / "out")) == content(before)  # what was there before stays
     monkeypatch.undo()
-    assert content(encode(tmp_path / "v.csv", tmp_path / "out", resume=True)) == content(qr.read(votes))
+    assert content(encode(tmp_path / "v.csv", tmp_path / "out", resume=True)) == content(adj.read(votes))
 
 
 def test_a_full_disk_for_real(tmp_path):
@@ -149,9 +149,9 @@ def test_a_full_disk_for_real(tmp_path):
     ).returncode:
         pytest.skip("no disk can be mounted here")
     try:
-        votes = qr.simulate(tasks=60_000, workers=50, seed=7).votes
+        votes = adj.simulate(tasks=60_000, workers=50, seed=7).votes
         votes.write_parquet(tmp_path / "v.parquet")
-        with pytest.raises(qr.QuorateError, match="No space left on device"):
+        with pytest.raises(adj.AdjudgeError, match="No space left on device"):
             encode(tmp_path / "v.parquet", small / "out")
         assert not (small / "out").exists()
     finally:
@@ -162,18 +162,18 @@ def test_a_full_disk_for_real(tmp_path):
     "name", ["row", "task_ptr", "task_hash", "tasks", "tasks_offsets", "workers", "worker_ptr", "row_label", "labels"]
 )
 def test_a_damaged_file_is_found(tmp_path, name):
-    encode(qr.simulate(tasks=200, workers=15, seed=7).votes, tmp_path / "out", plan=SMALL)
+    encode(adj.simulate(tasks=200, workers=15, seed=7).votes, tmp_path / "out", plan=SMALL)
     path = tmp_path / "out" / f"{name}.npy"
     whole = bytearray(path.read_bytes())
     whole[-2] ^= 1
     path.write_bytes(whole)
-    with pytest.raises(qr.InputError, match=rf"{name}.npy is damaged.*checksum does not match.*encode the votes again"):
-        qr.read(tmp_path / "out")
+    with pytest.raises(adj.InputError, match=rf"{name}.npy is damaged.*checksum does not match.*encode the votes again"):
+        adj.read(tmp_path / "out")
     path.write_bytes(whole[:-1])
-    with pytest.raises(qr.InputError, match=rf"{name}.npy is damaged: it has {len(whole) - 1} bytes, not {len(whole)}"):
+    with pytest.raises(adj.InputError, match=rf"{name}.npy is damaged: it has {len(whole) - 1} bytes, not {len(whole)}"):
         open_encoded(tmp_path / "out", check=False)
     path.unlink()
-    with pytest.raises(qr.InputError, match=rf"cannot read .*{name}.npy: No such file"):
+    with pytest.raises(adj.InputError, match=rf"cannot read .*{name}.npy: No such file"):
         open_encoded(tmp_path / "out")
 
 
@@ -185,21 +185,21 @@ def test_a_damaged_or_foreign_manifest_is_refused(tmp_path):
         path.read_text()[:-30]: "is damaged",
         json.dumps(good | {"votes": 2}): "checksum does not match",
         json.dumps({"name": "another program"}): "holds no encoded votes: its manifest.json belongs to something else",
-        json.dumps(good | {"version": 99}): "encoded by a newer quorate",
+        json.dumps(good | {"version": 99}): "encoded by a newer adjudge",
     }.items():
         path.write_text(text)
-        with pytest.raises(qr.QuorateError, match=words):
-            qr.aggregate(tmp_path / "out")
-    with pytest.raises(qr.InputError, match="holds no encoded votes"):
+        with pytest.raises(adj.AdjudgeError, match=words):
+            adj.aggregate(tmp_path / "out")
+    with pytest.raises(adj.InputError, match="holds no encoded votes"):
         open_encoded(tmp_path)
 
 
 def test_a_foreign_folder_is_not_overwritten(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(qr.InputError, match="exists and holds no encoded votes: name a new folder"):
+    with pytest.raises(adj.InputError, match="exists and holds no encoded votes: name a new folder"):
         encode([("t", "w", "x")], tmp_path / "mine")
-    with pytest.raises(qr.InputError, match="does not exist; make it first"):
+    with pytest.raises(adj.InputError, match="does not exist; make it first"):
         encode([("t", "w", "x")], tmp_path / "no" / "such")
     (tmp_path / "empty").mkdir()
     assert len(encode([("t", "w", "x")], tmp_path / "empty")) == 1

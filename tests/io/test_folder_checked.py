@@ -7,17 +7,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
-from quorate.io.folder.manifest import write_sealed
-from quorate.io.folder.opened import open_encoded
+import adjudge as adj
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.manifest import write_sealed
+from adjudge.io.folder.opened import open_encoded
 from sealed import forge, items_of, manifest_of, write_manifest
 
 
 @pytest.fixture(params=["texts", "numbers"])
 def folder(request, tmp_path):
-    votes = qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes
+    votes = adj.simulate(tasks=200, workers=15, labels=3, seed=7).votes
     if request.param == "numbers":
         votes = votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64))
     encode(votes, tmp_path / "v", plan=Plan(bits=2, shard_votes=400))
@@ -26,15 +26,15 @@ def folder(request, tmp_path):
 
 @pytest.fixture
 def texts(tmp_path):
-    encode(qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes, tmp_path / "v", plan=Plan(bits=2, shard_votes=400))
+    encode(adj.simulate(tasks=200, workers=15, labels=3, seed=7).votes, tmp_path / "v", plan=Plan(bits=2, shard_votes=400))
     return tmp_path / "v"
 
 
 def refused(folder, words):
     """Every way into a folder refuses it, in one line."""
     for engine in ("cpu", "disk", "reference"):
-        with pytest.raises(qr.InputError, match=words) as said:
-            qr.aggregate(folder, engine=engine)
+        with pytest.raises(adj.InputError, match=words) as said:
+            adj.aggregate(folder, engine=engine)
         assert "\n" not in str(said.value)
 
 
@@ -53,7 +53,7 @@ def test_every_byte_of_every_file_is_checked(texts):
         for at in {0, 7, 60, 127, 128, 135, len(whole) // 2, len(whole) - 1}:
             if at < len(whole):
                 path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-                with pytest.raises(qr.InputError, match=f"{path.name} is damaged"):
+                with pytest.raises(adj.InputError, match=f"{path.name} is damaged"):
                     open_encoded(texts)
         path.write_bytes(whole)
     assert len(open_encoded(texts)) == len(items_of(texts, "row"))
@@ -182,31 +182,31 @@ def test_a_forged_manifest_is_refused(texts, words, edit):
 
 def test_a_manifest_that_is_no_manifest_is_refused(texts):
     path = texts / "manifest.json"
-    for text in ("[" * 100_000, '{"format": "quorate votes", "version": 1' + "1" * 5000 + "}", "\udcff"):
+    for text in ("[" * 100_000, '{"format": "adjudge votes", "version": 1' + "1" * 5000 + "}", "\udcff"):
         path.write_bytes(text.encode(errors="surrogateescape"))
         refused(texts, "manifest.json is damaged")
     for version in (None, "1", 1.5, True):
         write_manifest(texts, manifest_of_version(version))
-        with pytest.raises(qr.QuorateError, match="newer quorate"):
-            qr.read(texts)
+        with pytest.raises(adj.AdjudgeError, match="newer adjudge"):
+            adj.read(texts)
 
 
 def manifest_of_version(version):
-    return {"format": "quorate votes", "version": version}
+    return {"format": "adjudge votes", "version": version}
 
 
 def test_whole_folders_are_what_they_were(folder):
     """A forgery that changes nothing opens: the checks ask for no more than `encode` writes."""
-    before = qr.aggregate(folder).labels
+    before = adj.aggregate(folder).labels
     forge(folder)
-    assert qr.aggregate(folder).labels.equals(before)
+    assert adj.aggregate(folder).labels.equals(before)
 
 
 def test_folders_of_earlier_versions_open(tmp_path):
     """The bytes are those that 0.1.0 wrote."""
     votes = [(f"t{n % 7}é", f"w{n % 3}", "cat" if n % 2 == 0 or n == 9 else "dog") for n in range(20)] + [("u", "w0", None)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.MissingLabels)
+        warnings.simplefilter("ignore", adj.MissingLabels)
         assert encode(votes, tmp_path / "v").abstained.tolist() == [1, 0, 0]
     body = manifest_of(tmp_path / "v")
     body["version"] = 1  # 0.1.0 did not count the abstentions of workers
@@ -221,7 +221,7 @@ def test_folders_of_earlier_versions_open(tmp_path):
     found = open_encoded(tmp_path / "v")
     assert (len(found), found.abstentions, found.abstained) == (20, 1, None)
     for engine in ("cpu", "disk"):
-        assert qr.aggregate(tmp_path / "v", engine=engine).workers["abstained"].null_count() == 3
+        assert adj.aggregate(tmp_path / "v", engine=engine).workers["abstained"].null_count() == 3
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_folders_of_earlier_versions_open(tmp_path):
     ],
 )
 def test_forged_abstentions_are_refused(tmp_path, change, words):
-    votes = qr.simulate(tasks=200, workers=15, labels=3, seed=7).votes.rows()
+    votes = adj.simulate(tasks=200, workers=15, labels=3, seed=7).votes.rows()
     encode([*votes, ("t0", "w3", "skip")], tmp_path / "v", abstain="skip")
     forge(tmp_path / "v", abstained=change(items_of(tmp_path / "v", "abstained")))
     refused(tmp_path / "v", words)
@@ -243,4 +243,4 @@ def test_forged_abstentions_are_refused(tmp_path, change, words):
 def test_small_folders_open(tmp_path, votes):
     frame = pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row")
     encode(frame, tmp_path / "v")
-    assert len(qr.read(tmp_path / "v")) == len(votes)
+    assert len(adj.read(tmp_path / "v")) == len(votes)

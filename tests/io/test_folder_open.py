@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from encoded_content import content
-from quorate.io.folder import build
-from quorate.io.folder import opened as mapped
-from quorate.io.folder.build import encode
-from quorate.io.folder.job import Plan
-from quorate.io.folder.opened import open_encoded
+from adjudge.io.folder import build
+from adjudge.io.folder import opened as mapped
+from adjudge.io.folder.build import encode
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.opened import open_encoded
 
 ENGINES = ["disk", "cpu", "reference"]
 SMALL = Plan(shard_votes=300)
@@ -31,7 +31,7 @@ DAYS = {
 
 
 def crowd(options):
-    return qr.simulate(**options).votes
+    return adj.simulate(**options).votes
 
 
 @pytest.fixture
@@ -56,11 +56,11 @@ def same(here, there):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_open_votes_outlive_their_folder(tmp_path, monday, tuesday, engine):
-    right, before = qr.aggregate(crowd(MONDAY), engine="reference"), content(monday)
-    early = qr.aggregate(monday, engine=engine)  # whose figures are asked for later
+    right, before = adj.aggregate(crowd(MONDAY), engine="reference"), content(monday)
+    early = adj.aggregate(monday, engine=engine)  # whose figures are asked for later
     fresh = open_encoded(tmp_path / "v")
     encode(tuesday, tmp_path / "v")
-    late = qr.aggregate(fresh, engine=engine)
+    late = adj.aggregate(fresh, engine=engine)
     for result in (early, late):
         labels, expected = result.labels_frame().sort("task"), right.labels_frame().sort("task")
         assert labels.drop("confidence").equals(expected.drop("confidence"))
@@ -71,42 +71,42 @@ def test_open_votes_outlive_their_folder(tmp_path, monday, tuesday, engine):
         )
         assert result.workers_frame(trust=False)["worker"].equals(right.workers_frame(trust=False)["worker"])
     assert content(monday) == content(fresh) == before
-    assert content(qr.read(tmp_path / "v")) == content(qr.read(tuesday))
+    assert content(adj.read(tmp_path / "v")) == content(adj.read(tuesday))
 
 
 def test_another_process_encodes_anew(tmp_path, monday):
-    right = qr.aggregate(monday, engine="disk")
-    code = "import sys, quorate as qr; qr.encode(qr.simulate(tasks=300, workers=20, labels=4, seed=9).votes, sys.argv[1])"
+    right = adj.aggregate(monday, engine="disk")
+    code = "import sys, adjudge as adj; adj.encode(adj.simulate(tasks=300, workers=20, labels=4, seed=9).votes, sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, tmp_path / "v"], check=True, timeout=120)
     for engine in ENGINES:
-        assert same(qr.aggregate(monday, engine="disk"), right)
+        assert same(adj.aggregate(monday, engine="disk"), right)
         assert (
-            qr.aggregate(monday, engine=engine)
+            adj.aggregate(monday, engine=engine)
             .labels.sort("task")
             .drop("confidence")
             .equals(right.labels.sort("task").drop("confidence"))
         )
-    assert qr.read(tmp_path / "v").n_labels == 4
+    assert adj.read(tmp_path / "v").n_labels == 4
 
 
 def test_a_folder_that_is_gone(tmp_path, monday):
-    right = figures(qr.aggregate(monday, engine="disk"))
+    right = figures(adj.aggregate(monday, engine="disk"))
     for path in (tmp_path / "v").iterdir():
         path.unlink()
-    assert all(a.equals(b) for a, b in zip(figures(qr.aggregate(monday, engine="disk")), right, strict=True))
+    assert all(a.equals(b) for a, b in zip(figures(adj.aggregate(monday, engine="disk")), right, strict=True))
 
 
 def test_pickled_votes_are_of_their_folder_or_refused(tmp_path, monday):
     packed = pickle.dumps(monday)
     assert len(packed) < 2000
     assert content(pickle.loads(packed)) == content(monday)
-    wider = qr.aggregate(qr.simulate(tasks=50, workers=9, labels=5, seed=2).votes)
-    relabelled = qr.aggregate(monday, engine="disk", warm_start=wider).votes
+    wider = adj.aggregate(adj.simulate(tasks=50, workers=9, labels=5, seed=2).votes)
+    relabelled = adj.aggregate(monday, engine="disk", warm_start=wider).votes
     assert content(pickle.loads(pickle.dumps(relabelled))) == content(relabelled)
     assert relabelled.n_labels == 5
     names = pickle.loads(pickle.dumps(monday.tasks))
     encode(crowd(DAYS["the like"]), tmp_path / "v")
-    with pytest.raises(qr.InputError, match="was encoded again after these votes were opened: open it again"):
+    with pytest.raises(adj.InputError, match="was encoded again after these votes were opened: open it again"):
         pickle.loads(packed)
     assert names.ids() == monday.tasks.ids()
     for other in (copy.copy(monday), copy.deepcopy(monday)):
@@ -128,7 +128,7 @@ def test_votes_cross_a_fork(monday, tmp_path):
 def test_a_fit_does_not_resume_from_other_votes(tmp_path, monday):
     from dataclasses import replace
 
-    from quorate.engines.registry import resolve
+    from adjudge.engines.registry import resolve
 
     def report(name, done, total):
         if name.startswith("pass 2"):
@@ -136,13 +136,13 @@ def test_a_fit_does_not_resume_from_other_votes(tmp_path, monday):
 
     place = replace(resolve("disk", 1), work=tmp_path / "work", resume=True)
     with pytest.raises(KeyboardInterrupt):
-        qr.aggregate(tmp_path / "v", model="fds", tol=0, engine=replace(place, report=report))
+        adj.aggregate(tmp_path / "v", model="fds", tol=0, engine=replace(place, report=report))
     votes = crowd(DAYS["the like"])
     encode(votes, tmp_path / "v")
-    with pytest.warns(qr.NotConverged):
-        here = qr.aggregate(tmp_path / "v", model="fds", tol=0, max_iter=9, engine=place)
-    with pytest.warns(qr.NotConverged):
-        there = qr.aggregate(votes, model="fds", tol=0, max_iter=9)
+    with pytest.warns(adj.NotConverged):
+        here = adj.aggregate(tmp_path / "v", model="fds", tol=0, max_iter=9, engine=place)
+    with pytest.warns(adj.NotConverged):
+        there = adj.aggregate(votes, model="fds", tol=0, max_iter=9)
     assert here.labels.sort("task").drop("confidence").equals(there.labels.sort("task").drop("confidence"))
 
 
@@ -154,10 +154,10 @@ def test_a_fit_does_not_resume_from_other_votes(tmp_path, monday):
 def test_a_file_cut_while_in_use_is_said(tmp_path, monday, engine, name):
     os.truncate(tmp_path / "v" / f"{name}.npy", 200)
     if (engine, name) in (("cpu", "task_hash"), ("reference", "task_hash")):  # these hash the ids themselves
-        assert len(qr.aggregate(monday, engine=engine).labels) == 200
+        assert len(adj.aggregate(monday, engine=engine).labels) == 200
         return
-    with pytest.raises(qr.InputError, match=f"{name}.npy is shorter than before"):
-        qr.aggregate(monday, engine=engine).labels  # noqa: B018
+    with pytest.raises(adj.InputError, match=f"{name}.npy is shorter than before"):
+        adj.aggregate(monday, engine=engine).labels  # noqa: B018
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -169,8 +169,8 @@ def test_a_file_written_over_is_said(tmp_path, monday, engine):
         file.write(b"\xff" * 40)
     os.utime(path, ns=(before + 10**9, before + 10**9))  # the clock of a file system may be coarse
     assert path.stat().st_size == size
-    with pytest.raises(qr.InputError, match="row.npy was written to since it was opened: open it again"):
-        qr.aggregate(monday, engine=engine)
+    with pytest.raises(adj.InputError, match="row.npy was written to since it was opened: open it again"):
+        adj.aggregate(monday, engine=engine)
 
 
 def test_what_is_in_memory_already_is_kept(tmp_path, monday):
@@ -182,19 +182,19 @@ def test_what_is_in_memory_already_is_kept(tmp_path, monday):
 
 def test_votes_are_held_where_there_is_plenty_of_memory(tmp_path, monday, monkeypatch):
     before = content(monday)
-    held = qr.read(tmp_path / "v")
+    held = adj.read(tmp_path / "v")
     monkeypatch.setattr(mapped, "available", lambda: 1000)
-    not_held = qr.read(tmp_path / "v")
-    on_disk = qr.aggregate(tmp_path / "v", engine="disk")
+    not_held = adj.read(tmp_path / "v")
+    on_disk = adj.aggregate(tmp_path / "v", engine="disk")
     for name in ("task_ptr", "row", "tasks", "tasks_offsets"):
         os.truncate(tmp_path / "v" / f"{name}.npy", 130)
     assert content(held) == before
     for votes in (not_held, on_disk.votes):
-        with pytest.raises(qr.InputError, match="shorter than before"):
+        with pytest.raises(adj.InputError, match="shorter than before"):
             content(votes)
-    with pytest.raises(qr.InputError, match="shorter than before"):
-        qr.aggregate(held, engine="disk")  # which holds no votes
-    with pytest.raises(qr.InputError, match="shorter than before"):
+    with pytest.raises(adj.InputError, match="shorter than before"):
+        adj.aggregate(held, engine="disk")  # which holds no votes
+    with pytest.raises(adj.InputError, match="shorter than before"):
         content(held)
 
 
@@ -202,11 +202,11 @@ def test_a_file_that_is_no_file_is_said(tmp_path, monday):
     path = tmp_path / "v" / "row.npy"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(qr.InputError, match="row.npy: it is not a file"):
-        qr.read(tmp_path / "v")
+    with pytest.raises(adj.InputError, match="row.npy: it is not a file"):
+        adj.read(tmp_path / "v")
     (tmp_path / "v" / "manifest.json").unlink()
     os.mkfifo(tmp_path / "v" / "manifest.json")
-    with pytest.raises(qr.InputError, match="manifest.json is damaged"):
+    with pytest.raises(adj.InputError, match="manifest.json is damaged"):
         open_encoded(tmp_path / "v")
 
 
@@ -224,14 +224,14 @@ def test_a_folder_replaced_while_it_is_opened_is_opened_whole(tmp_path, monday, 
         return found
 
     monkeypatch.setattr(mapped.Manifest, "read", classmethod(read))
-    assert content(open_encoded(tmp_path / "v")) == content(qr.read(new))
+    assert content(open_encoded(tmp_path / "v")) == content(adj.read(new))
     assert len(calls) == 2
 
 
 def encode_elsewhere(votes, folder):
     """Encode without opening the result, which would count as a call."""
     votes.write_parquet(folder.parent / "v.parquet")
-    code = "import sys, quorate as qr; qr.encode(sys.argv[1], sys.argv[2])"
+    code = "import sys, adjudge as adj; adj.encode(sys.argv[1], sys.argv[2])"
     subprocess.run([sys.executable, "-c", code, folder.parent / "v.parquet", folder], check=True, timeout=120)
 
 
@@ -275,7 +275,7 @@ def test_killed_while_replacing_leaves_the_old_votes_or_the_new(tmp_path, exchan
     if exchange and not can_exchange(tmp_path):
         pytest.skip("this file system cannot")
     days = crowd(DAYS["fewer"]), crowd({**DAYS["fewer"], "seed": 8})
-    old, new = (content(qr.read(votes)) for votes in days)
+    old, new = (content(adj.read(votes)) for votes in days)
     days[1].write_csv(tmp_path / "tuesday.csv")
     found, at = [], 0
     encode(days[0], tmp_path / "v")
@@ -293,7 +293,7 @@ def test_killed_while_replacing_leaves_the_old_votes_or_the_new(tmp_path, exchan
 def test_votes_left_aside_between_two_renames_come_back(tmp_path, monday):
     before = content(monday)
     (tmp_path / "v").rename(tmp_path / ".v.old")
-    with pytest.raises(qr.InputError, match="is missing in row 1"):
+    with pytest.raises(adj.InputError, match="is missing in row 1"):
         encode([("t", None, "x")], tmp_path / "v")
     assert content(open_encoded(tmp_path / "v")) == before
 
@@ -338,7 +338,7 @@ def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
 
 
 def test_hashes_may_collide(tmp_path, monkeypatch):
-    from quorate.io.folder import writer as partition
+    from adjudge.io.folder import writer as partition
 
     for module in (mapped, partition):
         monkeypatch.setattr(module, "hash_ids", lambda ids: np.full(len(ids), 5, np.uint64))
@@ -349,16 +349,16 @@ def test_hashes_may_collide(tmp_path, monkeypatch):
 
 
 def test_agreement_of_encoded_votes_is_that_of_memory(tmp_path):
-    votes = qr.simulate(tasks=120, workers=8, repeats=0.3, seed=4).votes
+    votes = adj.simulate(tasks=120, workers=8, repeats=0.3, seed=4).votes
     encode(votes, tmp_path / "v")
-    here, there = qr.agreement(tmp_path / "v"), qr.agreement(votes)
+    here, there = adj.agreement(tmp_path / "v"), adj.agreement(votes)
     assert here.alpha == pytest.approx(there.alpha)
     assert here.votes == there.votes
 
 
 def test_the_votes_of_some_tasks_are_those_of_all(tmp_path):
-    crowd = qr.simulate(tasks=50, workers=6, votes_per_task=(1, 4), seed=2)
-    stored = open_encoded(qr.encode(crowd.votes, tmp_path / "votes").folder)
+    crowd = adj.simulate(tasks=50, workers=6, votes_per_task=(1, 4), seed=2)
+    stored = open_encoded(adj.encode(crowd.votes, tmp_path / "votes").folder)
     plain = stored.with_fields(task_ptr=stored.files["task_ptr"].all(), row=stored.files["row"].all())
     assert stored.is_stored
     assert not plain.is_stored

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.io.groups import group_votes, read_groups
-from quorate.io.ids import frame_of
+import adjudge as adj
+from adjudge.io.groups import group_votes, read_groups
+from adjudge.io.ids import frame_of
 from strategies import crowds
 
 
@@ -48,7 +48,7 @@ some_groups = st.dictionaries(st.integers(0, 4).map("w{}".format), st.sampled_fr
 @given(crowds(max_workers=5), some_groups)
 @example([("t0", "w0", "l0"), ("t0", "w1", "l1"), ("t1", "w2", "l0")], {"w0": "a", "w1": "a"})
 def test_groups_vote_as_a_plain_count_says(votes, mapping):
-    grouping = group_votes(qr.read(votes), mapping, strict=False)
+    grouping = group_votes(adj.read(votes), mapping, strict=False)
     expected, ties = naive(votes, mapping)
     assert as_counted(grouping.votes) == expected
     assert dict(zip(grouping.groups.ids(), grouping.ties.tolist(), strict=True)) == {
@@ -58,12 +58,12 @@ def test_groups_vote_as_a_plain_count_says(votes, mapping):
     voted = {task for task, _ in expected}
     assert set(grouping.votes.tasks.ids()) == voted
     assert set(grouping.votes.unvoted.ids()) == {task for task, _, _ in votes} - voted
-    assert grouping.votes.labels.ids() == qr.read(votes).labels.ids()
+    assert grouping.votes.labels.ids() == adj.read(votes).labels.ids()
 
 
 @given(crowds())
 def test_groups_of_one_named_like_their_member_change_nothing(votes):
-    read = qr.read(votes, duplicates="last")
+    read = adj.read(votes, duplicates="last")
     grouped = group_votes(read, {worker: worker for worker in read.workers.ids()}).votes
     for name in ("task_ptr", "row", "worker_ptr", "row_label"):
         assert np.array_equal(getattr(grouped, name), getattr(read, name))
@@ -74,22 +74,22 @@ def test_groups_of_one_named_like_their_member_change_nothing(votes):
 def test_repeated_votes_of_members_all_count_within_their_group():
     votes = [("t", "ann", "x"), ("t", "ann", "x"), ("t", "bob", "y"), ("t", "eve", "y"), ("t", "eve", "y")]
     mapping = {"ann": "g", "bob": "g"}
-    assert as_counted(group_votes(qr.read(votes), mapping).votes) == {("t", "g"): ["x"], ("t", "eve"): ["y", "y"]}
+    assert as_counted(group_votes(adj.read(votes), mapping).votes) == {("t", "g"): ["x"], ("t", "eve"): ["y", "y"]}
 
 
 @pytest.mark.parametrize(("duplicates", "label"), [("last", "y"), ("first", "x")])
 def test_duplicates_are_dropped_before_groups_vote(duplicates, label):
     votes = [("t", "ann", "x"), ("t", "bob", "x"), ("t", "ann", "y"), ("t", "bob", "y"), ("t", "ann", "y")]
-    grouping = group_votes(qr.read(votes, duplicates=duplicates), {"ann": "g", "bob": "g"})
+    grouping = group_votes(adj.read(votes, duplicates=duplicates), {"ann": "g", "bob": "g"})
     assert as_counted(grouping.votes) == {("t", "g"): [label]}
-    with pytest.raises(qr.InputError, match="'ann' voted more than once on task 't'"):
-        qr.aggregate(votes, model="mv", groups={"ann": "g", "bob": "g"}, duplicates="error")
+    with pytest.raises(adj.InputError, match="'ann' voted more than once on task 't'"):
+        adj.aggregate(votes, model="mv", groups={"ann": "g", "bob": "g"}, duplicates="error")
 
 
 def test_abstentions_add_up_and_unvoted_tasks_are_listed_together():
     votes = [("t1", "ann", None), ("t2", "ann", "x"), ("t2", "bob", "y"), ("t3", "eve", "x")]
-    with pytest.warns(qr.MissingLabels):
-        read = qr.read(votes)
+    with pytest.warns(adj.MissingLabels):
+        read = adj.read(votes)
     grouping = group_votes(read, {"ann": "g", "bob": "g"})
     assert grouping.votes.unvoted.ids() == ["t1", "t2"]
     assert (grouping.votes.abstentions, grouping.ties_within) == (2, 1)
@@ -101,7 +101,7 @@ def test_abstentions_add_up_and_unvoted_tasks_are_listed_together():
 )
 def test_voters_are_numbers_where_all_are(groups, voters):
     votes = [("t", 1, "x"), ("t", 2, "x"), ("t", 3, "y")]
-    assert group_votes(qr.read(votes), read_groups(groups)).votes.workers.ids() == voters
+    assert group_votes(adj.read(votes), read_groups(groups)).votes.workers.ids() == voters
 
 
 def tables(folder):
@@ -141,12 +141,12 @@ def test_groups_come_in_every_kind_of_table(tmp_path):
 )
 def test_bad_groups_are_refused_in_one_line(groups, words):
     votes = [("t", "a", "x"), ("t", "b", "x"), ("t", "c", "y")]
-    with pytest.raises(qr.InputError) as error:
-        qr.aggregate(votes, model="mv", groups=groups)
+    with pytest.raises(adj.InputError) as error:
+        adj.aggregate(votes, model="mv", groups=groups)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_members_without_votes_are_named():
-    with pytest.warns(qr.UnknownWorkers, match="groups names 1 of 2 workers who have no votes here: typo"):
-        qr.aggregate([("t", "a", "x")], model="mv", groups={"a": "g", "typo": "g"})
+    with pytest.warns(adj.UnknownWorkers, match="groups names 1 of 2 workers who have no votes here: typo"):
+        adj.aggregate([("t", "a", "x")], model="mv", groups={"a": "g", "typo": "g"})

@@ -5,8 +5,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import quorate as qr
-from quorate.io.columns import REST, find
+import adjudge as adj
+from adjudge.io.columns import REST, find
 
 JUDGED = {
     "example_id": [7, 7, 7, 8, 8, 9],
@@ -20,8 +20,8 @@ FOUND = ["bad", None, "good", "bad", None]
 
 @pytest.fixture
 def result():
-    with pytest.warns(qr.MissingLabels):
-        return qr.aggregate(pd.DataFrame(JUDGED), model="mv")
+    with pytest.warns(adj.MissingLabels):
+        return adj.aggregate(pd.DataFrame(JUDGED), model="mv")
 
 
 def test_every_kind_of_frame_comes_back_as_its_own(result):
@@ -77,15 +77,15 @@ def test_a_missing_id_has_no_label(result):
 
 def test_names_never_clash(result):
     once = result.join(pl.DataFrame(ROWS))
-    with pytest.raises(qr.InputError, match="has a column 'consensus' already: .* prefix=…"):
+    with pytest.raises(adj.InputError, match="has a column 'consensus' already: .* prefix=…"):
         result.join(once)
-    with pytest.raises(qr.InputError, match="'consensus_tie' already"):
+    with pytest.raises(adj.InputError, match="'consensus_tie' already"):
         result.join(pl.DataFrame({**ROWS, "consensus_tie": 1}))
     twice = result.join(once, prefix="mv")
     assert twice.columns[-4:] == ["mv", "mv_confidence", "mv_votes", "mv_tie"]
     assert twice["mv"].to_list() == twice["consensus"].to_list()
     assert result.join(pl.DataFrame({"task": [7]}), task="task", prefix="index").columns[1] == "index"
-    with pytest.raises(qr.OptionError, match="prefix is ''"):
+    with pytest.raises(adj.OptionError, match="prefix is ''"):
         result.join(pl.DataFrame(ROWS), prefix="")
 
 
@@ -93,17 +93,17 @@ def test_the_column_of_the_task(result):
     other = pl.DataFrame({"doc": [7, 8], "number": [1, 2]})
     assert result.join(other, task="doc")["consensus"].to_list() == ["good", "bad"]
     assert result.join(other)["consensus"].to_list() == ["good", "bad"]  # by its usual name
-    with pytest.raises(qr.InputError, match="there is no column 'nothing' for the task; the columns are: doc, number"):
+    with pytest.raises(adj.InputError, match="there is no column 'nothing' for the task; the columns are: doc, number"):
         result.join(other, task="nothing")
     with pytest.raises(
-        qr.InputError, match=r"no value of the column 'number' is a task .*\(the column has 1, 2; tasks are 7, 8, 9\)"
+        adj.InputError, match=r"no value of the column 'number' is a task .*\(the column has 1, 2; tasks are 7, 8, 9\)"
     ):
         result.join(other, task="number")
-    with pytest.raises(qr.InputError, match="no column looks like the task"):
+    with pytest.raises(adj.InputError, match="no column looks like the task"):
         result.join(pl.DataFrame({"a": [7], "b": [8]}))
-    with pytest.raises(qr.InputError, match="give a frame of pandas, polars or pyarrow, or the path of a table"):
+    with pytest.raises(adj.InputError, match="give a frame of pandas, polars or pyarrow, or the path of a table"):
         result.join({"task": [7]})
-    tuples = qr.aggregate([("x", "a", "l"), ("x", "b", "l")], model="mv")
+    tuples = adj.aggregate([("x", "a", "l"), ("x", "b", "l")], model="mv")
     assert tuples.join(pl.DataFrame({"task": ["x"]}))["consensus"].to_list() == ["l"]
 
 
@@ -117,7 +117,7 @@ def test_a_path_is_read_as_a_frame(result, tmp_path):
     assert result.join(str(tmp_path / "texts.parquet"))["consensus"].to_list() == FOUND
     (tmp_path / "texts.json").write_text('[{"example_id": 8}, {"example_id": "7", "more": {"a": 1}}]')
     assert result.join(tmp_path / "texts.json")["consensus"].to_list() == ["bad", "good"]
-    with pytest.raises(qr.InputError, match="nowhere.csv"):
+    with pytest.raises(adj.InputError, match="nowhere.csv"):
         result.join(tmp_path / "nowhere.csv")
 
 
@@ -127,7 +127,7 @@ def test_all_columns_in_their_order():
 
 def test_sets():
     votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
-    sets = qr.aggregate(votes, model="mv", multi=True)
+    sets = adj.aggregate(votes, model="mv", multi=True)
     frame = pd.DataFrame({"task": ["t2", "t1", "t3"]})
     assert [None if one is None else list(one) for one in sets.join(frame)["consensus"]] == [[], ["joy"], None]
     assert sets.join(pl.DataFrame(frame.to_dict("list")))["consensus"].to_list() == [[], ["joy"], None]

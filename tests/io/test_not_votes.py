@@ -1,4 +1,4 @@
-"""What quorate does not do is recognised where it arrives, and named; ordinary labels are not taken for it."""
+"""What adjudge does not do is recognised where it arrives, and named; ordinary labels are not taken for it."""
 
 import json
 import warnings
@@ -8,8 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.not_votes import kind_of
+import adjudge as adj
+from adjudge.io.not_votes import kind_of
 
 BOX = {"x": 1, "y": 2, "width": 5, "height": 7}
 SPAN = {"start": 3, "end": 9, "label": "PER"}
@@ -30,13 +30,13 @@ def test_kinds(value, kind):
 
 
 @pytest.mark.parametrize(("value", "message"), [
-    (BOX, "looks like a box or a shape, but quorate chooses among labels"),
+    (BOX, "looks like a box or a shape, but adjudge chooses among labels"),
     ([0, 10, 30, 40], r"looks like a box or a shape, .* where they are options of a set: multi=True"),
     (SPAN, "looks like a span of text, .*: make every token"),
     ([SPAN], "looks like a span of text"),
     (SOFT, "soft votes are not supported: give the likeliest label of each vote"),
     ([0.7, 0.3], "soft votes are not supported"),
-    ([1.5, 2.5], "quorate does not do numbers"),
+    ([1.5, 2.5], "adjudge does not do numbers"),
 ])  # fmt: skip
 def test_values_that_are_no_labels(value, message, tmp_path):
     columns = {"task": ["t", "t"], "worker": ["ann", "bob"], "label": [value, value]}
@@ -44,47 +44,47 @@ def test_values_that_are_no_labels(value, message, tmp_path):
     sources = [columns, pl.DataFrame(columns), pd.DataFrame(columns), tmp_path / "votes.parquet", [("t", "ann", value)]]
     sources += [{**columns, "label": [json.dumps(value)] * 2}]  # as text files hold it
     for source in sources:
-        with pytest.raises(qr.InputError, match=message):
-            qr.read(source)
+        with pytest.raises(adj.InputError, match=message):
+            adj.read(source)
     if value != [0, 10, 30, 40]:  # which may be a set of options
         for source in sources[:-1]:
-            with pytest.raises(qr.InputError, match="label"):
-                qr.aggregate(source, multi=True)
+            with pytest.raises(adj.InputError, match="label"):
+                adj.aggregate(source, multi=True)
 
 
 def test_the_row_is_named():
     votes = [("t", "ann", "cat"), ("t", "bob", "dog"), ("t", "eve", SOFT)]
-    with pytest.raises(qr.InputError, match="label in row 3 is {'cat': 0.7, 'dog': 0.3}, which looks like probabilities"):
-        qr.read(votes)
-    with pytest.raises(qr.InputError, match=r"label in row 2 is 4.5: quorate does not do numbers: .*; round them to a few steps"):
-        qr.read([("t", "ann", 4.0), ("t", "bob", 4.5)])
-    with pytest.raises(qr.InputError, match="task in row 1 is 1.5: give text or whole numbers"):
-        qr.read([(1.5, "ann", "cat")])
+    with pytest.raises(adj.InputError, match="label in row 3 is {'cat': 0.7, 'dog': 0.3}, which looks like probabilities"):
+        adj.read(votes)
+    with pytest.raises(adj.InputError, match=r"label in row 2 is 4.5: adjudge does not do numbers: .*; round them to a few steps"):
+        adj.read([("t", "ann", 4.0), ("t", "bob", 4.5)])
+    with pytest.raises(adj.InputError, match="task in row 1 is 1.5: give text or whole numbers"):
+        adj.read([(1.5, "ann", "cat")])
 
 
 def test_boxes_as_sets():
     boxes = [(f"t{n}", w, [n, n + 1, n + 50, n + 60 + len(w)]) for n in range(20) for w in ("ann", "robin")]
-    with pytest.warns(qr.SuspiciousVotes, match="every vote has four of 56 whole numbers, which looks like boxes"):
-        qr.aggregate(boxes, "mv", multi=True)
+    with pytest.warns(adj.SuspiciousVotes, match="every vote has four of 56 whole numbers, which looks like boxes"):
+        adj.aggregate(boxes, "mv", multi=True)
     assert signs([(f"t{n}", w, [n % 5, 7, 8, 9]) for n in range(20) for w in "ab"], multi=True) == []
 
 
 def signs(votes, *, multi=False, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        qr.aggregate(votes, "mv", multi=multi, **options)
-    return [str(one.message) for one in caught if issubclass(one.category, qr.SuspiciousVotes)]
+        adj.aggregate(votes, "mv", multi=multi, **options)
+    return [str(one.message) for one in caught if issubclass(one.category, adj.SuspiciousVotes)]
 
 
 def test_decimals_as_text():
     stars = [(f"t{n}", w, str((n * 7 + ord(w)) % 6 / 2 + 0.5)) for n in range(40) for w in "abc"]
     (sign,) = signs(stars)
-    assert sign.startswith("3 labels are numbers with decimals (0.5, 1.5, 2.5); quorate does not do numbers")
+    assert sign.startswith("3 labels are numbers with decimals (0.5, 1.5, 2.5); adjudge does not do numbers")
     assert signs(stars, labels=[str(n / 2) for n in range(1, 7)]) == []
     scores = [(f"t{n}", w, f"{(n * 37 + ord(w) * 11) % 101 / 10}") for n in range(60) for w in "abc"]
-    with pytest.raises(qr.InputError, match=r"[0-9]+ labels are numbers with decimals .* says that they are labels"):
-        qr.read(scores)
-    assert len(qr.read(scores, labels=[str(n / 10) for n in range(101)])) == 180
+    with pytest.raises(adj.InputError, match=r"[0-9]+ labels are numbers with decimals .* says that they are labels"):
+        adj.read(scores)
+    assert len(adj.read(scores, labels=[str(n / 10) for n in range(101)])) == 180
     assert not any("decimals" in sign for sign in signs([(t, w, label.replace(".", "-")) for t, w, label in scores]))
 
 
@@ -129,12 +129,12 @@ def test_sets_as_json():
 
 
 @pytest.mark.parametrize(("name", "text", "message"), [
-    ("boxes.xml", "<annotations/>", "XML, as CVAT and Pascal VOC write boxes and shapes, but quorate chooses among labels"),
+    ("boxes.xml", "<annotations/>", "XML, as CVAT and Pascal VOC write boxes and shapes, but adjudge chooses among labels"),
     ("coco.json", '{"images": [], "annotations": [{"bbox": [1, 2, 3, 4]}], "categories": []}', "this looks like COCO"),
 ])  # fmt: skip
 def test_files_of_boxes(name, text, message, tmp_path):
     texts = [text, json.dumps(json.loads(text), indent=2)] if name.endswith(".json") else [text]
     for written in texts:
         (tmp_path / name).write_text(written)
-        with pytest.raises(qr.InputError, match=message):
-            qr.read(tmp_path / name)
+        with pytest.raises(adj.InputError, match=message):
+            adj.read(tmp_path / name)

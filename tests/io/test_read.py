@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 ROWS = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t3", "cy", "cat")]
 FRAME = pl.DataFrame(ROWS, schema=["task", "worker", "label"], orient="row")
@@ -49,28 +49,28 @@ def sources(tmp_path):
 
 
 def test_every_source_gives_the_same_votes(tmp_path):
-    expected = qr.read(ROWS)
+    expected = adj.read(ROWS)
     assert expected.labels.ids() == ["cat", "dog"]
     assert expected.workers.ids() == ["ann", "bob", "cy"]
     for name, source in sources(tmp_path).items():
-        assert same(qr.read(source), expected), name
+        assert same(adj.read(source), expected), name
 
 
 def test_frames_come_back_in_the_callers_kind(tmp_path):
     kinds = {"polars": pl.DataFrame, "pandas": pd.DataFrame, "pyarrow": pa.Table, "csv": pl.DataFrame, "tuples": pl.DataFrame}
     for name, kind in kinds.items():
-        result = qr.aggregate(sources(tmp_path)[name], model="fds")
+        result = adj.aggregate(sources(tmp_path)[name], model="fds")
         for frame in (result.labels, result.probabilities, result.workers, result.priors, result.trace, result.confusion("ann")):
             assert isinstance(frame, kind)
 
 
 def test_pandas_without_pyarrow(monkeypatch):
-    from quorate.io import frames
+    from adjudge.io import frames
 
     monkeypatch.setattr(frames, "find_spec", lambda name: None)
     frame = pd.DataFrame(ROWS, columns=["task", "worker", "label"])
-    assert same(qr.read(frame), qr.read(ROWS))
-    assert qr.aggregate(frame, model="mv").labels["label"].tolist()[1:] == ["dog", "cat"]
+    assert same(adj.read(frame), adj.read(ROWS))
+    assert adj.aggregate(frame, model="mv").labels["label"].tolist()[1:] == ["dog", "cat"]
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,21 @@ def test_pandas_without_pyarrow(monkeypatch):
     ],
 )
 def test_usual_names_are_found(names):
-    assert same(qr.read(FRAME.rename(dict(zip(FRAME.columns, names, strict=True)))), qr.read(ROWS))
+    assert same(adj.read(FRAME.rename(dict(zip(FRAME.columns, names, strict=True)))), adj.read(ROWS))
 
 
 def test_a_general_id_column_yields_to_a_task_column():
-    assert same(qr.read(FRAME.with_row_index("id")), qr.read(ROWS))
+    assert same(adj.read(FRAME.with_row_index("id")), adj.read(ROWS))
 
 
 def test_columns_can_be_named():
     odd = FRAME.rename({"task": "a", "worker": "b", "label": "c"}).with_columns(task=1, label=2)
-    assert same(qr.read(odd, task="a", worker="b", label="c"), qr.read(ROWS))
+    assert same(adj.read(odd, task="a", worker="b", label="c"), adj.read(ROWS))
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 def test_integers_booleans_and_floats_that_are_whole():
-    votes = qr.read({"task": [10, 9, 10], "worker": [True, False, False], "label": [1.0, 2.0, float("nan")]})
+    votes = adj.read({"task": [10, 9, 10], "worker": [True, False, False], "label": [1.0, 2.0, float("nan")]})
     assert votes.tasks.ids() == [10, 9]
     assert votes.workers.ids() == [False, True]
     assert votes.labels.ids() == [1, 2]
@@ -105,7 +105,7 @@ def test_integers_booleans_and_floats_that_are_whole():
 
 def test_numbers_in_text_files_are_numbers_unless_that_would_lose_something(tmp_path):
     (tmp_path / "v.csv").write_text("task,worker,label\n7,007,1\n10,08,0\n")
-    votes = qr.read(tmp_path / "v.csv")
+    votes = adj.read(tmp_path / "v.csv")
     assert votes.tasks.ids() == [7, 10]
     assert votes.workers.ids() == ["007", "08"]
     assert votes.labels.ids() == [0, 1]
@@ -113,27 +113,27 @@ def test_numbers_in_text_files_are_numbers_unless_that_would_lose_something(tmp_
 
 def test_declared_labels_keep_their_order_and_type(tmp_path):
     (tmp_path / "v.csv").write_text("task,worker,label\na,b,1\n")
-    assert qr.read(tmp_path / "v.csv", labels=["3", "1"]).labels.ids() == ["3", "1"]
-    assert qr.aggregate([("a", "b", "1")], labels=[1, 2], model="mv").labels["label"].to_list() == [1]
+    assert adj.read(tmp_path / "v.csv", labels=["3", "1"]).labels.ids() == ["3", "1"]
+    assert adj.aggregate([("a", "b", "1")], labels=[1, 2], model="mv").labels["label"].to_list() == [1]
 
 
 @pytest.mark.parametrize(("rule", "votes"), [("all", 3), ("last", 2), ("first", 2)])
 def test_duplicates(rule, votes):
     rows = [("t", "w", "old"), ("t", "v", "x"), ("t", "w", "new")]
-    read = qr.read(rows, duplicates=rule)
+    read = adj.read(rows, duplicates=rule)
     assert len(read) == votes
     assert {"last": "old", "first": "new"}.get(rule, "") not in [read.labels[c] for c in read.row_label]
 
 
 def test_duplicates_as_an_error():
-    with pytest.raises(qr.InputError, match="worker 'w' voted more than once on task 't'"):
-        qr.read([("t", "w", "a"), ("t", "w", "a")], duplicates="error")
+    with pytest.raises(adj.InputError, match="worker 'w' voted more than once on task 't'"):
+        adj.read([("t", "w", "a"), ("t", "w", "a")], duplicates="error")
 
 
 def test_missing_labels_are_counted_and_warned_about(tmp_path):
     (tmp_path / "v.csv").write_text("task,worker,label\na,w,x\nb,w,\nb,v,\na,u,\n")
-    with pytest.warns(qr.MissingLabels, match="3 of 4 votes have no label"):
-        votes = qr.read(tmp_path / "v.csv")
+    with pytest.warns(adj.MissingLabels, match="3 of 4 votes have no label"):
+        votes = adj.read(tmp_path / "v.csv")
     assert votes.abstentions == 3
     assert votes.unvoted.ids() == ["b"]
     assert votes.workers.ids() == ["w"]
@@ -141,8 +141,8 @@ def test_missing_labels_are_counted_and_warned_about(tmp_path):
 
 def test_missing_numbers_in_pandas_stay_whole_numbers():
     frame = pd.DataFrame({"task": [1, 1, 2], "worker": list("abc"), "label": [5.0, 5.0, None]})
-    with pytest.warns(qr.MissingLabels):
-        labels = qr.aggregate(frame, model="mv").labels
+    with pytest.warns(adj.MissingLabels):
+        labels = adj.aggregate(frame, model="mv").labels
     assert labels["label"].tolist()[0] == 5
     assert str(labels["label"].dtype) == "Int64"
 
@@ -167,27 +167,27 @@ def test_missing_numbers_in_pandas_stay_whole_numbers():
     ],
 )
 def test_bad_sources_are_named(source, message):
-    with pytest.raises(qr.InputError, match=message):
-        qr.read(source)
+    with pytest.raises(adj.InputError, match=message):
+        adj.read(source)
 
 
 def test_columns_that_are_not_there_or_serve_twice():
-    with pytest.raises(qr.InputError, match="there is no column 'nope' for the task; the columns are: task, worker, label"):
-        qr.read(FRAME, task="nope")
-    with pytest.raises(qr.InputError, match="one column cannot serve two roles"):
-        qr.read(FRAME, task="task", worker="task")
+    with pytest.raises(adj.InputError, match="there is no column 'nope' for the task; the columns are: task, worker, label"):
+        adj.read(FRAME, task="nope")
+    with pytest.raises(adj.InputError, match="one column cannot serve two roles"):
+        adj.read(FRAME, task="task", worker="task")
 
 
 def test_a_label_outside_the_declared_ones_is_named_with_its_row():
-    with pytest.raises(qr.InputError, match="label 'dog' in row 2 is not among the declared labels: cat"):
-        qr.read(ROWS, labels=["cat"])
-    with pytest.raises(qr.InputError, match="label .dog. in row 3"):
-        qr.read([("t", "w", None), ("t", "w", "cat"), ("t", "w", "dog")], labels=["cat"])
-    with pytest.raises(qr.InputError, match="listed twice"):
-        qr.read(ROWS, labels=["cat", "cat"])
+    with pytest.raises(adj.InputError, match="label 'dog' in row 2 is not among the declared labels: cat"):
+        adj.read(ROWS, labels=["cat"])
+    with pytest.raises(adj.InputError, match="label .dog. in row 3"):
+        adj.read([("t", "w", None), ("t", "w", "cat"), ("t", "w", "dog")], labels=["cat"])
+    with pytest.raises(adj.InputError, match="listed twice"):
+        adj.read(ROWS, labels=["cat", "cat"])
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 @pytest.mark.parametrize("kind", [pl.Int64, pl.Boolean, pl.String, pl.Null])
 def test_a_file_of_nothing_but_abstentions_fits_beside_any_other(tmp_path, kind):
     nobody = pl.DataFrame({"task": ["u"], "worker": ["a"], "label": pl.Series([None], dtype=kind)})
@@ -196,6 +196,6 @@ def test_a_file_of_nothing_but_abstentions_fits_beside_any_other(tmp_path, kind)
         for order in ((nobody, some), (some, nobody)):
             for n, frame in enumerate(order):
                 frame.write_parquet(tmp_path / f"{n}.parquet")
-            votes = qr.read([tmp_path / "0.parquet", tmp_path / "1.parquet"])
+            votes = adj.read([tmp_path / "0.parquet", tmp_path / "1.parquet"])
             assert (votes.labels.ids(), votes.abstentions, votes.n_tasks) == (sorted(labels), 1, 1)
-    assert qr.read(nobody, labels=[7]).abstentions == 1
+    assert adj.read(nobody, labels=[7]).abstentions == 1

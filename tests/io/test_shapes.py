@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import quorate as qr
-from quorate.io.ids import frame_of
+import adjudge as adj
+from adjudge.io.ids import frame_of
 
 VOTES = [("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")]
 FRAME = pl.DataFrame(VOTES, schema=["item", "judge", "score"], orient="row")
@@ -54,7 +54,7 @@ def test_shapes(name):
     source, form = SHAPES[name]
     if hasattr(source, "seek"):
         source.seek(0)
-    found = qr.read(source)
+    found = adj.read(source)
     assert triples(found) == VOTES
     assert found.understood.format == form
     if form not in ("tuples", "pandas series", "NumPy array"):
@@ -66,11 +66,11 @@ def test_open_files(tmp_path):
     path.write_text(CSV.replace(",", "\t"))
     for mode in ("r", "rb"):
         with path.open(mode) as file:
-            assert triples(qr.read(file)) == VOTES
+            assert triples(adj.read(file)) == VOTES
     with path.open() as file:
         file.read()
-        with pytest.raises(qr.InputError, match="votes.tsv is empty"):
-            qr.read(file)
+        with pytest.raises(adj.InputError, match="votes.tsv is empty"):
+            adj.read(file)
 
 
 WIDES = {
@@ -86,20 +86,20 @@ WIDES = {
 
 @pytest.mark.parametrize("name", WIDES)
 def test_wide(name, tmp_path):
-    found = qr.read(WIDES[name], wide=True)
+    found = adj.read(WIDES[name], wide=True)
     assert triples(found) == VOTES
     assert found.understood.format.startswith("wide ")
     assert found.understood.columns == {"task": "item", "workers": "ann, bob"}
-    assert triples(qr.encode(WIDES[name], tmp_path / "votes", wide=True)) == VOTES
+    assert triples(adj.encode(WIDES[name], tmp_path / "votes", wide=True)) == VOTES
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.float64, object])
 def test_matrices(kind):
     matrix = np.array([[0, 1, -1], [1, 1, 0]], kind)
-    found = qr.read(matrix, wide=True, abstain=-1)  # abstentions that are named are expected
+    found = adj.read(matrix, wide=True, abstain=-1)  # abstentions that are named are expected
     assert triples(found) == [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 1), (1, 2, 0)]
     assert found.understood.abstentions == 1
-    assert triples(qr.read(matrix.tolist(), wide=True, abstain=[-1])) == triples(found)
+    assert triples(adj.read(matrix.tolist(), wide=True, abstain=[-1])) == triples(found)
 
 
 LINES = pl.DataFrame({"lf_1": [0, None, 1], "lf_2": [1, None, 1], "lf_3": [None, None, 0]})
@@ -107,7 +107,7 @@ NUMBERED = [(0, "lf_1", 0), (0, "lf_2", 1), (2, "lf_1", 1), (2, "lf_2", 1), (2, 
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "polars", "lazy", "dict of columns", "records", "batches"])
-@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 def test_lines_without_a_name_are_called_by_their_numbers(kind, tmp_path):
     path = tmp_path / f"lines.{kind}"
     if kind in ("csv", "parquet"):
@@ -121,11 +121,11 @@ def test_lines_without_a_name_are_called_by_their_numbers(kind, tmp_path):
     }
     source = sources.get(kind, path)
     if kind != "batches":
-        with pytest.raises(qr.InputError, match=r"looks like one column per worker \(lf_1, lf_2, lf_3\): say wide=True"):
-            qr.read(source)
-        with pytest.raises(qr.InputError, match=r"where lines have no name: task='' \(--task ''\) calls them by their numbers"):
-            qr.read(source, wide=True)
-    found = qr.read(source, wide=True, task="")
+        with pytest.raises(adj.InputError, match=r"looks like one column per worker \(lf_1, lf_2, lf_3\): say wide=True"):
+            adj.read(source)
+        with pytest.raises(adj.InputError, match=r"where lines have no name: task='' \(--task ''\) calls them by their numbers"):
+            adj.read(source, wide=True)
+    found = adj.read(source, wide=True, task="")
     assert triples(found) == NUMBERED
     assert found.understood.columns == {"task": "row", "workers": "lf_1, lf_2, lf_3"}
 
@@ -141,35 +141,35 @@ def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
         ),
         ({"header": False, "wide": True}, r"task='' \(--task ''\) calls them by their numbers"),
     ):
-        with pytest.raises(qr.InputError, match=message):
-            qr.read("matrix.csv", **options)
-    found = qr.read("matrix.csv", header=False, wide=True, task="", abstain=-1)
+        with pytest.raises(adj.InputError, match=message):
+            adj.read("matrix.csv", **options)
+    found = adj.read("matrix.csv", header=False, wide=True, task="", abstain=-1)
     assert triples(found) == [(0, 1, 0), (0, 2, 1), (0, 4, 0), (1, 1, 1), (1, 2, 1), (1, 3, 0)]
-    with pytest.raises(qr.OptionError, match="numbers of their lines, which several files have in common"):
-        qr.read(["matrix.csv", "matrix.csv"], header=False, wide=True, task="")
-    with pytest.raises(qr.InputError, match=r"no column looks like the task.*where there is one column per worker: wide=True"):
-        qr.read(pl.DataFrame({str(n): [n, 1] for n in range(5)}))
+    with pytest.raises(adj.OptionError, match="numbers of their lines, which several files have in common"):
+        adj.read(["matrix.csv", "matrix.csv"], header=False, wide=True, task="")
+    with pytest.raises(adj.InputError, match=r"no column looks like the task.*where there is one column per worker: wide=True"):
+        adj.read(pl.DataFrame({str(n): [n, 1] for n in range(5)}))
 
 
 def test_tables_that_have_no_tasks_get_none(tmp_path):
     (tmp_path / "workers.csv").write_text("worker\nbob\n")
-    result = qr.aggregate(VOTES, exclude=tmp_path / "workers.csv", model="mv")
+    result = adj.aggregate(VOTES, exclude=tmp_path / "workers.csv", model="mv")
     assert result.workers["worker"].to_list() == ["ann"]
 
 
 def test_cells_without_a_vote():
     matrix = np.array([[0, np.nan, 1], [np.nan] * 3])
-    with pytest.warns(qr.MissingLabels, match="1 of 3"):
-        found = qr.read(matrix, wide=True)
+    with pytest.warns(adj.MissingLabels, match="1 of 3"):
+        found = adj.read(matrix, wide=True)
     assert triples(found) == [(0, 0, 0), (0, 2, 1)]
     assert found.unvoted.ids() == [1]
     masked = np.ma.masked_array([[0, 5, 1]], [[False, True, False]])
-    assert triples(qr.read(masked, wide=True)) == [(0, 0, 0), (0, 2, 1)]
+    assert triples(adj.read(masked, wide=True)) == [(0, 0, 0), (0, 2, 1)]
 
 
 def test_cells_of_several_types():
     frame = pl.DataFrame({"item": [1, 2], "judge_1": [1, 2], "judge_2": ["1", "x"]})
-    assert triples(qr.read(frame, wide=True)) == [
+    assert triples(adj.read(frame, wide=True)) == [
         (1, "judge_1", "1"),
         (1, "judge_2", "1"),
         (2, "judge_1", "2"),
@@ -189,8 +189,8 @@ def test_cells_of_several_types():
     ([("t", "w", b"\xff")], r"label in row 1 is b'\\xff', bytes that are not UTF-8"),
 ])  # fmt: skip
 def test_refused(source, message):
-    with pytest.raises(qr.InputError, match=message):
-        qr.read(source)
+    with pytest.raises(adj.InputError, match=message):
+        adj.read(source)
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -205,13 +205,13 @@ def test_refused(source, message):
     ({"normalize": True, "labels": ["x", "X "]}, "labels name 'X ' in two spellings"),
 ])  # fmt: skip
 def test_options_without_sense(options, message):
-    with pytest.raises((qr.OptionError, qr.InputError), match=message):
-        qr.read(FRAME, **options)
+    with pytest.raises((adj.OptionError, adj.InputError), match=message):
+        adj.read(FRAME, **options)
 
 
 def test_votes_are_not_read_twice():
-    with pytest.raises(qr.OptionError, match="already been read"):
-        qr.aggregate(qr.read(FRAME), wide=True)
+    with pytest.raises(adj.OptionError, match="already been read"):
+        adj.aggregate(adj.read(FRAME), wide=True)
 
 
 @pytest.mark.parametrize("kind", [
@@ -236,7 +236,7 @@ def test_ids_of_other_types_are_text(kind):
         [dict(zip(columns, row, strict=True)) for row in rows],
     ]
     for source in sources:
-        assert qr.read(source).tasks.ids() == wanted
+        assert adj.read(source).tasks.ids() == wanted
 
 
 def scales():
@@ -257,14 +257,14 @@ def scales():
 
 @pytest.mark.parametrize("name", scales())
 def test_ordered_types_keep_their_names_and_order(name, tmp_path):
-    assert qr.read(scales()[name]).labels.ids() == ["y", "x", "z"]
-    assert qr.encode(scales()[name], tmp_path / "votes").labels.ids() == ["y", "x", "z"]
-    assert qr.read(scales()[name], labels=["z", "y", "x"]).labels.ids() == ["z", "y", "x"]
+    assert adj.read(scales()[name]).labels.ids() == ["y", "x", "z"]
+    assert adj.encode(scales()[name], tmp_path / "votes").labels.ids() == ["y", "x", "z"]
+    assert adj.read(scales()[name], labels=["z", "y", "x"]).labels.ids() == ["z", "y", "x"]
 
 
 def test_other_categories_are_sorted():
     frame = pd.DataFrame({"task": [1, 1], "worker": [1, 2], "label": pd.Categorical(["b", "a"], ["b", "a", "c"])})
-    assert qr.read(frame).labels.ids() == ["a", "b"]
+    assert adj.read(frame).labels.ids() == ["a", "b"]
 
 
 def test_missing_class_labels():
@@ -272,15 +272,15 @@ def test_missing_class_labels():
         {c: datasets.Value("int64") for c in ("task", "worker")} | {"label": datasets.ClassLabel(names=["no", "yes"])}
     )
     found = datasets.Dataset.from_dict({"task": [1, 1], "worker": [1, 2], "label": [1, -1]}, features=features)
-    with pytest.warns(qr.MissingLabels):
-        assert triples(qr.read(found)) == [(1, 1, "yes")]
+    with pytest.warns(adj.MissingLabels):
+        assert triples(adj.read(found)) == [(1, 1, "yes")]
 
 
 def test_series_are_truth_and_gold():
-    result = qr.aggregate(VOTES * 5, model="mv", duplicates="last")
+    result = adj.aggregate(VOTES * 5, model="mv", duplicates="last")
     truth = pd.Series({"t1": "x", "t2": "y"}, name="answer")
-    assert qr.evaluate(result, truth).tasks == 2
-    assert qr.aggregate(VOTES, gold=truth).labels["label"].to_list() == ["x", "y"]
+    assert adj.evaluate(result, truth).tasks == 2
+    assert adj.aggregate(VOTES, gold=truth).labels["label"].to_list() == ["x", "y"]
 
 
 @pytest.mark.parametrize("engine", ["cpu", "disk", "reference"])
@@ -289,28 +289,28 @@ def test_series_are_truth_and_gold():
     ({"item": ["a", "a"], "worker": ["u", "v"], "label": ["x", "y"], "n": [3, 1]}, {"count": "n"}),
     ([("t", "ann", "Yes"), ("t", "bob", " yes"), ("t", "eve", "NA"), ("u", "ann", "no")], {"normalize": True, "abstain": ["NA"]}),
 ])  # fmt: skip
-@pytest.mark.filterwarnings("ignore::quorate.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.MissingLabels")
 def test_engines_read_alike(engine, source, options):
-    wanted = qr.read(source, **options)
-    found = qr.aggregate(source, model="fds", engine=engine, **options)
+    wanted = adj.read(source, **options)
+    found = adj.aggregate(source, model="fds", engine=engine, **options)
     assert triples(found.votes) == triples(wanted)
     assert found.understood == wanted.understood
 
 
 def test_what_was_understood_travels(tmp_path):
-    found = qr.read(FRAME)
+    found = adj.read(FRAME)
     for same in (
         pickle.loads(pickle.dumps(found)),
-        qr.aggregate(found, groups={"ann": "g"}).votes,
-        qr.aggregate(found, exclude=["bob"]).votes,
+        adj.aggregate(found, groups={"ann": "g"}).votes,
+        adj.aggregate(found, exclude=["bob"]).votes,
     ):
         assert same.understood == found.understood
-    encoded = qr.encode(FRAME, tmp_path / "votes")
+    encoded = adj.encode(FRAME, tmp_path / "votes")
     assert encoded.understood == found.understood
-    opened = qr.read(tmp_path / "votes").understood
+    opened = adj.read(tmp_path / "votes").understood
     assert (opened.format, opened.votes, opened.repeated) == ("encoded votes", 4, -1)
-    with pytest.raises(qr.InputError, match="understood is 3"):
-        qr.Votes(
+    with pytest.raises(adj.InputError, match="understood is 3"):
+        adj.Votes(
             **{
                 name: getattr(found, name)
                 for name in ("task_ptr", "row", "worker_ptr", "row_label", "tasks", "workers", "labels", "unvoted")
@@ -321,8 +321,8 @@ def test_what_was_understood_travels(tmp_path):
 
 def test_wide_files_are_resumed(tmp_path, monkeypatch):
     """A line of a wide table is several votes: rows that were taken are skipped as votes, not as lines."""
-    from quorate.io import files
-    from quorate.io.shapes import Layout
+    from adjudge.io import files
+    from adjudge.io.shapes import Layout
 
     path = tmp_path / "wide.csv"
     path.write_text("item,judge_1,judge_2\n" + "".join(f"t{n},x,{'y' if n % 3 else ''}\n" for n in range(50)))
@@ -361,27 +361,27 @@ def test_spreadsheets(tmp_path):
     pytest.importorskip("fastexcel")
     path = tmp_path / "votes.xlsx"
     spreadsheet(path, [["item", "judge", "score"], [1, "ann", "x"], [1, "bob", "y"]])
-    found = qr.read(path)
+    found = adj.read(path)
     assert triples(found) == [(1, "ann", "x"), (1, "bob", "y")]
     assert found.understood.format == "table (xlsx)"
     with path.open("rb") as file:
-        assert triples(qr.read(file)) == triples(found)
+        assert triples(adj.read(file)) == triples(found)
     spreadsheet(path, [[1, "ann", "x"], [1, "bob", "y"]])
-    assert triples(qr.read(path, header=False)) == triples(found)
+    assert triples(adj.read(path, header=False)) == triples(found)
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(qr.InputError, match="it is no spreadsheet"):
-        qr.read(path)
+    with pytest.raises(adj.InputError, match="it is no spreadsheet"):
+        adj.read(path)
 
 
 def test_predict_and_agreement_read_as_aggregate_does(tmp_path):
-    result = qr.aggregate(PANDAS, model="ds")
-    result.save(tmp_path / "model.quorate")
+    result = adj.aggregate(PANDAS, model="ds")
+    result.save(tmp_path / "model.adjudge")
     wanted = result.predict(PANDAS).labels
-    for model in (result, qr.load(tmp_path / "model.quorate")):
+    for model in (result, adj.load(tmp_path / "model.adjudge")):
         assert model.predict(WIDE, wide=True).labels.equals(wanted)
     with_na = PANDAS.replace("x", "NA")
-    assert len(qr.aggregate(with_na, abstain="NA", model="mv").predict(with_na, abstain="NA").votes) == 3
-    assert qr.agreement(WIDE, wide=True).alpha == qr.agreement(PANDAS).alpha
+    assert len(adj.aggregate(with_na, abstain="NA", model="mv").predict(with_na, abstain="NA").votes) == 3
+    assert adj.agreement(WIDE, wide=True).alpha == adj.agreement(PANDAS).alpha
 
 
 ANONYMOUS = {"item": ["a", "a", "a", "b"], "label": ["x", "y", "x", "y"]}
@@ -391,28 +391,28 @@ ANONYMOUS = {"item": ["a", "a", "a", "b"], "label": ["x", "y", "x", "y"]}
 def test_majority_vote_needs_no_worker(engine, tmp_path):
     pl.DataFrame(ANONYMOUS).write_csv(tmp_path / "votes.csv")
     for source in (ANONYMOUS, pl.DataFrame(ANONYMOUS), tmp_path / "votes.csv", pl.DataFrame(ANONYMOUS).to_dicts()):
-        found = qr.aggregate(source, "mv", engine=engine)
+        found = adj.aggregate(source, "mv", engine=engine)
         assert found.labels.select("task", "label", "votes").rows() == [("a", "x", 3), ("b", "y", 1)]
         assert found.understood.columns == {"task": "item", "worker": "(absent)", "label": "label"}
         assert not found.understood.has_workers
         assert found.understood.repeated == 0
-    named = qr.aggregate({**ANONYMOUS, "judge": ["u", "v", "w", "u"]}, "mv", engine=engine)
+    named = adj.aggregate({**ANONYMOUS, "judge": ["u", "v", "w", "u"]}, "mv", engine=engine)
     assert named.votes.workers.ids() == ["u", "v", "w"]  # who is there, counts
 
 
 def test_other_models_need_workers():
     with pytest.raises(
-        qr.InputError, match=r"no column looks like the worker.*do not say who gave them: model='mv' \(--model mv\)"
+        adj.InputError, match=r"no column looks like the worker.*do not say who gave them: model='mv' \(--model mv\)"
     ):
-        qr.aggregate(ANONYMOUS)
-    with pytest.raises(qr.InputError, match="these votes do not say who gave them, so only majority vote"):
-        qr.aggregate(qr.read(ANONYMOUS, worker=""), "ds")
-    assert qr.aggregate(qr.read(ANONYMOUS, worker=""), "mv").labels["label"].to_list() == ["x", "y"]
+        adj.aggregate(ANONYMOUS)
+    with pytest.raises(adj.InputError, match="these votes do not say who gave them, so only majority vote"):
+        adj.aggregate(adj.read(ANONYMOUS, worker=""), "ds")
+    assert adj.aggregate(adj.read(ANONYMOUS, worker=""), "mv").labels["label"].to_list() == ["x", "y"]
 
 
 def test_majority_vote_of_other_shapes_as_before():
-    assert qr.aggregate([("a", "u", "x")], "mv").understood.has_workers
-    assert qr.aggregate(io.StringIO("a,u,x\nb,v,y\n"), "mv", header=False).votes.workers.ids() == ["u", "v"]
-    assert not qr.aggregate(io.StringIO("a,x\nb,y\n"), "mv", header=False).understood.has_workers
+    assert adj.aggregate([("a", "u", "x")], "mv").understood.has_workers
+    assert adj.aggregate(io.StringIO("a,u,x\nb,v,y\n"), "mv", header=False).votes.workers.ids() == ["u", "v"]
+    assert not adj.aggregate(io.StringIO("a,x\nb,y\n"), "mv", header=False).understood.has_workers
     wide = {"item": ["a", "b"], "judge_1": ["x", "y"], "judge_2": ["x", None]}
-    assert qr.aggregate(wide, "mv", wide=True).votes.workers.ids() == ["judge_1", "judge_2"]
+    assert adj.aggregate(wide, "mv", wide=True).votes.workers.ids() == ["judge_1", "judge_2"]

@@ -8,12 +8,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.data.vocabulary import Vocabulary
-from quorate.io import ids
-from quorate.io.dictionary import FEW, threads_for
-from quorate.io.not_votes import WHITE_SPACE
-from quorate.io.shapes import normal, normal_forms
+import adjudge as adj
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.io import ids
+from adjudge.io.dictionary import FEW, threads_for
+from adjudge.io.not_votes import WHITE_SPACE
+from adjudge.io.shapes import normal, normal_forms
 
 COLUMNS = {
     "task": [f"t{n // 3}" for n in range(60)],
@@ -42,7 +42,7 @@ def queries(action):
 def test_small_frame_needs_no_query():
     frame = pl.DataFrame(COLUMNS)
     assert queries(lambda: frame.select(pl.col("task").str.len_bytes())) == 1
-    assert queries(lambda: qr.aggregate(frame, model="fds", confidence="posterior").labels) == 0
+    assert queries(lambda: adj.aggregate(frame, model="fds", confidence="posterior").labels) == 0
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -54,13 +54,13 @@ def test_frame_is_wrapped_once(monkeypatch, kind):
         return from_native(source, **options)
 
     monkeypatch.setattr(nw, "from_native", counted)
-    assert len(qr.read(kind(COLUMNS))) == 60
+    assert len(adj.read(kind(COLUMNS))) == 60
     assert len(wrapped) == 1
 
 
 def test_named_index_of_wrapped_frame_is_a_column():
     indexed = pd.DataFrame(COLUMNS).set_index("task")
-    assert repr(qr.read(indexed)) == repr(qr.read(COLUMNS))
+    assert repr(adj.read(indexed)) == repr(adj.read(COLUMNS))
 
 
 def test_few_votes_are_encoded_by_one_thread():
@@ -92,7 +92,7 @@ def test_few_texts_are_sorted_as_many_are(monkeypatch):
 
 @pytest.mark.parametrize("values", [["a", 1], ["a", b"b", 2], ["a", ["b"]]])
 def test_texts_followed_by_something_else_are_refused(values):
-    with pytest.raises(qr.InputError, match="row 2|row 3"):
+    with pytest.raises(adj.InputError, match="row 2|row 3"):
         ids.series_of(values, "worker")
 
 

@@ -13,14 +13,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
-FRAME = qr.simulate(tasks=500, workers=20, labels=3, votes_per_task=3, seed=5).votes
-WANTED = qr.aggregate(FRAME).labels
+FRAME = adj.simulate(tasks=500, workers=20, labels=3, votes_per_task=3, seed=5).votes
+WANTED = adj.aggregate(FRAME).labels
 
 
 def labels(source, **options):
-    return qr.aggregate(source, **options).labels
+    return adj.aggregate(source, **options).labels
 
 
 def write(folder, frame=FRAME, name="votes"):
@@ -52,8 +52,8 @@ def test_patterns_and_lists_of_files_are_read_in_order(tmp_path):
         part.write_csv(tmp_path / f"part-{n}.csv")
     assert labels(str(tmp_path / "part-*.csv")).equals(WANTED)
     assert labels(sorted(tmp_path.glob("*.csv"))).equals(WANTED)
-    with pytest.raises(qr.InputError, match="no file matches"):
-        qr.read(str(tmp_path / "nope-*.csv"))
+    with pytest.raises(adj.InputError, match="no file matches"):
+        adj.read(str(tmp_path / "nope-*.csv"))
 
 
 def test_a_file_may_have_a_name_like_a_pattern(tmp_path):
@@ -109,9 +109,9 @@ def test_duckdb_relations(tmp_path):
     """In a process of its own: duckdb reports leaks of its own when Python ends."""
     FRAME.write_parquet(tmp_path / "v.parquet")
     code = (
-        "import duckdb, quorate as qr, sys\n"
+        "import duckdb, adjudge as adj, sys\n"
         "votes = duckdb.sql(f\"select * from '{sys.argv[1]}'\")\n"
-        "qr.aggregate(votes).labels.write_parquet(sys.argv[2])\n"
+        "adj.aggregate(votes).labels.write_parquet(sys.argv[2])\n"
     )
     subprocess.run(
         [sys.executable, "-c", code, tmp_path / "v.parquet", tmp_path / "l.parquet"], check=True, capture_output=True, timeout=120
@@ -133,21 +133,21 @@ def test_integers_of_every_width():
 
 
 def test_batches_of_different_types_are_refused():
-    with pytest.raises(qr.InputError, match="the task ids are of kind string in one part of the source and integer in another"):
-        qr.read(iter([FRAME.head(5), FRAME.tail(5).with_columns(task=pl.lit(1))]))
+    with pytest.raises(adj.InputError, match="the task ids are of kind string in one part of the source and integer in another"):
+        adj.read(iter([FRAME.head(5), FRAME.tail(5).with_columns(task=pl.lit(1))]))
 
 
 def test_a_batch_of_nothing_but_abstentions():
     parts = [FRAME.head(6).with_columns(label=pl.lit(None)), FRAME.tail(6)]
     for order in (parts, parts[::-1]):
-        with pytest.warns(qr.MissingLabels, match="6 of 12"):
-            assert len(qr.read(iter(order))) == 6
+        with pytest.warns(adj.MissingLabels, match="6 of 12"):
+            assert len(adj.read(iter(order))) == 6
 
 
 def test_text_and_typed_files_do_not_mix(tmp_path):
     paths = write(tmp_path)
-    with pytest.raises(qr.InputError, match="text files and typed files cannot be read together"):
-        qr.read([paths["csv"], paths["parquet"]])
+    with pytest.raises(adj.InputError, match="text files and typed files cannot be read together"):
+        adj.read([paths["csv"], paths["parquet"]])
 
 
 def damaged(folder):
@@ -176,36 +176,36 @@ def damaged(folder):
 
 def test_damage_in_the_middle_is_told(tmp_path):
     for name, (path, message) in damaged(tmp_path).items():
-        with pytest.raises(qr.InputError, match=message):
-            qr.read(path)
+        with pytest.raises(adj.InputError, match=message):
+            adj.read(path)
         assert name
 
 
 def test_a_source_that_changes_while_it_is_read(tmp_path):
-    from quorate.io import files
+    from adjudge.io import files
 
     pl.concat([FRAME] * 40).write_csv(tmp_path / "v.csv")
     reading = files.batches(tmp_path / "v.csv", dict.fromkeys(("task", "worker", "label")))
     next(reading)
     with (tmp_path / "v.csv").open("a") as more:
         more.write("t,w,l0\n")
-    with pytest.raises(qr.InputError, match="changed while it was read"):
+    with pytest.raises(adj.InputError, match="changed while it was read"):
         list(reading)
 
 
 def test_tuples_in_many_batches(monkeypatch):
-    from quorate.io import sources
+    from adjudge.io import sources
 
     monkeypatch.setattr(sources, "CHUNK", 7)
     assert labels(FRAME.rows()).equals(WANTED)
-    with pytest.raises(qr.InputError, match="task in row 16 is 5 of type int"):
-        qr.read([*FRAME.rows()[:15], (5, "w", "l"), ("t", "w", "l")])
+    with pytest.raises(adj.InputError, match="task in row 16 is 5 of type int"):
+        adj.read([*FRAME.rows()[:15], (5, "w", "l"), ("t", "w", "l")])
 
 
 def test_two_codings_agree():
     """The compiled coder and the polars one, batch by batch, with missing labels."""
-    from quorate.io.dictionary import CompiledCoder, PolarsCoder
-    from quorate.kernels.cpu import compiled
+    from adjudge.io.dictionary import CompiledCoder, PolarsCoder
+    from adjudge.kernels.cpu import compiled
 
     if compiled() is None:
         pytest.skip("no compiled core")
@@ -223,7 +223,7 @@ def test_two_codings_agree():
 @pytest.mark.parametrize(("separator", "said"), [(",", "txt"), ("\t", r"txt, separated by '\t'"), (";", "txt, separated by ';'")])
 def test_txt_files_have_the_separator_of_their_header(separator, said, tmp_path):
     FRAME.write_csv(tmp_path / "votes.txt", separator=separator)
-    found = qr.read(tmp_path / "votes.txt")
+    found = adj.read(tmp_path / "votes.txt")
     assert found.understood.format == f"table ({said})"
     assert len(found) == len(FRAME)
 
@@ -231,16 +231,16 @@ def test_txt_files_have_the_separator_of_their_header(separator, said, tmp_path)
 @pytest.mark.parametrize("address", ["https://example.com/votes.csv", "s3://bucket/votes.parquet", "gs://a/votes-*.csv"])
 def test_remote_addresses(address):
     for source in (address, [address], Path(address)):
-        with pytest.raises(qr.InputError, match=f"^{address.partition(':')[0]}:.* is a remote address, and files are read from"):
-            qr.aggregate(source)
-    with pytest.raises(qr.InputError, match="remote address"):
-        qr.aggregate(FRAME, gold=address)
-    with pytest.raises(qr.InputError, match="remote address"):
-        qr.evaluate({"t": "x"}, address)
+        with pytest.raises(adj.InputError, match=f"^{address.partition(':')[0]}:.* is a remote address, and files are read from"):
+            adj.aggregate(source)
+    with pytest.raises(adj.InputError, match="remote address"):
+        adj.aggregate(FRAME, gold=address)
+    with pytest.raises(adj.InputError, match="remote address"):
+        adj.evaluate({"t": "x"}, address)
 
 
 def test_what_looks_like_an_address_may_be_a_file(tmp_path, monkeypatch):
     (tmp_path / "s3:").mkdir()
     FRAME.write_csv(tmp_path / "s3:" / "votes.csv")
     monkeypatch.chdir(tmp_path)
-    assert len(qr.read("s3:/votes.csv")) == len(FRAME)
+    assert len(adj.read("s3:/votes.csv")) == len(FRAME)

@@ -6,18 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.suspicious import repeats
+import adjudge as adj
+from adjudge.io.suspicious import repeats
 
-CROWD = qr.simulate(tasks=60, workers=6, votes_per_task=4, seed=3).votes
+CROWD = adj.simulate(tasks=60, workers=6, votes_per_task=4, seed=3).votes
 MANY = [(f"t{n}", w, "xy"[(n * 7 + ord(w)) % 2]) for n in range(40) for w in "abc"]
 
 
 def signs(source, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        qr.read(source, **options)
-    return [str(one.message) for one in caught if issubclass(one.category, qr.SuspiciousVotes)]
+        adj.read(source, **options)
+    return [str(one.message) for one in caught if issubclass(one.category, adj.SuspiciousVotes)]
 
 
 def test_ordinary_votes_are_not_suspicious():
@@ -39,14 +39,14 @@ def test_ordinary_votes_are_not_suspicious():
     ([*MANY, ("t0", "d", "x|y"), ("t1", "d", "y|z"), ("t2", "d", "x|z")], r"3 labels look like sets of options .* multi=True"),
 ])  # fmt: skip
 def test_signs(source, message):
-    with pytest.warns(qr.SuspiciousVotes, match=message):
-        qr.read(source)
-    with pytest.raises(qr.InputError, match=message + r".*\(strict\)"):
-        qr.read(source, strict=True)
-    with pytest.raises(qr.InputError, match=message):
-        qr.aggregate(source, strict=True)
-    with pytest.raises(qr.InputError, match=message):
-        qr.aggregate(source, strict=True, engine="disk")
+    with pytest.warns(adj.SuspiciousVotes, match=message):
+        adj.read(source)
+    with pytest.raises(adj.InputError, match=message + r".*\(strict\)"):
+        adj.read(source, strict=True)
+    with pytest.raises(adj.InputError, match=message):
+        adj.aggregate(source, strict=True)
+    with pytest.raises(adj.InputError, match=message):
+        adj.aggregate(source, strict=True, engine="disk")
 
 
 @pytest.mark.parametrize("name", ["weight", "Weights", "sample_weight", "confidence", "Certainty"])
@@ -57,10 +57,10 @@ def test_a_column_that_looks_like_weights_and_is_not_used(name, tmp_path):
     for source in (frame, frame.lazy(), frame.to_dicts(), frame.to_dict(as_series=False), tmp_path / "votes.csv"):
         assert signs(source) == [message]
         assert signs(source, weight=name) == []
-    with pytest.warns(qr.SuspiciousVotes, match="is not used"):
-        qr.encode(tmp_path / "votes.csv", tmp_path / "folder")
-    with pytest.raises(qr.InputError, match=r"is not used.*\(strict\)"):
-        qr.aggregate(frame, strict=True)
+    with pytest.warns(adj.SuspiciousVotes, match="is not used"):
+        adj.encode(tmp_path / "votes.csv", tmp_path / "folder")
+    with pytest.raises(adj.InputError, match=r"is not used.*\(strict\)"):
+        adj.aggregate(frame, strict=True)
 
 
 def test_a_column_with_a_role_is_not_ignored():
@@ -97,9 +97,9 @@ def test_minus_one(numbers, odd):
 def test_options_do_what_they_say():
     votes = [*MANY, ("t0", "d", "X"), ("t1", "d", "NA")]
     with warnings.catch_warnings():
-        warnings.simplefilter("error", qr.SuspiciousVotes)
-        warnings.simplefilter("ignore", qr.MissingLabels)
-        found = qr.read(votes, normalize=True, abstain=["NA"])
+        warnings.simplefilter("error", adj.SuspiciousVotes)
+        warnings.simplefilter("ignore", adj.MissingLabels)
+        found = adj.read(votes, normalize=True, abstain=["NA"])
     assert found.labels.ids() == ["x", "y"]
     assert found.abstentions == 1
 
@@ -109,60 +109,60 @@ def test_a_file_named_twice(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "link.csv").symlink_to(tmp_path / "a.csv")
     for other in ("a.csv", "sub/../a.csv", "link.csv"):
-        with pytest.warns(qr.SuspiciousVotes, match="is named twice, so its votes count twice"):
-            qr.read([tmp_path / "a.csv", tmp_path / other])
-    with pytest.raises(qr.InputError, match="named twice"):
-        qr.encode([tmp_path / "a.csv", tmp_path / "a.csv"], tmp_path / "v", strict=True)
+        with pytest.warns(adj.SuspiciousVotes, match="is named twice, so its votes count twice"):
+            adj.read([tmp_path / "a.csv", tmp_path / other])
+    with pytest.raises(adj.InputError, match="named twice"):
+        adj.encode([tmp_path / "a.csv", tmp_path / "a.csv"], tmp_path / "v", strict=True)
     assert not (tmp_path / "v").exists()
 
 
 def test_gold_of_other_tasks():
     gold = {f"t{n}": "l0" for n in range(20)}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", qr.SuspiciousVotes)
-        qr.aggregate(CROWD, gold=gold)
-        qr.aggregate(CROWD, gold={**gold, "typo": "l0"})
-        qr.aggregate(CROWD, gold={f"t{n}": "l0" for n in range(1000)})  # of more tasks than there are
+        warnings.simplefilter("error", adj.SuspiciousVotes)
+        adj.aggregate(CROWD, gold=gold)
+        adj.aggregate(CROWD, gold={**gold, "typo": "l0"})
+        adj.aggregate(CROWD, gold={f"t{n}": "l0" for n in range(1000)})  # of more tasks than there are
     few = {**{f"T{n}": "l0" for n in range(30)}, "t0": "l0"}
     for engine in ("cpu", "disk"):
-        with pytest.warns(qr.SuspiciousVotes, match="30 of the 31 tasks of the gold have no votes: the gold has tasks like 'T0'"):
-            qr.aggregate(CROWD, gold=few, engine=engine)
+        with pytest.warns(adj.SuspiciousVotes, match="30 of the 31 tasks of the gold have no votes: the gold has tasks like 'T0'"):
+            adj.aggregate(CROWD, gold=few, engine=engine)
         with pytest.raises(
-            qr.InputError,
+            adj.InputError,
             match="none of the 2 tasks of the gold has votes: the gold has tasks like '001', '002', the votes like 't",
         ):
-            qr.aggregate(CROWD, gold={"001": "l0", "002": "l1"}, engine=engine)
-    with pytest.raises(qr.InputError, match="30 of the 31"):
-        qr.aggregate(CROWD, gold=few, strict=True)
+            adj.aggregate(CROWD, gold={"001": "l0", "002": "l1"}, engine=engine)
+    with pytest.raises(adj.InputError, match="30 of the 31"):
+        adj.aggregate(CROWD, gold=few, strict=True)
 
 
 def test_truth_of_other_tasks():
     labels = {f"t{n}": "x" for n in range(10)}
-    with pytest.raises(qr.InputError, match="none of the 2 tasks of the truth has labels"):
-        qr.evaluate(labels, {"1": "x", "2": "y"})
-    with pytest.warns(qr.SuspiciousVotes, match="9 of the 10 tasks of the truth have no labels"):
-        qr.evaluate(labels, {"t0": "x", **{f"T{n}": "x" for n in range(9)}})
-    assert qr.evaluate(labels, {}).tasks == 0
+    with pytest.raises(adj.InputError, match="none of the 2 tasks of the truth has labels"):
+        adj.evaluate(labels, {"1": "x", "2": "y"})
+    with pytest.warns(adj.SuspiciousVotes, match="9 of the 10 tasks of the truth have no labels"):
+        adj.evaluate(labels, {"t0": "x", **{f"T{n}": "x" for n in range(9)}})
+    assert adj.evaluate(labels, {}).tasks == 0
 
 
 def test_sets_joined_otherwise():
     votes = [("t1", "ann", "fear,joy"), ("t1", "bob", "joy"), ("t2", "ann", "joy,fear,awe")]
-    with pytest.warns(qr.SuspiciousVotes, match=r"2 options look like sets joined by ',' .*: set_separator=','"):
-        qr.aggregate(votes, model="mv", multi=True)
+    with pytest.warns(adj.SuspiciousVotes, match=r"2 options look like sets joined by ',' .*: set_separator=','"):
+        adj.aggregate(votes, model="mv", multi=True)
     pairs = [("t", "ann", "x;y"), ("t", "bob", "x;z"), ("u", "ann", "y;z")]  # no option comes alone, and all come again
-    with pytest.warns(qr.SuspiciousVotes, match=r"3 options look like sets joined by ';'"):
-        qr.aggregate(pairs, model="mv", multi=True)
-    found = qr.aggregate(votes, model="mv", multi=True, set_separator=",")
+    with pytest.warns(adj.SuspiciousVotes, match=r"3 options look like sets joined by ';'"):
+        adj.aggregate(pairs, model="mv", multi=True)
+    found = adj.aggregate(votes, model="mv", multi=True, set_separator=",")
     assert found.votes.options.ids() == ["awe", "fear", "joy"]
-    with pytest.raises(qr.OptionError, match="set_separator works only with multi=True"):
-        qr.aggregate(votes, model="mv", set_separator=",")
+    with pytest.raises(adj.OptionError, match="set_separator works only with multi=True"):
+        adj.aggregate(votes, model="mv", set_separator=",")
 
 
 def test_repeats_against_a_plain_count():
     rng = np.random.default_rng(5)
     for size in (0, 1, 50, 3000):
         votes = pl.DataFrame({name: rng.integers(0, 1 + size // 10, size) for name in ("task", "worker", "label")})
-        found = qr.read(votes)
+        found = adj.read(votes)
         assert repeats(found) == found.understood.repeated == size - votes.select("task", "worker").n_unique()
         for rule in ("last", "first"):
-            assert qr.read(votes, duplicates=rule).understood.repeated == found.understood.repeated
+            assert adj.read(votes, duplicates=rule).understood.repeated == found.understood.repeated

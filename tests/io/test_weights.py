@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.folder.job import Plan
-from quorate.io.folder.manifest import digest
-from quorate.io.ids import frame_of
+import adjudge as adj
+from adjudge.io.folder.job import Plan
+from adjudge.io.folder.manifest import digest
+from adjudge.io.ids import frame_of
 
 VOTES = [
     ("t1", "ann", "a", 0.5),
@@ -51,50 +51,50 @@ def test_every_kind_of_source(tmp_path):
         frame.to_numpy(structured=True),
     ]
     for source in sources:
-        votes = qr.read(source, weight="sure")
+        votes = adj.read(source, weight="sure")
         assert plain(votes) == rounded(VOTES)
         assert votes.understood.columns == {"task": "task", "worker": "worker", "label": "label", "weight": "sure"}
-    votes = qr.read(VOTES, weight="weight")
+    votes = adj.read(VOTES, weight="weight")
     assert plain(votes) == rounded(VOTES)
     assert str(votes.understood) == "tuples with weights; 5 votes, 1 repeated vote"
 
 
 def test_other_shapes(tmp_path):
     lines = np.array([[1, 7, 0, 0.5], [1, 8, 1, 2.0], [2, 7, 0, 0.25]])
-    assert plain(qr.read(lines, weight="weight")) == [(1, 7, 0, 0.5), (1, 8, 1, 2.0), (2, 7, 0, 0.25)]
+    assert plain(adj.read(lines, weight="weight")) == [(1, 7, 0, 0.5), (1, 8, 1, 2.0), (2, 7, 0, 0.25)]
     path = tmp_path / "votes.csv"
     path.write_text("t1,ann,a,0.5\nt1,bob,b,2\n")
     want = [("t1", "ann", "a", 0.5), ("t1", "bob", "b", 2.0)]
-    assert plain(qr.read(path, header=False, weight="4")) == want
-    assert plain(qr.read(path, header=False, task="1", worker="2", label="3", weight="4")) == want
+    assert plain(adj.read(path, header=False, weight="4")) == want
+    assert plain(adj.read(path, header=False, task="1", worker="2", label="3", weight="4")) == want
     path.write_text("task,label,n,sure\nt1,a,2,0.5\nt1,b,1,2\n")
-    counted = qr.read(path, count="n", weight="sure")
+    counted = adj.read(path, count="n", weight="sure")
     assert plain(counted) == [("t1", "everybody", "a", 0.5)] * 2 + [("t1", "everybody", "b", 2.0)]
-    assert qr.aggregate(path, count="n", weight="sure", model="mv").labels.select("label", "weight").rows() == [("b", 3.0)]
-    with pytest.raises(qr.OptionError, match="wide=True and weight=… do not go together"):
-        qr.read(np.zeros((3, 3)), wide=True, weight="w")
-    with pytest.raises(qr.OptionError, match="weight is 2: name the column of weights"):
-        qr.read(VOTES, weight=2)
-    with pytest.raises(qr.InputError, match=r"give tuples \(task, worker, label, weight\)"):
-        qr.read([vote[:3] for vote in VOTES], weight="weight")
+    assert adj.aggregate(path, count="n", weight="sure", model="mv").labels.select("label", "weight").rows() == [("b", 3.0)]
+    with pytest.raises(adj.OptionError, match="wide=True and weight=… do not go together"):
+        adj.read(np.zeros((3, 3)), wide=True, weight="w")
+    with pytest.raises(adj.OptionError, match="weight is 2: name the column of weights"):
+        adj.read(VOTES, weight=2)
+    with pytest.raises(adj.InputError, match=r"give tuples \(task, worker, label, weight\)"):
+        adj.read([vote[:3] for vote in VOTES], weight="weight")
 
 
 def test_decimals_with_a_comma(tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text("task;worker;label;sure\nt1;ann;a; 0,5\nt1;bob;b;12,25\nt1;eve;b;,75\nt1;tom;b;3\n")
-    assert [vote[3] for vote in plain(qr.read(path, weight="sure"))] == [0.5, 12.25, 0.75, 3.0]
+    assert [vote[3] for vote in plain(adj.read(path, weight="sure"))] == [0.5, 12.25, 0.75, 3.0]
     path.write_text("task;worker;label;sure\nt1;ann;a;0,500\nt1;bob;b;1,000\n")  # one, or a thousand?
-    with pytest.raises(qr.InputError, match="weight in row 2 is '1,000': give a number"):
-        qr.read(path, weight="sure")
+    with pytest.raises(adj.InputError, match="weight in row 2 is '1,000': give a number"):
+        adj.read(path, weight="sure")
 
 
 def test_rows_are_sorted_by_worker_label_and_weight():
-    votes = qr.read(table(), weight="sure")
+    votes = adj.read(table(), weight="sure")
     assert votes.row_worker().tolist() == [0, 0, 1, 1]
     assert votes.row_label.tolist() == [0, 0, 0, 1]
     assert votes.row_weight.tolist() == [0.5, 1.25, round(0.1 * 2**40) / 2**40, 2.0]
     assert "weighted" in repr(votes)
-    shuffled = qr.read(table().reverse(), weight="sure")
+    shuffled = adj.read(table().reverse(), weight="sure")
     assert shuffled.row_weight.tolist() == votes.row_weight.tolist()
 
 
@@ -104,26 +104,26 @@ def test_rows_are_sorted_by_worker_label_and_weight():
 )
 def test_a_weight_that_is_none_is_named(weight, shown, tmp_path):
     rows = [("t1", "ann", "a", 1), ("t1", "bob", "b", weight)]
-    for read in (lambda: qr.read(rows, weight="weight"), lambda: qr.encode(rows, tmp_path / "out", weight="weight")):
-        with pytest.raises(qr.InputError, match="weight in row 2 is") as caught:
+    for read in (lambda: adj.read(rows, weight="weight"), lambda: adj.encode(rows, tmp_path / "out", weight="weight")):
+        with pytest.raises(adj.InputError, match="weight in row 2 is") as caught:
             read()
         assert shown in str(caught.value) or isinstance(weight, str)
         assert "give a number from 0 (an abstention) to 1e+06" in str(caught.value)
 
 
 def test_a_column_of_no_numbers_is_refused():
-    with pytest.raises(qr.InputError, match="the weight column holds Boolean: give numbers"):
-        qr.read(table().with_columns(sure=pl.Series([True] * 5)), weight="sure")
-    with pytest.raises(qr.InputError, match="there is no column 'conf' for the weight"):
-        qr.read(table(), weight="conf")
-    with pytest.raises(qr.OptionError, match="already been read"):
-        qr.aggregate(qr.read(table()), weight="sure")
+    with pytest.raises(adj.InputError, match="the weight column holds Boolean: give numbers"):
+        adj.read(table().with_columns(sure=pl.Series([True] * 5)), weight="sure")
+    with pytest.raises(adj.InputError, match="there is no column 'conf' for the weight"):
+        adj.read(table(), weight="conf")
+    with pytest.raises(adj.OptionError, match="already been read"):
+        adj.aggregate(adj.read(table()), weight="sure")
 
 
 def test_weight_0_is_an_abstention_and_needs_no_weight_where_there_is_no_label(tmp_path):
     rows = [*VOTES, ("t3", "ann", "a", 0), ("t1", "eve", None, None), ("t1", "eve", "zzz", 0.0)]
-    for read in (lambda: qr.read(rows, weight="weight"), lambda: qr.encode(rows, tmp_path / "out", weight="weight")):
-        with pytest.warns(qr.MissingLabels, match="3 of 8 votes have no label, or the weight 0"):
+    for read in (lambda: adj.read(rows, weight="weight"), lambda: adj.encode(rows, tmp_path / "out", weight="weight")):
+        with pytest.warns(adj.MissingLabels, match="3 of 8 votes have no label, or the weight 0"):
             votes = read()
         assert votes.abstentions == 3
         assert votes.unvoted.ids() == ["t3"]
@@ -134,14 +134,14 @@ def test_weight_0_is_an_abstention_and_needs_no_weight_where_there_is_no_label(t
 @pytest.mark.parametrize(("duplicates", "kept"), [("last", 0.5), ("first", 1.25)])
 def test_of_repeated_votes_one_keeps_its_weight(duplicates, kept, tmp_path):
     want = [vote for vote in VOTES if vote[:2] != ("t2", "ann")] + [("t2", "ann", "a", kept)]
-    assert plain(qr.read(table(), weight="sure", duplicates=duplicates)) == rounded(want)
-    assert plain(qr.encode(table(), tmp_path / "out", weight="sure", duplicates=duplicates)) == rounded(want)
+    assert plain(adj.read(table(), weight="sure", duplicates=duplicates)) == rounded(want)
+    assert plain(adj.encode(table(), tmp_path / "out", weight="sure", duplicates=duplicates)) == rounded(want)
 
 
 def test_declared_labels_and_labels_of_a_model_keep_weights():
-    votes = qr.read(table(), weight="sure", labels=["c", "b", "a"])
+    votes = adj.read(table(), weight="sure", labels=["c", "b", "a"])
     assert plain(votes) == rounded(VOTES)
-    model = qr.aggregate(qr.simulate(tasks=20, workers=4, seed=1).votes, model="fds")
+    model = adj.aggregate(adj.simulate(tasks=20, workers=4, seed=1).votes, model="fds")
     new = [("n1", "w1", "l2", 0.5), ("n1", "w2", "l0", 2.0)]
     assert plain(model.predict(new, weight="weight").votes) == rounded(new)
 
@@ -161,16 +161,16 @@ def random_table(n=3000, seed=1):
 def test_a_folder_holds_what_is_read(tmp_path):
     frame = random_table()
     frame.write_csv(tmp_path / "votes.csv")
-    near = qr.read(tmp_path / "votes.csv", weight="sure")
+    near = adj.read(tmp_path / "votes.csv", weight="sure")
     for plan in (None, Plan(bits=2, partition_votes=200, held_votes=500, shard_votes=700)):
-        far = qr.encode(tmp_path / "votes.csv", tmp_path / "folder", weight="sure", plan=plan)
+        far = adj.encode(tmp_path / "votes.csv", tmp_path / "folder", weight="sure", plan=plan)
         for name in ("worker_ptr", "row_label", "row_weight"):
             assert np.array_equal(getattr(far, name), getattr(near, name)), name
         assert plain(far) == plain(near)
-        assert qr.read(tmp_path / "folder").row_weight.tolist() == near.row_weight.tolist()
-    again = qr.encode(near, tmp_path / "again")
+        assert adj.read(tmp_path / "folder").row_weight.tolist() == near.row_weight.tolist()
+    again = adj.encode(near, tmp_path / "again")
     assert plain(again) == plain(near)
-    ones = qr.encode(frame.with_columns(sure=1), tmp_path / "ones", weight="sure")
+    ones = adj.encode(frame.with_columns(sure=1), tmp_path / "ones", weight="sure")
     assert ones.row_weight is None
     assert json.loads((tmp_path / "ones" / "manifest.json").read_text())["version"] == 1
     assert json.loads((tmp_path / "folder" / "manifest.json").read_text())["version"] == 2  # older versions say: upgrade
@@ -187,11 +187,11 @@ def test_encoding_is_resumed_with_its_weights(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        qr.encode(tmp_path / "votes.csv", tmp_path / "out", weight="sure", plan=plan, progress=stop)
-    with pytest.raises(qr.InputError, match="other files or options"):
-        qr.encode(tmp_path / "votes.csv", tmp_path / "out", plan=plan, resume=True)
-    resumed = qr.encode(tmp_path / "votes.csv", tmp_path / "out", weight="sure", resume=True)
-    assert plain(resumed) == plain(qr.read(tmp_path / "votes.csv", weight="sure"))
+        adj.encode(tmp_path / "votes.csv", tmp_path / "out", weight="sure", plan=plan, progress=stop)
+    with pytest.raises(adj.InputError, match="other files or options"):
+        adj.encode(tmp_path / "votes.csv", tmp_path / "out", plan=plan, resume=True)
+    resumed = adj.encode(tmp_path / "votes.csv", tmp_path / "out", weight="sure", resume=True)
+    assert plain(resumed) == plain(adj.read(tmp_path / "votes.csv", weight="sure"))
     assert "sorting votes" in seen
 
 
@@ -216,27 +216,27 @@ def broken(folder, **changes):
     [(math.nan, "holds nan"), (-1.0, "holds -1.0"), (0.0, "holds 0.0"), (1e9, "at most 1e"), (1e-9, "do not rise")],
 )
 def test_weights_of_a_folder_are_checked(value, message, tmp_path):
-    qr.encode(random_table(), tmp_path / "out", weight="sure")
+    adj.encode(random_table(), tmp_path / "out", weight="sure")
     broken(tmp_path / "out", _1=value)
-    with pytest.raises(qr.InputError, match=message):
-        qr.read(tmp_path / "out")
+    with pytest.raises(adj.InputError, match=message):
+        adj.read(tmp_path / "out")
 
 
 def test_a_damaged_weight_is_found(tmp_path):
-    qr.encode(random_table(), tmp_path / "out", weight="sure")
+    adj.encode(random_table(), tmp_path / "out", weight="sure")
     path = tmp_path / "out" / "row_weight.npy"
     raw = bytearray(path.read_bytes())
     raw[-3] ^= 1
     path.write_bytes(raw)
-    with pytest.raises(qr.InputError, match="checksum does not match"):
-        qr.read(tmp_path / "out")
+    with pytest.raises(adj.InputError, match="checksum does not match"):
+        adj.read(tmp_path / "out")
 
 
 def test_arrays_of_a_caller_are_checked():
-    votes = qr.read(table(), weight="sure")
+    votes = adj.read(table(), weight="sure")
     fields = {name: getattr(votes, name) for name in ("task_ptr", "row", "worker_ptr", "row_label", "tasks", "workers", "labels")}
     fields["unvoted"] = votes.unvoted
-    made = qr.Votes(**fields, row_weight=votes.row_weight)
+    made = adj.Votes(**fields, row_weight=votes.row_weight)
     assert plain(made) == plain(votes)
     weights = votes.row_weight
     for wrong, message in (
@@ -246,7 +246,7 @@ def test_arrays_of_a_caller_are_checked():
         (weights * 0, "holds 0.0 at index 0: give numbers above 0"),
         (weights.astype(np.float32), "give a NumPy array of float64"),
     ):
-        with pytest.raises(qr.InputError, match=message):
-            qr.Votes(**fields, row_weight=wrong)
-    with pytest.raises(qr.InputError, match="sorted and distinct"):
-        qr.Votes(**fields)
+        with pytest.raises(adj.InputError, match=message):
+            adj.Votes(**fields, row_weight=wrong)
+    with pytest.raises(adj.InputError, match="sorted and distinct"):
+        adj.Votes(**fields)

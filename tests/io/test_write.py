@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io.write import SINKS, WRITERS, write_batches, write_frame
+import adjudge as adj
+from adjudge.io.write import SINKS, WRITERS, write_batches, write_frame
 
 FRAME = pl.DataFrame(
     {
@@ -31,7 +31,7 @@ def test_every_format_is_written_in_batches_too():
 
 @pytest.mark.parametrize("cut", [None, 1, 3])
 def test_json_is_one_array_of_records(cut, tmp_path, monkeypatch):
-    monkeypatch.setattr("quorate.io.write.PIECE", 2)
+    monkeypatch.setattr("adjudge.io.write.PIECE", 2)
     path = tmp_path / "labels.json"
     path.write_text("old")
     if cut is None:
@@ -51,7 +51,7 @@ def test_nothing_is_an_empty_array(tmp_path):
 def test_a_failure_leaves_the_old_file(tmp_path):
     def batches():
         yield FRAME
-        raise qr.InputError("no more")
+        raise adj.InputError("no more")
 
     path = tmp_path / "labels.json"
     path.write_text("old")

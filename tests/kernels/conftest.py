@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.kernels.cpu import compiled
+from adjudge.kernels.cpu import compiled
 
 core = compiled()
 

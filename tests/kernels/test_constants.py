@@ -2,9 +2,9 @@
 
 import pytest
 
-from quorate.data import exact
-from quorate.engines import memory
-from quorate.kernels import (
+from adjudge.data import exact
+from adjudge.engines import memory
+from adjudge.kernels import (
     glad_reference,
     grades_reference,
     honest_online_reference,
@@ -13,7 +13,7 @@ from quorate.kernels import (
     online_units,
     reference,
 )
-from quorate.kernels.cpu import compiled
+from adjudge.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from quorate.data.exact import fine
-from quorate.data.vocabulary import Vocabulary
-from quorate.engines.shard import TieKeys
-from quorate.errors import InputError
-from quorate.kernels import cpu
-from quorate.kernels import reference as ref
-from quorate.kernels.cpu import compiled
+from adjudge.data.exact import fine
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.engines.shard import TieKeys
+from adjudge.errors import InputError
+from adjudge.kernels import cpu
+from adjudge.kernels import reference as ref
+from adjudge.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

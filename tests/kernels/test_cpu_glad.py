@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from quorate.kernels import glad_cpu as cpu
-from quorate.kernels import glad_reference as ref
-from quorate.kernels.cpu import compiled
+from adjudge.kernels import glad_cpu as cpu
+from adjudge.kernels import glad_reference as ref
+from adjudge.kernels.cpu import compiled
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 

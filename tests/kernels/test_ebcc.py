@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.kernels import ebcc_cpu, ebcc_reference
-from quorate.kernels.cpu import compiled
-from quorate.kernels.ebcc_reference import Priors, started
+import adjudge as adj
+from adjudge.kernels import ebcc_cpu, ebcc_reference
+from adjudge.kernels.cpu import compiled
+from adjudge.kernels.ebcc_reference import Priors, started
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 def problem(k=3, seed=1):
     """Arguments of a kernel: votes with weights, some gold."""
     rng = np.random.default_rng(seed)
-    votes = qr.read(qr.simulate(tasks=60, workers=9, labels=k, votes_per_task=4, seed=seed).votes)
+    votes = adj.read(adj.simulate(tasks=60, workers=9, labels=k, votes_per_task=4, seed=seed).votes)
     weight = rng.uniform(0.5, 2.0, votes.n_rows)
     shares = rng.dirichlet(np.ones(k), votes.n_tasks)
     gold = np.where(rng.random(votes.n_tasks) < 0.2, rng.integers(k, size=votes.n_tasks), -1).astype(np.int32)

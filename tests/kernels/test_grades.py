@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import oracle_ordinal as oracle
-from quorate.kernels import grades_cpu, grades_reference
-from quorate.kernels.cpu import compiled
+from adjudge.kernels import grades_cpu, grades_reference
+from adjudge.kernels.cpu import compiled
 
 
 def some_judges(k, seed, workers=12):

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from quorate.kernels.cpu import compiled
+from adjudge.kernels.cpu import compiled
 
 # One reference too many, as a library that is never cleaned up would hold it.
 HELD = """
 import ctypes
 import numpy as np
-from quorate._core import TextArray
+from adjudge._core import TextArray
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(TextArray(np.zeros(1, np.int64), np.zeros(0, np.uint8))))
 """
 

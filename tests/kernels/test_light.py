@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.kernels import light_cpu, light_reference
-from quorate.kernels.cpu import compiled
+import adjudge as adj
+from adjudge.kernels import light_cpu, light_reference
+from adjudge.kernels.cpu import compiled
 
 
 def arguments(votes, rng):
@@ -25,7 +25,7 @@ def arguments(votes, rng):
 @pytest.mark.parametrize("known", ["nothing", "gold", "weights", "tie_weights"])
 def test_equal(known):
     rng = np.random.default_rng(3)
-    votes = qr.read(qr.simulate(tasks=200, workers=12, labels=4, votes_per_task=3, skill=0.5, seed=6).votes)
+    votes = adj.read(adj.simulate(tasks=200, workers=12, labels=4, votes_per_task=3, skill=0.5, seed=6).votes)
     given = arguments(votes, rng)
     more = {
         "nothing": {},
@@ -44,7 +44,7 @@ def test_equal(known):
 
 @pytest.mark.skipif(compiled() is None, reason="the core was not built")
 def test_wrong_codes_are_refused():
-    votes = qr.read([("t", "a", "x"), ("u", "b", "y")])
+    votes = adj.read([("t", "a", "x"), ("u", "b", "y")])
     given = arguments(votes, np.random.default_rng(1))
     out = np.ones(2), np.full(2, 2.0), np.zeros(2, np.int32)
     for at, wrong in (

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.kernels import messages_cpu as cpu
-from quorate.kernels import messages_reference as ref
-from quorate.kernels.cpu import compiled
-from quorate.models.kos import edges_of
-from quorate.models.rank_one import beyond_chance, casts_of
+import adjudge as adj
+from adjudge.kernels import messages_cpu as cpu
+from adjudge.kernels import messages_reference as ref
+from adjudge.kernels.cpu import compiled
+from adjudge.models.kos import edges_of
+from adjudge.models.rank_one import beyond_chance, casts_of
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 
 
 def crowd(seed, labels=2, tasks=300, workers=40, **more):
-    return qr.read(qr.simulate(tasks=tasks, workers=workers, labels=labels, votes_per_task=4, seed=seed, **more).votes)
+    return adj.read(adj.simulate(tasks=tasks, workers=workers, labels=labels, votes_per_task=4, seed=seed, **more).votes)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-200, 1e200])
@@ -38,7 +38,7 @@ def test_messages(size, threads):
 def test_pairs_and_ratios(repeated):
     votes = crowd(2, labels=3, workers=90, tasks=60)
     if repeated:
-        votes = qr.read([(t, w % 7, (t * w) % 3) for t in range(40) for w in range(30)] + [(99, 8, 0)])
+        votes = adj.read([(t, w % 7, (t * w) % 3) for t in range(40) for w in range(30)] + [(99, 8, 0)])
     casts, g = casts_of(votes), np.random.default_rng(1)
     one, two = ref.worker_pairs(casts), cpu.worker_pairs(casts, 3)
     for left, right in zip(one, two, strict=True):
@@ -55,11 +55,11 @@ def test_pairs_and_ratios(repeated):
 
 
 def test_names_of_workers_do_not_change_a_bit():
-    votes = qr.simulate(tasks=100, workers=12, labels=2, votes_per_task=5, seed=3).votes
+    votes = adj.simulate(tasks=100, workers=12, labels=2, votes_per_task=5, seed=3).votes
     renamed = votes.with_columns(worker=votes["worker"].str.reverse() + "!")
     for model, column in (("kos", "weight"), ("mmsr", "weight")):
-        one = dict(qr.aggregate(votes, model, confidence="posterior").workers.select("worker", column).iter_rows())
-        two = dict(qr.aggregate(renamed, model, confidence="posterior").workers.select("worker", column).iter_rows())
+        one = dict(adj.aggregate(votes, model, confidence="posterior").workers.select("worker", column).iter_rows())
+        two = dict(adj.aggregate(renamed, model, confidence="posterior").workers.select("worker", column).iter_rows())
         assert one == {worker: two[worker[::-1] + "!"] for worker in one}
 
 

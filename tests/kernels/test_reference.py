@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from quorate.kernels import reference as ref
+from adjudge.kernels import reference as ref
 
 INF = np.inf
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from quorate.kernels import cpu
-from quorate.kernels import reference as ref
-from quorate.kernels.cpu import compiled
+from adjudge.kernels import cpu
+from adjudge.kernels import reference as ref
+from adjudge.kernels.cpu import compiled
 
 core = compiled()
 pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")

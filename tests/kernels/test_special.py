@@ -5,8 +5,8 @@ import pytest
 from scipy.special import digamma as scipy_digamma
 from scipy.special import gammaln
 
-from quorate.kernels.cpu import compiled
-from quorate.kernels.special import CHUNK, digamma, dirichlet_log_norm, log_gamma
+from adjudge.kernels.cpu import compiled
+from adjudge.kernels.special import CHUNK, digamma, dirichlet_log_norm, log_gamma
 
 X = np.concatenate([np.geomspace(1e-6, 1e12, 20_001), np.linspace(0.01, 20, 5001), np.nextafter(8.0, [0.0, 9.0])])
 

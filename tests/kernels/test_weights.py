@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from quorate.data.exact import LOG_UNIT, unit_below
-from quorate.kernels import cpu, reference
+from adjudge.data.exact import LOG_UNIT, unit_below
+from adjudge.kernels import cpu, reference
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
 

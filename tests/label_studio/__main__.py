@@ -26,7 +26,7 @@ from threading import Thread
 
 import numpy as np
 
-import quorate as qr
+import adjudge as adj
 from server_process import Served
 
 CONFIG = """<View><Text name="text" value="$text"/>
@@ -156,7 +156,7 @@ def theirs(studio, folder):
         return {}, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says what it left out: skipped annotations among others
-        votes = qr.read(path, question="kind", duplicates="last")
+        votes = adj.read(path, question="kind", duplicates="last")
     workers, tasks = votes.row_worker(), np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     rows = {
         (str(votes.tasks[int(task)]), str(votes.workers[int(workers[row])])): votes.labels[int(votes.row_label[row])]
@@ -253,9 +253,9 @@ def acts(studio, tasks, guide):
     yield "delete several tasks"
 
 
-def quorate(*arguments):
+def adjudge(*arguments):
     """What a command prints; raises if it fails."""
-    command = [sys.executable, "-m", "quorate", *map(str, arguments)]
+    command = [sys.executable, "-m", "adjudge", *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
@@ -269,7 +269,7 @@ class Guide:
 
     def follow(self, step):
         """Run a step, with the variables of all before."""
-        program = f'quorate() {{ "{sys.executable}" -m quorate "$@"; }}\n{self.commands[step]}\necho; echo "TOKEN=${{TOKEN:-}}"'
+        program = f'adjudge() {{ "{sys.executable}" -m adjudge "$@"; }}\n{self.commands[step]}\necho; echo "TOKEN=${{TOKEN:-}}"'
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", program],
             cwd=self.folder,
@@ -287,7 +287,7 @@ def drive(program, payloads):
     with tempfile.TemporaryDirectory(prefix="label-studio-") as name, studio(program, Path(name)) as label_studio:
         folder = Path(name)
         store = folder / "votes.db"
-        token = quorate("token", "add", "checks", "--scope", "read", "--store", store).split()[0]
+        token = adjudge("token", "add", "checks", "--scope", "read", "--store", store).split()[0]
         with Served(store, "--labels", "Spam!,ok") as service, recorder(payloads or folder / "payloads.jsonl") as url:
             project = label_studio.project = label_studio("POST", "/api/projects/", {"title": "Spam", "label_config": CONFIG})[
                 "id"
@@ -299,16 +299,16 @@ def drive(program, payloads):
             label_studio("POST", f"/api/projects/{project}/import", texts)
             tasks = sorted(task["id"] for task in label_studio("GET", f"/api/tasks?project={project}")["tasks"])
             values = {"STUDIO": label_studio.url, "STUDIO_TOKEN": label_studio.token, "PROJECT": str(project)}
-            guide, count = Guide(folder, **values, QUORATE=service.url), 0
+            guide, count = Guide(folder, **values, ADJUDGE=service.url), 0
             for count, act in enumerate(acts(label_studio, tasks, guide), 1):
                 expected, found = theirs(label_studio, folder), ours(service, token, tasks)
                 assert found == expected, f"{act}: Label Studio has {expected}, we have {found}"
                 print(f"{act}: {len(expected[0])} votes, {len(expected[1])} gold, equal", flush=True)
             metrics = service.ask("GET", "/metrics", token=token)[1]
-            assert 'quorate_label_studio_skipped_total{campaign="default",reason="cancelled"} 2' in metrics
+            assert 'adjudge_label_studio_skipped_total{campaign="default",reason="cancelled"} 2' in metrics
             service.end()
             assert any("was skipped by its annotator" in line for line in service.said)
-        quorate("doctor", store)
+        adjudge("doctor", store)
         return count
 
 

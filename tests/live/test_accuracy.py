@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from live_stories import begin
-from quorate.live import snapshot
-from quorate.store import events as e
-from quorate.store.archive import CopiedArchive
+from adjudge.live import snapshot
+from adjudge.store import events as e
+from adjudge.store.archive import CopiedArchive
 
 POLICY = {"minimum_votes": 3, "confidence": 0.7}
 FEW = (1, 3, 10, 30)  # votes of newcomers
@@ -79,7 +79,7 @@ def test_the_accuracy_is_that_of_a_batch_fit(labels, right, wrong):
     """Within 0.02 in the mean and 0.1 at most; the bounds of intervals within 0.04 and 0.3."""
     names, votes, _ = crowd(1, labels, right, wrong)
     state = refit(campaign(names, votes))
-    fitted = qr.aggregate(votes, model="fds", seed=state.online.settings["seed"], labels=names).workers
+    fitted = adj.aggregate(votes, model="fds", seed=state.online.settings["seed"], labels=names).workers
     workers = [state.crowd.all[worker] for worker in fitted["worker"].to_list()]
     found = state.accuracy_of(workers)
     apart = np.abs(np.array([known.mean for known in found]) - fitted["accuracy"].to_numpy())

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from live_stories import begin
-from quorate.store import events as e
+from adjudge.store import events as e
 
 POINTS = 0.005
 
@@ -38,7 +38,7 @@ def crowd(request, data_dir):
 def test_live_is_as_good_as_batch(crowd, model, seed):
     votes, truth, labels = crowd
     shuffled = votes.sample(fraction=1, shuffle=True, seed=seed)
-    fitted = dict(qr.aggregate(shuffled, model=model, duplicates="last").labels.select("task", "label").iter_rows())
+    fitted = dict(adj.aggregate(shuffled, model=model, duplicates="last").labels.select("task", "label").iter_rows())
     batch = sum(fitted[task] == label for task, label in truth.items()) / len(truth)
     found = accuracy(live(shuffled, labels, model), truth)
     if model == "auto":

@@ -3,10 +3,10 @@
 import pytest
 
 from live_stories import begin
-from quorate.live import snapshot
-from quorate.live.standing import Standing
-from quorate.store import events as e
-from quorate.store.archive import CopiedArchive
+from adjudge.live import snapshot
+from adjudge.live.standing import Standing
+from adjudge.store import events as e
+from adjudge.store.archive import CopiedArchive
 
 EASY = {"minimum_votes": 2, "confidence": 0.6}
 PROBATION = {**EASY, "probation": {"votes": 3, "accuracy": 0.6}}

@@ -5,15 +5,15 @@ from random import Random
 import pytest
 
 from live_stories import POLICIES, Story, begin, make_ops
-from quorate.errors import InputError, OptionError
-from quorate.live.backtest import backtest
-from quorate.live.policy import Policy
-from quorate.live.trial import Trial
-from quorate.store import events as e
-from quorate.store.batch import Batch
-from quorate.store.opening import open_store
+from adjudge.errors import InputError, OptionError
+from adjudge.live.backtest import backtest
+from adjudge.live.policy import Policy
+from adjudge.live.trial import Trial
+from adjudge.store import events as e
+from adjudge.store.batch import Batch
+from adjudge.store.opening import open_store
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 SECOND = 1_000_000
 
 

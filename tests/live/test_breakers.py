@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from live_stories import begin
-from quorate.live import snapshot
-from quorate.live.breakers import BLOCKS, Breakers
-from quorate.live.sections import Breakers as Limits
-from quorate.store import events as e
-from quorate.store.archive import MemoryArchive
+from adjudge.live import snapshot
+from adjudge.live.breakers import BLOCKS, Breakers
+from adjudge.live.sections import Breakers as Limits
+from adjudge.store import events as e
+from adjudge.store.archive import MemoryArchive
 
 WINDOW = 200
 POLICY = {"minimum_votes": 3, "confidence": 0.7, "breakers": {"window": WINDOW}}

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_stories import POLICIES, Story, begin, fold, ops
-from quorate.errors import InputError
-from quorate.live import snapshot
-from quorate.live.archived import Archived
-from quorate.live.settings import Retention
-from quorate.store import events as e
-from quorate.store.archive import MemoryArchive
+from adjudge.errors import InputError
+from adjudge.live import snapshot
+from adjudge.live.archived import Archived
+from adjudge.live.settings import Retention
+from adjudge.store import events as e
+from adjudge.store.archive import MemoryArchive
 
 
 class Stripped(MemoryArchive):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate import InputError, OptionError, Policy
-from quorate.live.policy import SECTIONS
+import adjudge as adj
+from adjudge import InputError, OptionError, Policy
+from adjudge.live.policy import SECTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -242,7 +242,7 @@ def test_decide_goes_on_from_before():
     ],
 )
 def test_decide_refuses(given, message):
-    with pytest.raises(qr.QuorateError, match=message):
+    with pytest.raises(adj.AdjudgeError, match=message):
         Policy().decide(**({"probabilities": {"a": 0.6, "b": 0.4}, "votes": 3} | given))
 
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_stories import begin, fold
-from quorate.live import snapshot
-from quorate.live.archived import Archived, VotesOf
-from quorate.live.tasks import Task
-from quorate.store import events as e
-from quorate.store.archive import CopiedArchive
+from adjudge.live import snapshot
+from adjudge.live.archived import Archived, VotesOf
+from adjudge.live.tasks import Task
+from adjudge.store import events as e
+from adjudge.store.archive import CopiedArchive
 
 HONEST, RING = range(1, 7), range(7, 13)
 POLICY = {"minimum_votes": 3, "maximum_votes": 50, "confidence": 0.5}

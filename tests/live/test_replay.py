@@ -4,17 +4,17 @@ import msgspec
 import pytest
 
 from live_stories import POLICIES, Story, fold, make_ops
-from quorate.errors import InputError, QuorateError
-from quorate.live import snapshot
-from quorate.live.replay import check, replay
-from quorate.live.state import CampaignState
-from quorate.store import events as e
-from quorate.store.archive import StoreArchive
-from quorate.store.batch import Batch, DecisionRow
-from quorate.store.opening import open_store
+from adjudge.errors import InputError, AdjudgeError
+from adjudge.live import snapshot
+from adjudge.live.replay import check, replay
+from adjudge.live.state import CampaignState
+from adjudge.store import events as e
+from adjudge.store.archive import StoreArchive
+from adjudge.store.batch import Batch, DecisionRow
+from adjudge.store.opening import open_store
 
 encode = msgspec.json.Encoder().encode
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 
 
 @pytest.fixture
@@ -124,5 +124,5 @@ def test_an_empty_log_and_a_gap_are_errors(store):
         with pytest.raises(InputError, match="has no events"):
             run(store, number)
     state = fold(long_story().log)
-    with pytest.raises(QuorateError, match="event 500 does not follow event 1"):
+    with pytest.raises(AdjudgeError, match="event 500 does not follow event 1"):
         state.apply(500, e.Tick(time=1))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from quorate import OptionError, Policy
-from quorate.live.rule import SECOND, Rule
-from quorate.live.standing import CODES, EXPERTS_DIFFER, NEW, NO_EXPERT, REASONS, STATUSES, Evidence, Standing
+from adjudge import OptionError, Policy
+from adjudge.live.rule import SECOND, Rule
+from adjudge.live.standing import CODES, EXPERTS_DIFFER, NEW, NO_EXPERT, REASONS, STATUSES, Evidence, Standing
 
 LABELS = ("a", "b", "c")
 K = len(LABELS)

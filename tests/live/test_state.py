@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
-from quorate.live import snapshot
-from quorate.live.readable import Readable
-from quorate.live.tasks import SETTLED
-from quorate.online import Online
-from quorate.store import events as e
-from quorate.store.archive import CopiedArchive
+from adjudge.live import snapshot
+from adjudge.live.readable import Readable
+from adjudge.live.tasks import SETTLED
+from adjudge.online import Online
+from adjudge.store import events as e
+from adjudge.store.archive import CopiedArchive
 
 MODELS = st.sampled_from(["fds", "auto", "ds", "hybrid"])
 FEW = settings(max_examples=60, deadline=None)
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")  # of refits of a few votes
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")  # of refits of a few votes
 
 
 def stories(**options):

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from live_stories import Story, begin, ops
-from quorate.live import snapshot
-from quorate.live.state import CampaignState
-from quorate.live.tally import Tally
-from quorate.store import events as e
-from quorate.store.archive import MemoryArchive
+from adjudge.live import snapshot
+from adjudge.live.state import CampaignState
+from adjudge.live.tally import Tally
+from adjudge.store import events as e
+from adjudge.store.archive import MemoryArchive
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.NotConverged")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
 EVERYTHING = {
     "minimum_votes": 1,
     "confidence": 0.6,

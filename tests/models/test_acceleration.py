@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.engines.base import Engine
-from quorate.models import acceleration
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.engines.base import Engine
+from adjudge.models import acceleration
+from adjudge.models.base import MODELS
 from strategies import crowds
 
 SOFT = ("ds", "hybrid", "one-coin")
@@ -28,8 +28,8 @@ PLAIN = {
 
 def fit(votes, model="ds", **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model=model, confidence="posterior", **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model=model, confidence="posterior", **options)
 
 
 def accepted(result):
@@ -55,7 +55,7 @@ def test_objective_never_falls(model, votes, smoothing):
 
 def test_rejected_passes_leave_no_trace_in_the_fit():
     """A step that goes astray in every pass costs passes, and changes nothing."""
-    crowd = qr.simulate(tasks=300, workers=20, labels=3, votes_per_task=4, spammers=0.3, seed=4)
+    crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=4, spammers=0.3, seed=4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(acceleration, "REACH", 1e3)
         patch.setattr(acceleration, "LEAST", 1e-9)
@@ -72,7 +72,7 @@ def test_rejected_passes_leave_no_trace_in_the_fit():
 @pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
 @pytest.mark.parametrize("model", ["ds", "one-coin"])
 def test_same_fixed_point(model, engine):
-    crowd = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=6, spammers=0.2, seed=3)
+    crowd = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=6, spammers=0.2, seed=3)
     plain = fit(crowd.votes, model, tol=1e-10, max_iter=1000)
     fast = fit(crowd.votes, model, tol=1e-10, max_iter=1000, accelerate=True, engine=engine)
     assert fast.converged
@@ -84,7 +84,7 @@ def test_same_fixed_point(model, engine):
 
 
 def test_a_fixed_point_is_left_alone():
-    crowd = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=6, seed=3)
+    crowd = adj.simulate(tasks=300, workers=15, labels=3, votes_per_task=6, seed=3)
     plain = fit(crowd.votes, tol=1e-12, max_iter=5000)
     again = fit(crowd.votes, tol=1e-6, accelerate=True, warm_start=plain)
     assert again.converged
@@ -97,7 +97,7 @@ def test_passes_on_real_votes(name, data_dir):
     most = 11 if name == "sp" else passes // 3  # a third of 20 passes is out of reach: see the decision
     if name == "trec2010":
         most = 150
-    result = fit(qr.read(data_dir / name / "votes.csv"), tol=0.0, max_iter=most + 1, accelerate=True)
+    result = fit(adj.read(data_dir / name / "votes.csv"), tol=0.0, max_iter=most + 1, accelerate=True)
     reached = max(row.objective for row in accepted(result)[:most])
     assert reached >= final - 1e-6 * abs(final)
     assert_never_falls(result)
@@ -106,7 +106,7 @@ def test_passes_on_real_votes(name, data_dir):
 @pytest.mark.parametrize("model", SOFT)
 def test_off_is_the_default_and_takes_no_other_path(model, monkeypatch):
     monkeypatch.setattr(acceleration, "run", None)
-    crowd = qr.simulate(tasks=100, workers=10, labels=3, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=100, workers=10, labels=3, votes_per_task=5, seed=1)
     plain, off = fit(crowd.votes, model), fit(crowd.votes, model, accelerate=False)
     assert [row.objective for row in plain.fit.trace] == [row.objective for row in off.fit.trace]
     assert {row.phase for row in plain.fit.trace} <= {"soft", "hard"}
@@ -115,7 +115,7 @@ def test_off_is_the_default_and_takes_no_other_path(model, monkeypatch):
 @pytest.mark.parametrize("model", SOFT)
 @pytest.mark.parametrize("stop", ["priors", "labels"])
 def test_beside_all_that_callers_know(model, stop, tmp_path):
-    crowd = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, seed=5)
+    crowd = adj.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, seed=5)
     truth = dict(zip(crowd.truth["task"], crowd.truth["label"], strict=True))
     gold = dict(list(truth.items())[:20])
     before = fit(crowd.votes, model)
@@ -129,8 +129,8 @@ def test_beside_all_that_callers_know(model, stop, tmp_path):
         assert "gold" not in some or all(labels[task] == label for task, label in gold.items())
     weighted = crowd.votes.with_columns(sure=1 + pl.int_range(pl.len()) % 3)
     assert_never_falls(fit(weighted, model, accelerate=True, weight="sure"))
-    result.save(tmp_path / "model.quorate")
-    assert qr.load(tmp_path / "model.quorate").predict(crowd.votes).labels.height == 150
+    result.save(tmp_path / "model.adjudge")
+    assert adj.load(tmp_path / "model.adjudge").predict(crowd.votes).labels.height == 150
 
 
 def test_symmetric_votes_stay_tied():
@@ -139,7 +139,7 @@ def test_symmetric_votes_stay_tied():
 
 
 def test_hybrid_turns_hard_after_a_plain_step():
-    crowd = qr.simulate(tasks=400, workers=20, labels=4, votes_per_task=4, spammers=0.4, seed=6)
+    crowd = adj.simulate(tasks=400, workers=20, labels=4, votes_per_task=4, spammers=0.4, seed=6)
     phases = [row.phase for row in fit(crowd.votes, "hybrid", accelerate=True, switch=1e-3, tol=1e-6, max_iter=300).fit.trace]
     assert "extrapolated" in phases
     assert phases[-1] == "hard"
@@ -153,30 +153,30 @@ def test_engines_without_counts_here_refuse():
 
     for model in SOFT:
         MODELS[model]().require_engine(Elsewhere())
-        with pytest.raises(qr.OptionError, match="'elsewhere' cannot accelerate"):
+        with pytest.raises(adj.OptionError, match="'elsewhere' cannot accelerate"):
             MODELS[model](accelerate=True).require_engine(Elsewhere())
 
 
 def test_refused_where_it_means_nothing():
     votes = [("t1", "ann", "cat"), ("t1", "bob", "dog")]
-    with pytest.raises(qr.OptionError, match="fds has no accelerate: all of its passes are hard"):
-        qr.aggregate(votes, model="fds", accelerate=True)
-    with pytest.raises(qr.OptionError, match="all of its passes are hard"):
-        qr.FastDawidSkene(accelerate=True)
-    with pytest.raises(qr.OptionError, match="accelerate is 1: give True or False"):
-        qr.DawidSkene(accelerate=1)
+    with pytest.raises(adj.OptionError, match="fds has no accelerate: all of its passes are hard"):
+        adj.aggregate(votes, model="fds", accelerate=True)
+    with pytest.raises(adj.OptionError, match="all of its passes are hard"):
+        adj.FastDawidSkene(accelerate=True)
+    with pytest.raises(adj.OptionError, match="accelerate is 1: give True or False"):
+        adj.DawidSkene(accelerate=1)
 
 
 def test_memory_is_asked_for():
-    plain, fast = qr.DawidSkene(), qr.DawidSkene(accelerate=True)
+    plain, fast = adj.DawidSkene(), adj.DawidSkene(accelerate=True)
     assert fast.room.tables == plain.room.tables + acceleration.TABLES
     assert pickle.loads(pickle.dumps(fast)) == fast
     assert pickle.loads(pickle.dumps(fast)).room == fast.room
-    assert qr.DawidSkene().room is plain.room
+    assert adj.DawidSkene().room is plain.room
 
 
 def test_memory_is_as_much_as_asked_for():
-    votes = qr.read(qr.simulate(tasks=4000, workers=1500, labels=8, votes_per_task=8, seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=4000, workers=1500, labels=8, votes_per_task=8, seed=1).votes)
     table = 8 * votes.n_rows * votes.n_labels
     peaks = []
     for accelerate in (False, True):

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from oracle_auto import auto, honest
-from quorate.evaluation import contract
-from quorate.kernels.reference import pick
+from adjudge.evaluation import contract
+from adjudge.kernels.reference import pick
 
 ENGINES = ["cpu", "reference", "disk"]
 CROWDS = {
@@ -22,7 +22,7 @@ CROWDS = {
 
 def plain(votes):
     """Votes as triples of codes, and how the package breaks ties."""
-    session = qr.MajorityVote().fit(votes, engine="reference").session
+    session = adj.MajorityVote().fit(votes, engine="reference").session
     store, hashes = session._store, session._rules.label_hash
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     triples = list(zip(task.tolist(), votes.row_worker()[votes.row].tolist(), votes.row_label[votes.row].tolist(), strict=True))
@@ -35,18 +35,18 @@ def plain(votes):
 
 @pytest.fixture(params=CROWDS)
 def votes(request):
-    return qr.read(qr.simulate(**CROWDS[request.param]).votes)
+    return adj.read(adj.simulate(**CROWDS[request.param]).votes)
 
 
 def majority_of(votes):
-    return dict(enumerate(qr.MajorityVote().fit(votes, engine="reference").fit.outcome.labels.tolist()))
+    return dict(enumerate(adj.MajorityVote().fit(votes, engine="reference").fit.outcome.labels.tolist()))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_labels_of_auto_are_those_of_the_naive_version(votes, engine):
     triples, choose = plain(votes)
     want, fell_back = auto(triples, votes.n_labels, majority_of(votes), choose)
-    result = qr.aggregate(votes, model="auto", engine=engine)
+    result = adj.aggregate(votes, model="auto", engine=engine)
     order = votes.tasks.codes(list(result.labels["task"]))
     got = votes.labels.codes(list(result.labels["label"]))
     assert dict(zip(order.tolist(), got.tolist(), strict=True)) == want
@@ -60,8 +60,8 @@ def test_labels_of_auto_are_those_of_the_naive_version(votes, engine):
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "iwmv", "glad", "auto"])
 def test_honest_probabilities_are_those_of_the_naive_version(votes, model, engine):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        result = qr.aggregate(votes, model=model, engine=engine, confidence="honest")
+        warnings.simplefilter("ignore", adj.NotConverged)
+        result = adj.aggregate(votes, model=model, engine=engine, confidence="honest")
     order = votes.tasks.codes(list(result.labels["task"]))
     labels = dict(zip(order.tolist(), votes.labels.codes(list(result.labels["label"])).tolist(), strict=True))
     want, before = honest(plain(votes)[0], votes.n_labels, labels, majority_of(votes))
@@ -69,7 +69,7 @@ def test_honest_probabilities_are_those_of_the_naive_version(votes, model, engin
     assert got == pytest.approx(np.array([want[t] for t in order.tolist()]), abs=1e-9)
     assert result.labels["confidence"].to_numpy() == pytest.approx(np.array([max(want[t]) for t in order.tolist()]), abs=1e-9)
     near = np.array([sorted(before[t])[-2] >= max(before[t]) - 1e-9 for t in order.tolist()])
-    own = qr.aggregate(votes, model=model, engine=engine, confidence="posterior") if model == "mv" else result
+    own = adj.aggregate(votes, model=model, engine=engine, confidence="posterior") if model == "mv" else result
     assert (result.labels["tie"].to_numpy() >= near).all()
     assert result.expected_errors == pytest.approx(sum(1 - max(want[t]) for t in want))
     if model == "mv":
@@ -78,8 +78,8 @@ def test_honest_probabilities_are_those_of_the_naive_version(votes, model, engin
 
 
 def test_the_models_of_the_paper_are_left_as_they_are():
-    crowd = qr.simulate(tasks=100, workers=8, seed=5)
-    plain_fit, judged = (qr.aggregate(crowd.votes, model="fds", confidence=c) for c in ("posterior", "honest"))
+    crowd = adj.simulate(tasks=100, workers=8, seed=5)
+    plain_fit, judged = (adj.aggregate(crowd.votes, model="fds", confidence=c) for c in ("posterior", "honest"))
     assert plain_fit.labels["label"].equals(judged.labels["label"])
     assert plain_fit.log_likelihood == judged.log_likelihood
     assert plain_fit.probabilities.equals(judged.posterior)
@@ -88,7 +88,7 @@ def test_the_models_of_the_paper_are_left_as_they_are():
 
 def test_two_judges_who_always_disagree_are_coin_flips():
     votes = [(t, w, "ab"[(t + (w == "w2")) % 2]) for t in range(20) for w in ("w1", "w2")]
-    labels = qr.aggregate(votes, model="fds", confidence="honest").labels
+    labels = adj.aggregate(votes, model="fds", confidence="honest").labels
     assert labels["confidence"].to_list() == pytest.approx([0.5] * 20)
     assert labels["tie"].all()
 
@@ -97,21 +97,21 @@ def test_all_answers_distinct_are_worth_nothing():
     votes = [
         (t, w, g) for t in range(12) for w, g in zip("abc", ["x", "y", "z"][t % 3 :] + ["x", "y", "z"][: t % 3], strict=True)
     ]
-    assert qr.aggregate(votes, model="mv", confidence="honest").labels["confidence"].to_list() == pytest.approx([1 / 3] * 12)
+    assert adj.aggregate(votes, model="mv", confidence="honest").labels["confidence"].to_list() == pytest.approx([1 / 3] * 12)
 
 
 def test_a_crowd_that_agrees_throughout_has_nothing_to_learn():
     votes = [(t, w, "ab"[t % 2]) for t in range(10) for w in "uvw"]
     assert (
-        qr.aggregate(votes, model="auto").facts["why"] == "majority vote: workers agree throughout, so there is nothing to learn"
+        adj.aggregate(votes, model="auto").facts["why"] == "majority vote: workers agree throughout, so there is nothing to learn"
     )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_gold_is_certain_and_its_label_is_kept(engine):
-    crowd = qr.simulate(tasks=80, workers=9, labels=3, seed=6)
+    crowd = adj.simulate(tasks=80, workers=9, labels=3, seed=6)
     wrong = crowd.truth.head(12).with_columns(label=pl.lit("l0"))
-    result = qr.aggregate(crowd.votes, model="auto", engine=engine, gold=wrong, confidence="honest")
+    result = adj.aggregate(crowd.votes, model="auto", engine=engine, gold=wrong, confidence="honest")
     marked = result.labels.filter(pl.col("gold"))
     assert marked["label"].unique().to_list() == ["l0"]
     assert marked["confidence"].to_list() == [1.0] * 12
@@ -124,31 +124,31 @@ def test_gold_that_shows_skill_keeps_the_guard_from_firing():
     for t in range(90):  # a third of the tasks is hard for all alike, and nobody is better than others
         error = 0.5 if t % 3 == 0 else 0.01
         votes += [(t, w, "ab"[(t + (draw.random() < error)) % 2]) for w in "stuvwxyz"]
-    assert qr.aggregate(votes, model="auto").facts["chose"] == "majority"
+    assert adj.aggregate(votes, model="auto").facts["chose"] == "majority"
     gold = {t: "ab"[t % 2] for t in range(0, 90, 4)}
-    assert qr.aggregate(votes, model="auto", gold=gold).facts["chose"] == "careful"
+    assert adj.aggregate(votes, model="auto", gold=gold).facts["chose"] == "careful"
 
 
 def test_saved_predicted_merged_and_continued(tmp_path):
-    crowd = qr.simulate(tasks=200, workers=12, labels=3, seed=7)
-    result = qr.aggregate(crowd.votes, model="auto")
+    crowd = adj.simulate(tasks=200, workers=12, labels=3, seed=7)
+    result = adj.aggregate(crowd.votes, model="auto")
     result.save(tmp_path / "model")
-    model = qr.load(tmp_path / "model")
+    model = adj.load(tmp_path / "model")
     assert model.predict(crowd.votes).labels["label"].equals(result.labels["label"])
     assert model.confusion("w1").equals(result.confusion("w1"))
     assert result.confusion_matrix("w1").sum(axis=1) == pytest.approx(np.ones(3))
     new = [("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "zoe", "l0")]
     assert model.predict(new).labels["label"].to_list() == ["l2"]
-    assert qr.merge(result, model).predict(new).labels["label"].to_list() == ["l2"]
-    again = qr.aggregate(crowd.votes, model="auto", warm_start=model)
+    assert adj.merge(result, model).predict(new).labels["label"].to_list() == ["l2"]
+    again = adj.aggregate(crowd.votes, model="auto", warm_start=model)
     assert (again.labels["label"] == result.labels["label"]).mean() > 0.95
-    assert qr.aggregate(crowd.votes, model="auto", history=model).facts["chose"] == "careful"
+    assert adj.aggregate(crowd.votes, model="auto", history=model).facts["chose"] == "careful"
 
 
 def test_a_label_that_nobody_names_is_no_label():
-    crowd = qr.simulate(tasks=60, workers=8, labels=3, seed=8)
-    few = qr.aggregate(crowd.votes, model="auto", confidence="honest")
-    more = qr.aggregate(crowd.votes, model="auto", confidence="honest", labels=["l0", "l1", "l2", "never"])
+    crowd = adj.simulate(tasks=60, workers=8, labels=3, seed=8)
+    few = adj.aggregate(crowd.votes, model="auto", confidence="honest")
+    more = adj.aggregate(crowd.votes, model="auto", confidence="honest", labels=["l0", "l1", "l2", "never"])
     assert few.labels["label"].equals(more.labels["label"])
     assert few.labels["confidence"].to_numpy() == pytest.approx(more.labels["confidence"].to_numpy(), abs=1e-12)
     assert more.probabilities["never"].max() == 0
@@ -160,7 +160,7 @@ def test_the_reason_is_true_of_the_figures_beside_it():
     for spread in (0.0, 0.2, 0.4, 0.9):  # of skill, on tasks of which a third is hard for all
         skill = np.clip(0.9 + spread * rng.uniform(-1, 1, 20), 0.5, 1.0)
         right = rng.random((300, 20)) < np.where(np.arange(300)[:, None] % 3, skill, skill - 0.3)
-        facts = qr.aggregate([(t, w, "ab"[int(right[t, w])]) for t in range(300) for w in range(20)], model="auto").facts
+        facts = adj.aggregate([(t, w, "ab"[int(right[t, w])]) for t in range(300) for w in range(20)], model="auto").facts
         rho, found, why = facts["shared_error"], facts["skill_spread"], facts["why"]
         assert ("differ in skill more than they err together" in why) == (facts["chose"] == "careful" and rho <= found)
         assert ("err together more than" in why) == (facts["chose"] == "majority")
@@ -174,17 +174,17 @@ OTHERS = {"smoothing": 1.0, "strength": "auto", "tol": 1e-3, "max_iter": 5, "sto
 
 @pytest.mark.parametrize("option", OTHERS)
 def test_options_of_other_models_name_them(option):
-    with pytest.raises(qr.OptionError, match=f"but auto has no {option}: .*model=.fds.") as found:
-        qr.aggregate([("t", "w", "a")], model="auto", **{option: OTHERS[option]})
+    with pytest.raises(adj.OptionError, match=f"but auto has no {option}: .*model=.fds.") as found:
+        adj.aggregate([("t", "w", "a")], model="auto", **{option: OTHERS[option]})
     assert "\n" not in str(found.value)
     named = "hybrid" if option == "switch" else "fds"
     assert f'give model="{named}", which has it' in str(found.value)
-    qr.aggregate([("t", "w", "a")], model=named, **{option: OTHERS[option]})  # what is named takes it
+    adj.aggregate([("t", "w", "a")], model=named, **{option: OTHERS[option]})  # what is named takes it
 
 
 def test_passes_are_few_by_design():
-    with pytest.raises(qr.OptionError) as found:
-        qr.aggregate([("t", "w", "a")], model="auto", tol=0.01)
+    with pytest.raises(adj.OptionError) as found:
+        adj.aggregate([("t", "w", "a")], model="auto", tol=0.01)
     assert str(found.value) == (
         'tol is 0.01, but auto has no tol: it makes at most six passes of each version by design; give model="fds", which has it'
     )
@@ -192,8 +192,8 @@ def test_passes_are_few_by_design():
 
 @pytest.mark.parametrize("name", ["mv", "auto", "ds"])
 def test_threads_and_shards_change_nothing(name):
-    votes = qr.read(qr.simulate(tasks=3000, workers=30, labels=3, seed=9).votes)
-    first, *others = (qr.aggregate(votes, model=name, engine="cpu", threads=n, confidence="honest").labels for n in (1, 2, 5))
+    votes = adj.read(adj.simulate(tasks=3000, workers=30, labels=3, seed=9).votes)
+    first, *others = (adj.aggregate(votes, model=name, engine="cpu", threads=n, confidence="honest").labels for n in (1, 2, 5))
     assert all(first.equals(other) for other in others)
 
 
@@ -203,7 +203,7 @@ def test_the_contract_knows_auto():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_accuracy_of_workers_is_that_of_their_answers(votes, engine):
-    result = qr.aggregate(votes, model="auto", engine=engine, confidence="honest")
+    result = adj.aggregate(votes, model="auto", engine=engine, confidence="honest")
     order = votes.tasks.codes(list(result.labels["task"]))
     labels = dict(zip(order.tolist(), votes.labels.codes(list(result.labels["label"])).tolist(), strict=True))
     triples = plain(votes)[0]
@@ -222,12 +222,12 @@ def test_the_accuracy_of_workers_is_that_of_their_answers(votes, engine):
 def test_workers_are_inside_their_intervals():
     inside = total = 0
     for seed in range(4):
-        crowd = qr.simulate(tasks=400, workers=30, labels=3, votes_per_task=4, shared_error=0.15, seed=seed)
+        crowd = adj.simulate(tasks=400, workers=30, labels=3, votes_per_task=4, shared_error=0.15, seed=seed)
         right = crowd.votes.join(crowd.truth.rename({"label": "true"}), on="task").with_columns(
             ok=pl.col("label") == pl.col("true")
         )
         real = right.group_by("worker").agg(pl.col("ok").mean())
-        both = qr.aggregate(crowd.votes, model="auto", confidence="honest").workers.join(real, on="worker")
+        both = adj.aggregate(crowd.votes, model="auto", confidence="honest").workers.join(real, on="worker")
         held = (both["ok"] >= both["accuracy_low"]) & (both["ok"] <= both["accuracy_high"])
         inside, total = inside + int(held.sum()), total + len(held)
     assert inside / total > 0.8
@@ -238,30 +238,30 @@ def test_gold_counts_as_right_or_wrong_for_its_workers():
         (t, "bad", "ab"[(t + 1) % 2]) for t in range(20)
     ]
     gold = {t: "ab"[t % 2] for t in range(20)}
-    found = qr.aggregate(votes, model="auto", confidence="honest", gold=gold).workers
+    found = adj.aggregate(votes, model="auto", confidence="honest", gold=gold).workers
     assert dict(found.select("worker", "accuracy").rows()) == {"bad": 0.01, "fine": 0.99, "good": 0.99}
 
 
 @pytest.mark.parametrize("model", ["auto", "fds", "mv"])
 def test_predictions_of_an_honest_fit_are_honest(model, tmp_path):
-    crowd = qr.simulate(tasks=400, workers=15, labels=3, seed=11)
+    crowd = adj.simulate(tasks=400, workers=15, labels=3, seed=11)
     known, new = crowd.votes.filter(pl.col("task") < "t3"), crowd.votes.filter(pl.col("task") >= "t3")
-    fitted = qr.aggregate(known, model=model, confidence="honest")
+    fitted = adj.aggregate(known, model=model, confidence="honest")
     fitted.save(tmp_path / "model")
-    found = qr.load(tmp_path / "model").predict(new)
+    found = adj.load(tmp_path / "model").predict(new)
     assert found.labels.equals(fitted.predict(new).labels)
-    evaluation = qr.evaluate(found, crowd.truth)
-    plain_errors = qr.aggregate(known, model=model, confidence="posterior").predict(new).expected_errors
+    evaluation = adj.evaluate(found, crowd.truth)
+    plain_errors = adj.aggregate(known, model=model, confidence="posterior").predict(new).expected_errors
     wrong = evaluation.tasks - evaluation.correct
     assert abs(found.expected_errors - wrong) < max(abs(plain_errors - wrong), 0.6 * wrong + 25)
     assert found.probabilities.drop("task").sum_horizontal().to_list() == pytest.approx([1.0] * len(found.labels))
     assert len(found.workers.filter(pl.col("accuracy_low") > pl.col("accuracy"))) == 0
-    stranger = qr.load(tmp_path / "model").predict([("x", "nobody", "l0")])
+    stranger = adj.load(tmp_path / "model").predict([("x", "nobody", "l0")])
     assert 1 / 3 < stranger.labels["confidence"][0] < 0.9
 
 
 def test_no_votes_beside_a_history_are_no_error():
-    known = qr.aggregate([("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")])
-    nothing = qr.aggregate({"task": [], "worker": [], "label": []}, labels=["x", "y"], history=known)
+    known = adj.aggregate([("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")])
+    nothing = adj.aggregate({"task": [], "worker": [], "label": []}, labels=["x", "y"], history=known)
     assert nothing.facts["why"] == "majority vote: there are no votes"
     assert nothing.labels.is_empty()

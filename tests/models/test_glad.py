@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 import oracle_glad as oracle
-import quorate as qr
+import adjudge as adj
 import toy_engine
-from quorate.engines.base import GladModel
-from quorate.engines.local import LocalEngine
-from quorate.engines.registry import resolve
-from quorate.kernels.cpu import compiled
+from adjudge.engines.base import GladModel
+from adjudge.engines.local import LocalEngine
+from adjudge.engines.registry import resolve
+from adjudge.kernels.cpu import compiled
 
 ENGINES = [
     pytest.param(resolve("reference"), id="reference"),
@@ -26,8 +26,8 @@ ENGINES = [
 
 def random_point(k, seed, engine):
     """Votes with random parameters: as tuples and dictionaries, and as a session with its model."""
-    votes = qr.simulate(tasks=60, workers=12, labels=k, votes_per_task=4, adversaries=0.2, seed=seed).votes
-    known = qr.read(votes)
+    votes = adj.simulate(tasks=60, workers=12, labels=k, votes_per_task=4, adversaries=0.2, seed=seed).votes
+    known = adj.read(votes)
     rng = np.random.default_rng(seed)
     ability, log_ease = rng.normal(1, 2, known.n_workers), rng.normal(0, 1.5, known.n_tasks)
     passes = engine.load(known, seed=0, ties="hash").glad()
@@ -83,7 +83,7 @@ def test_gradient_is_that_of_finite_differences(engine, k, seed):
 
 def agree(source, rows, engine="auto"):
     expected = oracle.fit(rows, tol=1e-9)
-    result = qr.aggregate(source, model=qr.GLAD(tol=1e-8, max_iter=2000), engine=engine, confidence="posterior")
+    result = adj.aggregate(source, model=adj.GLAD(tol=1e-8, max_iter=2000), engine=engine, confidence="posterior")
     assert result.converged
     for row in result.probabilities.to_dicts():
         task = str(row.pop("task"))
@@ -105,7 +105,7 @@ def test_fits_of_real_votes_are_those_of_the_naive_implementation(data_dir, name
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("k", "seed"), [(2, 7), (3, 8)])
 def test_fits_of_simulated_votes_are_those_of_the_naive_implementation(engine, k, seed):
-    votes = qr.simulate(tasks=80, workers=15, labels=k, votes_per_task=5, seed=seed).votes
+    votes = adj.simulate(tasks=80, workers=15, labels=k, votes_per_task=5, seed=seed).votes
     agree(votes, votes.rows(), engine)
 
 
@@ -118,7 +118,7 @@ def test_abilities_and_difficulties_are_found_again():
     truth = rng.integers(3, size=tasks)
     right = rng.random(len(task)) < 1 / (1 + np.exp(-ability[worker] * np.exp(log_ease[task])))
     label = np.where(right, truth[task], (truth[task] + rng.integers(1, 3, len(task))) % 3)
-    result = qr.aggregate({"task": task, "worker": worker, "label": label}, model="glad")
+    result = adj.aggregate({"task": task, "worker": worker, "label": label}, model="glad")
     assert (result.labels["label"].to_numpy() == truth).mean() > 0.97
     found = result.workers.sort("worker")["ability"].to_numpy()
     assert np.corrcoef(found, ability)[0, 1] > 0.97
@@ -137,8 +137,8 @@ def test_thirty_thousand_votes_on_a_task(engine, right, workers):
     task = np.concatenate([np.zeros(n, int), rng.integers(1, 500, few)])
     label = np.where(rng.random(n + few) < right, task % 3, rng.integers(3, size=n + few))
     with np.errstate(over="raise", invalid="raise", divide="raise"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        result = qr.GLAD(max_iter=100 if workers == 500 else 6).fit(
+        warnings.simplefilter("ignore", adj.NotConverged)
+        result = adj.GLAD(max_iter=100 if workers == 500 else 6).fit(
             {"task": task, "worker": worker, "label": label}, engine=engine
         )
     assert result.converged or workers > 500
@@ -155,8 +155,8 @@ def test_more_than_a_million_votes():
     n, workers = 1_300_000, 5000
     task, worker = np.repeat(np.arange(n // 5), 5), (rng.random(n) ** 2 * workers).astype(int)
     label = np.where(rng.random(n) < 0.6, task % 4, rng.integers(4, size=n))
-    with np.errstate(all="raise", under="ignore"), pytest.warns(qr.NotConverged, match="change of the objective"):
-        result = qr.GLAD(max_iter=4, tol=0).fit({"task": task, "worker": worker, "label": label})
+    with np.errstate(all="raise", under="ignore"), pytest.warns(adj.NotConverged, match="change of the objective"):
+        result = adj.GLAD(max_iter=4, tol=0).fit({"task": task, "worker": worker, "label": label})
     frame = result.labels
     assert (frame["label"].to_numpy() == np.arange(n // 5) % 4).mean() > 0.8
     assert frame["confidence"].is_finite().all()
@@ -167,18 +167,18 @@ def test_more_than_a_million_votes():
 
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
 def test_threads_do_not_change_a_bit():
-    votes = qr.read(qr.simulate(tasks=9000, workers=50, labels=3, votes_per_task=8, seed=4).votes)
-    one, *others = (qr.GLAD().fit(votes, engine="cpu", threads=n) for n in (1, 2, 5))
+    votes = adj.read(adj.simulate(tasks=9000, workers=50, labels=3, votes_per_task=8, seed=4).votes)
+    one, *others = (adj.GLAD().fit(votes, engine="cpu", threads=n) for n in (1, 2, 5))
     for other in others:
         assert one.labels.equals(other.labels)
         assert one.workers.equals(other.workers)
 
 
-CROWD = qr.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, label_weights=[8, 1, 1], seed=6)
+CROWD = adj.simulate(tasks=150, workers=12, labels=3, votes_per_task=4, label_weights=[8, 1, 1], seed=6)
 
 
 def test_the_result_tells_ability_and_difficulty():
-    result = qr.aggregate(CROWD.votes, model="glad", confidence="posterior")
+    result = adj.aggregate(CROWD.votes, model="glad", confidence="posterior")
     assert result.labels.columns == ["task", "label", "confidence", "votes", "tie", "difficulty"]
     assert result.workers.columns[:4] == ["worker", "votes", "accuracy", "agreement"]
     assert result.workers.columns[-1] == "ability"
@@ -187,25 +187,25 @@ def test_the_result_tells_ability_and_difficulty():
     assert probabilities.max(axis=1) == pytest.approx(result.labels["confidence"].to_numpy())
     assert result.priors["prior"].to_list() == pytest.approx(probabilities.mean(axis=0).tolist())
     assert result.confusion_matrix("w3").sum(axis=1) == pytest.approx(np.ones(3))
-    assert list(qr.aggregate(CROWD.votes.to_pandas(), model="glad").workers.columns)[-1] == "ability"
+    assert list(adj.aggregate(CROWD.votes.to_pandas(), model="glad").workers.columns)[-1] == "ability"
 
 
 def test_a_task_without_votes_has_no_difficulty():
-    with pytest.warns(qr.MissingLabels):
-        frame = qr.aggregate([("t", "a", "x"), ("t", "b", "x"), ("u", "a", None)], model="glad").labels
+    with pytest.warns(adj.MissingLabels):
+        frame = adj.aggregate([("t", "a", "x"), ("t", "b", "x"), ("u", "a", None)], model="glad").labels
     assert frame["difficulty"].is_null().to_list() == [False, True]
     assert frame.row(1) == ("u", None, None, 0, False, None)
 
 
 def test_class_priors_can_be_estimated():
-    uniform, estimated = (qr.GLAD(class_priors=p, tol=1e-6).fit(CROWD.votes) for p in ("uniform", "estimated"))
+    uniform, estimated = (adj.GLAD(class_priors=p, tol=1e-6).fit(CROWD.votes) for p in ("uniform", "estimated"))
     assert estimated.log_likelihood > uniform.log_likelihood
     for before, after in itertools.pairwise(estimated.fit.trace):
         assert after.objective >= before.objective - 1e-9 * abs(before.objective)
 
 
 def test_more_steps_reach_the_same_top():
-    results = [qr.GLAD(tol=1e-9, max_iter=2000, m_steps=m, m_tol=t).fit(CROWD.votes) for m, t in ((1, 0.0), (5, 0.5), (200, 0.0))]
+    results = [adj.GLAD(tol=1e-9, max_iter=2000, m_steps=m, m_tol=t).fit(CROWD.votes) for m, t in ((1, 0.0), (5, 0.5), (200, 0.0))]
     tops = [r.fit.trace[-1].objective for r in results]
     assert tops == pytest.approx([tops[0]] * 3, abs=1e-6)
     assert results[2].iterations < results[0].iterations
@@ -217,18 +217,18 @@ def test_options_are_checked():
         ({"m_tol": -1}, "m_tol is -1"),
         ({"class_priors": "guessed"}, "unknown class_priors 'guessed'"),
     ):
-        with pytest.raises(qr.OptionError, match=message):
-            qr.GLAD(**options)
-    with pytest.raises(qr.OptionError, match="model 'glad' takes only: seed, ties, tol, max_iter$"):
-        qr.aggregate(CROWD.votes, model="glad", smoothing=1.0)
+        with pytest.raises(adj.OptionError, match=message):
+            adj.GLAD(**options)
+    with pytest.raises(adj.OptionError, match="model 'glad' takes only: seed, ties, tol, max_iter$"):
+        adj.aggregate(CROWD.votes, model="glad", smoothing=1.0)
 
 
 def test_an_engine_without_glad_is_told():
-    with pytest.raises(qr.OptionError, match="engine 'toy' cannot run model 'glad'"):
-        qr.GLAD().fit(CROWD.votes, engine=toy_engine.make(1))
+    with pytest.raises(adj.OptionError, match="engine 'toy' cannot run model 'glad'"):
+        adj.GLAD().fit(CROWD.votes, engine=toy_engine.make(1))
 
 
 def test_nothing_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert qr.aggregate(CROWD.votes, model="glad").converged
+        assert adj.aggregate(CROWD.votes, model="glad").converged

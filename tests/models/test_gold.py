@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.models.base import MODELS
 
-CROWD = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=3, skill=0.6, seed=1)
+CROWD = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=3, skill=0.6, seed=1)
 GOLD, REST = CROWD.truth.head(120), CROWD.truth.tail(280)
 ORDER = ["l0", "l1", "l2"]  # of the labels, for models of grades
 EACH = [name for name, m in MODELS.items() if m.most_labels is None]  # for these three labels
@@ -20,21 +20,21 @@ EACH = [name for name, m in MODELS.items() if m.most_labels is None]  # for thes
 
 @pytest.mark.parametrize("model", EACH)
 def test_gold_labels_are_kept_and_marked(model):
-    result = qr.aggregate(CROWD.votes, model=model, gold=GOLD, labels=ORDER)
+    result = adj.aggregate(CROWD.votes, model=model, gold=GOLD, labels=ORDER)
     marked = result.labels.filter("gold")
     assert dict(marked.select("task", "label").iter_rows()) == dict(GOLD.iter_rows())
     assert (marked["confidence"] == 1.0).all()
     assert not marked["tie"].any()
     chances = result.probabilities.join(marked, on="task", how="semi").drop("task").to_numpy()
     assert (np.sort(chances, axis=1) == [0.0, 0.0, 1.0]).all()
-    assert qr.evaluate(result, CROWD.truth).gold == 120
+    assert adj.evaluate(result, CROWD.truth).gold == 120
 
 
 @pytest.mark.parametrize("model", [m for m in EACH if MODELS[m].learns and MODELS[m].scoring != "weight" and m != "glad"])
 def test_the_other_labels_get_better(model):
     options = {"max_iter": 300} if "max_iter" in MODELS[model].options() else {}
     plain, taught = (
-        qr.evaluate(qr.aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD)
+        adj.evaluate(adj.aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD)
     )
     assert taught > plain
 
@@ -42,7 +42,7 @@ def test_the_other_labels_get_better(model):
 @pytest.mark.parametrize("model", EACH)
 def test_all_tasks_gold_makes_workers_exact(model):
     """Then nothing is inferred, and the confusions are plain counts against the truth."""
-    result = qr.aggregate(CROWD.votes, model=model, gold=CROWD.truth, labels=ORDER)
+    result = adj.aggregate(CROWD.votes, model=model, gold=CROWD.truth, labels=ORDER)
     both = CROWD.votes.join(CROWD.truth, on="task", suffix="_true")
     for worker in ("w0", "w7"):
         mine = both.filter(pl.col("worker") == worker)
@@ -71,14 +71,14 @@ def test_every_form_of_gold_is_the_same(tmp_path):
         GOLD.rename({"label": "truth"}),
         GOLD.to_dict(as_series=False),
     ]
-    expected = qr.aggregate(CROWD.votes, gold=GOLD).labels
+    expected = adj.aggregate(CROWD.votes, gold=GOLD).labels
     for form in forms:
-        assert qr.aggregate(CROWD.votes, gold=form).labels.equals(expected)
+        assert adj.aggregate(CROWD.votes, gold=form).labels.equals(expected)
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "iwmv", "glad"])
 def test_engines_agree(model):
-    here, there = (qr.aggregate(CROWD.votes, model=model, gold=GOLD, engine=e) for e in ("cpu", "reference"))
+    here, there = (adj.aggregate(CROWD.votes, model=model, gold=GOLD, engine=e) for e in ("cpu", "reference"))
     assert here.labels["label"].equals(there.labels["label"])
     assert np.abs(here.probabilities.drop("task").to_numpy() - there.probabilities.drop("task").to_numpy()).max() < 1e-6
     assert here.log_likelihood == pytest.approx(there.log_likelihood, rel=1e-9, nan_ok=True)
@@ -87,11 +87,11 @@ def test_engines_agree(model):
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
 @given(seed=st.integers(0, 30), share=st.sampled_from([0.05, 0.5, 1.0]))
 def test_the_likelihood_never_falls(model, seed, share):
-    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=seed)
+    crowd = adj.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=seed)
     gold = crowd.truth.head(max(1, int(40 * share)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        trace = qr.aggregate(crowd.votes, model=model, gold=gold, tol=1e-9, max_iter=15).fit.trace
+        warnings.simplefilter("ignore", adj.NotConverged)
+        trace = adj.aggregate(crowd.votes, model=model, gold=gold, tol=1e-9, max_iter=15).fit.trace
     for before, after in zip(trace, trace[1:], strict=False):
         if before.phase == after.phase:
             assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))
@@ -99,16 +99,16 @@ def test_the_likelihood_never_falls(model, seed, share):
 
 def test_tasks_without_votes_are_ignored_and_counted():
     more = pl.concat([GOLD, pl.DataFrame({"task": ["nobody saw", "nor this"], "label": ["l0", "l1"]})])
-    result = qr.aggregate(CROWD.votes, gold=more)
+    result = adj.aggregate(CROWD.votes, gold=more)
     assert result.gold_without_votes == 2
-    assert result.labels.equals(qr.aggregate(CROWD.votes, gold=GOLD).labels)
-    assert qr.aggregate(CROWD.votes).gold_without_votes == 0
+    assert result.labels.equals(adj.aggregate(CROWD.votes, gold=GOLD).labels)
+    assert adj.aggregate(CROWD.votes).gold_without_votes == 0
 
 
 def test_ids_are_compared_as_text():
     votes = [(1, "a", 0), (1, "b", 1), (2, "a", 1), (2, "b", 1), (3, "b", 0)]
-    assert qr.aggregate(votes, gold={"1": "1"}).labels["label"][0] == 1
-    assert qr.aggregate(votes, gold={1: 1}).labels["gold"].to_list() == [True, False, False]
+    assert adj.aggregate(votes, gold={"1": "1"}).labels["label"][0] == 1
+    assert adj.aggregate(votes, gold={1: 1}).labels["gold"].to_list() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_ids_are_compared_as_text():
     ],
 )
 def test_bad_gold(gold, words):
-    with pytest.raises(qr.InputError) as caught:
-        qr.aggregate(
+    with pytest.raises(adj.InputError) as caught:
+        adj.aggregate(
             CROWD.votes, gold=gold if not isinstance(gold, list) else pl.DataFrame(gold, schema=["task", "label"], orient="row")
         )
     assert words in str(caught.value)
@@ -135,8 +135,8 @@ def test_bad_gold(gold, words):
 
 def test_no_gold_at_all_and_an_empty_set_are_the_same():
     empty = GOLD.clear()
-    result = qr.aggregate(CROWD.votes, gold=empty)
-    assert result.labels.drop("gold").equals(qr.aggregate(CROWD.votes).labels)
+    result = adj.aggregate(CROWD.votes, gold=empty)
+    assert result.labels.drop("gold").equals(adj.aggregate(CROWD.votes).labels)
 
 
 @pytest.mark.parametrize("per_option", [False, True])
@@ -149,25 +149,25 @@ def test_gold_sets(per_option):
         ("t2", "bob", "joy"),
         ("t3", "eve", "joy"),
     ]
-    result = qr.aggregate(votes, multi=True, per_option=per_option, gold={"t1": ["fear"], "t2": ["fear", "joy"]})
+    result = adj.aggregate(votes, multi=True, per_option=per_option, gold={"t1": ["fear"], "t2": ["fear", "joy"]})
     assert result.labels.select("task", "label", "gold").rows()[:2] == [("t1", ["fear"], True), ("t2", ["fear", "joy"], True)]
     assert not result.labels["gold"][2]
-    with pytest.raises(qr.InputError, match="option 'anger'"):
-        qr.aggregate(votes, multi=True, gold={"t1": ["anger"]})
+    with pytest.raises(adj.InputError, match="option 'anger'"):
+        adj.aggregate(votes, multi=True, gold={"t1": ["anger"]})
 
 
 @pytest.mark.parametrize("gold", [{"task": ["fear"]}, {"question": ["task"], "truth": [["fear"]]}])
 def test_gold_sets_by_task_and_by_column(gold):
     """A task may be called task; columns may have their usual names."""
     votes = [("task", "ann", ["joy"]), ("t2", "ann", ["fear"])]
-    assert qr.aggregate(votes, multi=True, gold=gold).labels.select("label", "gold").row(0) == (["fear"], True)
+    assert adj.aggregate(votes, multi=True, gold=gold).labels.select("label", "gold").row(0) == (["fear"], True)
 
 
 @pytest.mark.parametrize("model", ["one-coin", "glad"])
 def test_a_label_that_only_gold_has_is_a_label_like_others(model):
     """Then errors fall on K - 1 labels, and the likelihood of the gold task is finite."""
     labels = ["l0", "l1", "l2", "never given"]
-    result = qr.aggregate(CROWD.votes, model=model, labels=labels, gold={"t3": "never given"})
+    result = adj.aggregate(CROWD.votes, model=model, labels=labels, gold={"t3": "never given"})
     assert result.converged
     assert np.isfinite(result.log_likelihood)
     assert result.labels.filter(task="t3")["label"].item() == "never given"
@@ -175,7 +175,7 @@ def test_a_label_that_only_gold_has_is_a_label_like_others(model):
 
 def test_one_coin_errors_fall_on_a_label_that_only_gold_has():
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x")]
-    options = {"votes": qr.read(votes, labels=["x", "y", "z"]), "gold": {"t": "z", "u": "y"}}
+    options = {"votes": adj.read(votes, labels=["x", "y", "z"]), "gold": {"t": "z", "u": "y"}}
     wrong = 3 * np.log(0.5)  # three votes, in one of two ways each
-    assert qr.OneCoin(class_priors="estimated").fit(**options).log_likelihood == pytest.approx(2 * np.log(0.5) + wrong)
-    assert qr.OneCoin().fit(**options).log_likelihood == pytest.approx(2 * np.log(1 / 3) + wrong)
+    assert adj.OneCoin(class_priors="estimated").fit(**options).log_likelihood == pytest.approx(2 * np.log(0.5) + wrong)
+    assert adj.OneCoin().fit(**options).log_likelihood == pytest.approx(2 * np.log(1 / 3) + wrong)

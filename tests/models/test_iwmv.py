@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-import quorate as qr
+import adjudge as adj
 from conftest import SETS
 from strategies import crowds
 
 
 def fit(votes, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model="iwmv", confidence="posterior", **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model="iwmv", confidence="posterior", **options)
 
 
 @given(crowds(max_tasks=10, max_votes=60), st.integers(0, 5))
@@ -44,7 +44,7 @@ def test_real(data_dir, name):
 
 
 def test_no_likelihood_is_claimed():
-    result = fit(qr.simulate(tasks=60, workers=8, seed=1).votes)
+    result = fit(adj.simulate(tasks=60, workers=8, seed=1).votes)
     assert result.log_likelihood != result.log_likelihood
     assert result.trace["objective"].is_nan().all()
     assert result.trace["labels_changed"][-1] == 0
@@ -52,18 +52,18 @@ def test_no_likelihood_is_claimed():
 
 def test_agreement_never_falls():
     """Why IWMV ends: the sum of votes x weight^2 over workers never falls, so labels cannot come back but by ties."""
-    votes = qr.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
+    votes = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
     sums = []
     for n in range(1, 6):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", qr.NotConverged)
-            workers = qr.aggregate(votes, model="iwmv", max_iter=n).workers
+            warnings.simplefilter("ignore", adj.NotConverged)
+            workers = adj.aggregate(votes, model="iwmv", max_iter=n).workers
         sums.append((workers["votes"] * workers["weight"] ** 2).sum())
     assert sums == sorted(set(sums)), "it rises in each of the first iterations, which all change labels"
 
 
 def test_cycles_are_noticed():
-    from quorate.models.em import Cycle
+    from adjudge.models.em import Cycle
 
     cycle = Cycle()
     for digest, closed in ((b"a", False), (b"b", False), (b"a", True)):
@@ -73,11 +73,11 @@ def test_cycles_are_noticed():
 
 def test_a_cycle_ends_the_fit(monkeypatch):
     """Labels that come back, as the counts of a session say, end the fit at the second pass: the first is new."""
-    from quorate.engines.session import WorkerState
+    from adjudge.engines.session import WorkerState
 
-    votes = qr.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
-    assert qr.aggregate(votes, model="iwmv").iterations > 3
+    votes = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
+    assert adj.aggregate(votes, model="iwmv").iterations > 3
     monkeypatch.setattr(WorkerState, "fingerprint", lambda self: b"as ever")
-    with pytest.warns(qr.NotConverged, match="labels repeat in a cycle"):
-        result = qr.aggregate(votes, model="iwmv")
+    with pytest.warns(adj.NotConverged, match="labels repeat in a cycle"):
+        result = adj.aggregate(votes, model="iwmv")
     assert (result.iterations, result.converged) == (2, False)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from quorate.models.lbfgs import Point, climb
+from adjudge.models.lbfgs import Point, climb
 
 
 def hill(value, slope, curvature):

@@ -6,13 +6,13 @@ import polars as pl
 import pytest
 
 import oracle_bayes as oracle
-import quorate as qr
+import adjudge as adj
 
 
 def agree(source, rows, engine="auto", **options):
     expected, objective = oracle.lfc(rows, iterations=7, **options)
-    with pytest.warns(qr.NotConverged):
-        result = qr.LFC(tol=0, max_iter=7, **options).fit(source, engine=engine, confidence="posterior")
+    with pytest.warns(adj.NotConverged):
+        result = adj.LFC(tol=0, max_iter=7, **options).fit(source, engine=engine, confidence="posterior")
     for row in result.posterior.to_dicts():
         assert {c: p for c, p in row.items() if c != "task"} == pytest.approx(expected[str(row["task"])], abs=1e-7)
     found = [row.objective for row in result.fit.trace]
@@ -23,7 +23,7 @@ def agree(source, rows, engine="auto", **options):
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_it_is_the_naive_version(engine):
-    votes = qr.simulate(tasks=60, workers=10, labels=3, votes_per_task=4, adversaries=0.2, seed=3).votes
+    votes = adj.simulate(tasks=60, workers=10, labels=3, votes_per_task=4, adversaries=0.2, seed=3).votes
     agree(votes, votes.rows(), engine)
     agree(votes, votes.rows(), engine, diagonal=2.5, other=0.25)
 
@@ -34,24 +34,24 @@ def test_it_is_the_naive_version_on_real_votes(data_dir):
 
 
 def test_no_pseudo_votes_are_dawid_skene_and_alike_ones_are_smoothing():
-    votes = qr.simulate(tasks=80, workers=8, labels=3, votes_per_task=3, seed=4).votes
+    votes = adj.simulate(tasks=80, workers=8, labels=3, votes_per_task=3, seed=4).votes
     for options, smoothing in (({"diagonal": 0, "other": 0}, 0.0), ({"diagonal": 0.5, "other": 0.5}, 0.5)):
-        one, two = qr.LFC(**options).fit(votes), qr.DawidSkene(smoothing=smoothing).fit(votes)
+        one, two = adj.LFC(**options).fit(votes), adj.DawidSkene(smoothing=smoothing).fit(votes)
         assert one.log_likelihood == pytest.approx(two.log_likelihood, rel=1e-9)
         assert one.iterations == two.iterations
 
 
 def test_what_follows_a_fit(tmp_path):
-    crowd = qr.simulate(tasks=120, workers=10, labels=3, votes_per_task=4, seed=5)
-    result = qr.aggregate(crowd.votes, model="Learning from crowds", confidence="posterior")
+    crowd = adj.simulate(tasks=120, workers=10, labels=3, votes_per_task=4, seed=5)
+    result = adj.aggregate(crowd.votes, model="Learning from crowds", confidence="posterior")
     assert result.model == "lfc"
     assert result.predict(crowd.votes).labels["label"].equals(result.labels["label"])
     result.save(tmp_path / "m")
-    assert qr.load(tmp_path / "m").predict(crowd.votes).labels["label"].equals(result.labels["label"])
+    assert adj.load(tmp_path / "m").predict(crowd.votes).labels["label"].equals(result.labels["label"])
     assert result.confusion_matrix("w1").sum(axis=1) == pytest.approx([1, 1, 1])
-    known = qr.LFC().fit(crowd.votes, gold=crowd.truth, history=result)
+    known = adj.LFC().fit(crowd.votes, gold=crowd.truth, history=result)
     assert known.labels["gold"].all()
-    with pytest.raises(qr.OptionError, match="diagonal is -1: give a number of at least 0"):
-        qr.LFC(diagonal=-1)
-    with pytest.raises(qr.OptionError, match="lfc has no smoothing: its pseudo-votes are called diagonal and other"):
-        qr.aggregate(crowd.votes, model="lfc", smoothing=1.0)
+    with pytest.raises(adj.OptionError, match="diagonal is -1: give a number of at least 0"):
+        adj.LFC(diagonal=-1)
+    with pytest.raises(adj.OptionError, match="lfc has no smoothing: its pseudo-votes are called diagonal and other"):
+        adj.aggregate(crowd.votes, model="lfc", smoothing=1.0)

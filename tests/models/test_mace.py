@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 
 import oracle_bayes as oracle
-import quorate as qr
-from quorate.models.mace import drawn, fit_from
+import adjudge as adj
+from adjudge.models.mace import drawn, fit_from
 
-CROWD = qr.simulate(tasks=80, workers=10, labels=3, votes_per_task=5, spammers=0.3, seed=3)
+CROWD = adj.simulate(tasks=80, workers=10, labels=3, votes_per_task=5, spammers=0.3, seed=3)
 
 
 def agree(source, method, iterations=6, **options):
-    votes = qr.read(source)
+    votes = adj.read(source)
     workers, labels = ([str(i) for i in ids.ids()] for ids in (votes.workers, votes.labels))
     rng = np.random.default_rng(7)
     spam, habit = rng.dirichlet(np.ones(2), len(workers)), rng.dirichlet(np.ones(len(labels)), len(workers))
@@ -32,7 +32,7 @@ def agree(source, method, iterations=6, **options):
         **options,
     )
     settings = {"strategy_prior" if name == "prior" else name: value for name, value in options.items()}
-    found = fit_from(votes, [(spam, habit)], qr.MACE(method=method, **settings), iterations=iterations)
+    found = fit_from(votes, [(spam, habit)], adj.MACE(method=method, **settings), iterations=iterations)
     T = [[expected[0][str(t)][c] for c in labels] for t in votes.tasks.ids()]
     assert found.posterior == pytest.approx(np.array(T), abs=1e-7)
     assert found.spamming == pytest.approx(np.array([expected[1][w] for w in workers]), abs=1e-8)
@@ -56,10 +56,10 @@ def test_it_is_the_naive_version_on_real_votes(data_dir, method):
 
 
 def test_the_best_of_given_starts_is_kept():
-    votes = qr.read(CROWD.votes)
-    starts = [drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), qr.MACE(), n) for n in range(4)]
-    one_by_one = [fit_from(votes, [start], qr.MACE(), iterations=4).log_likelihood for start in starts]
-    assert fit_from(votes, starts, qr.MACE(), iterations=4).log_likelihood == max(one_by_one) > min(one_by_one)
+    votes = adj.read(CROWD.votes)
+    starts = [drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(), n) for n in range(4)]
+    one_by_one = [fit_from(votes, [start], adj.MACE(), iterations=4).log_likelihood for start in starts]
+    assert fit_from(votes, starts, adj.MACE(), iterations=4).log_likelihood == max(one_by_one) > min(one_by_one)
 
 
 @pytest.mark.parametrize("method", ["em", "vb"])
@@ -67,7 +67,7 @@ def test_the_best_of_given_starts_is_kept():
 def test_the_objective_never_falls_and_more_restarts_never_lower_it(method, smoothing):
     reached = []
     for restarts in (1, 3):
-        result = qr.MACE(method=method, smoothing=smoothing, restarts=restarts).fit(CROWD.votes, confidence="posterior")
+        result = adj.MACE(method=method, smoothing=smoothing, restarts=restarts).fit(CROWD.votes, confidence="posterior")
         trace = [row.objective for row in result.fit.trace]
         assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(trace))
         assert {row.phase for row in result.fit.trace} == {method}
@@ -77,27 +77,27 @@ def test_the_objective_never_falls_and_more_restarts_never_lower_it(method, smoo
 
 
 def test_starts_follow_answers_not_names():
-    votes = qr.read(CROWD.votes)
-    renamed = qr.read(CROWD.votes.with_columns(worker=pl.col("worker").str.replace("w", "v").str.reverse()))
+    votes = adj.read(CROWD.votes)
+    renamed = adj.read(CROWD.votes.with_columns(worker=pl.col("worker").str.replace("w", "v").str.reverse()))
     one, two = (
         {
             str(w)[::-1].replace("v", "w") if v is renamed else str(w): line.tolist()
             for w, line in zip(v.workers.ids(), spam, strict=True)
         }
         for v in (votes, renamed)
-        for spam in (drawn(v, v.votes_per_row() * 1.0, v.given_labels(), qr.MACE(), 1)[0],)
+        for spam in (drawn(v, v.votes_per_row() * 1.0, v.given_labels(), adj.MACE(), 1)[0],)
     )
     assert one == two
-    spam, habit = drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), qr.MACE(default_noise=2.0), 0)
+    spam, habit = drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(default_noise=2.0), 0)
     assert spam.sum(axis=1) == pytest.approx(np.ones(10))
     assert habit.sum(axis=1) == pytest.approx(np.ones(10))
     assert len(np.unique(spam)) > 10
 
 
 def test_spammers_are_found():
-    crowd = qr.simulate(tasks=400, workers=20, labels=3, votes_per_task=7, spammers=0.3, seed=5)
+    crowd = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=7, spammers=0.3, seed=5)
     for method in ("em", "vb"):
-        workers = qr.MACE(method=method).fit(crowd.votes).workers
+        workers = adj.MACE(method=method).fit(crowd.votes).workers
         assert (workers["spamming"] + workers["trust"]).to_list() == pytest.approx([1.0] * 20)
         assert workers.select(pl.corr("trust", "accuracy")).item() > 0.9
         assert workers.sort("trust").head(3)["accuracy"].max() < 0.5
@@ -105,22 +105,22 @@ def test_spammers_are_found():
 
 def test_what_is_known_is_used():
     gold = dict(CROWD.truth.head(20).iter_rows())
-    result = qr.MACE(restarts=2).fit(CROWD.votes, gold=gold, priors={"l0": 0.5, "l1": 0.5, "l2": 1e-300}, confidence="posterior")
+    result = adj.MACE(restarts=2).fit(CROWD.votes, gold=gold, priors={"l0": 0.5, "l1": 0.5, "l2": 1e-300}, confidence="posterior")
     assert dict(result.labels.select("task", "label").iter_rows()).items() >= gold.items()
     assert "l2" not in result.labels.filter(~pl.col("gold"))["label"].to_list()
     weighted = CROWD.votes.with_columns(weight=pl.lit(2.0))
-    twice = qr.aggregate(pl.concat([CROWD.votes, CROWD.votes]), model=qr.MACE(restarts=1))
-    once = qr.aggregate(weighted, model=qr.MACE(restarts=1), weight="weight")
+    twice = adj.aggregate(pl.concat([CROWD.votes, CROWD.votes]), model=adj.MACE(restarts=1))
+    once = adj.aggregate(weighted, model=adj.MACE(restarts=1), weight="weight")
     assert once.log_likelihood == pytest.approx(twice.log_likelihood, rel=1e-9)
 
 
 def test_what_follows_a_fit(tmp_path):
-    result = qr.MACE(method="em", restarts=2).fit(CROWD.votes, confidence="posterior")
+    result = adj.MACE(method="em", restarts=2).fit(CROWD.votes, confidence="posterior")
     assert result.predict(CROWD.votes).labels["label"].equals(result.labels["label"])
     result.save(tmp_path / "m")
-    assert qr.load(tmp_path / "m").predict(CROWD.votes).labels["label"].equals(result.labels["label"])
+    assert adj.load(tmp_path / "m").predict(CROWD.votes).labels["label"].equals(result.labels["label"])
     assert result.workers.columns[-2:] == ["spamming", "trust"]
-    with pytest.raises(qr.OptionError, match="unknown method 'mcmc'"):
-        qr.MACE(method="mcmc")
-    with pytest.raises(qr.OptionError, match="model 'mace' cannot use history: it takes gold, priors"):
-        qr.aggregate(CROWD.votes, model="mace", history=result)
+    with pytest.raises(adj.OptionError, match="unknown method 'mcmc'"):
+        adj.MACE(method="mcmc")
+    with pytest.raises(adj.OptionError, match="model 'mace' cannot use history: it takes gold, priors"):
+        adj.aggregate(CROWD.votes, model="mace", history=result)

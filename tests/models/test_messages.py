@@ -10,20 +10,20 @@ import polars as pl
 import pytest
 
 import oracle_messages as naive
-import quorate as qr
-from quorate.kernels import messages_cpu, messages_reference
-from quorate.kernels.cpu import compiled
-from quorate.models import rank_one
-from quorate.models.kos import Messages, edges_of
+import adjudge as adj
+from adjudge.kernels import messages_cpu, messages_reference
+from adjudge.kernels.cpu import compiled
+from adjudge.models import rank_one
+from adjudge.models.kos import Messages, edges_of
 
 KERNELS = messages_reference if compiled() is None else messages_cpu
-DATA = os.environ.get("QUORATE_DATA")
+DATA = os.environ.get("ADJUDGE_DATA")
 
 
 def fit(votes, model, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model, confidence="posterior", **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model, confidence="posterior", **options)
 
 
 def labels(result):
@@ -41,18 +41,18 @@ def same_as_naive(votes, rounds):
 
 @pytest.mark.parametrize("rounds", [1, 2, 7, 100])
 def test_kos_is_the_naive_version(rounds):
-    votes = qr.simulate(tasks=60, workers=12, labels=2, votes_per_task=5, adversaries=0.3, seed=rounds).votes
+    votes = adj.simulate(tasks=60, workers=12, labels=2, votes_per_task=5, adversaries=0.3, seed=rounds).votes
     assert same_as_naive(votes.rows(), rounds) == 1.0
 
 
-@pytest.mark.skipif(not DATA, reason="QUORATE_DATA names no folder")
+@pytest.mark.skipif(not DATA, reason="ADJUDGE_DATA names no folder")
 def test_kos_on_a_public_set():
     votes = pl.read_csv(Path(DATA) / "snow_temp" / "votes.csv", infer_schema=False)
     assert same_as_naive(votes.select("task", "worker", "label").rows(), 20) == 1.0
 
 
 def test_kos_does_not_overflow():
-    votes = qr.simulate(tasks=300, workers=10, labels=2, votes_per_task=9, seed=3).votes
+    votes = adj.simulate(tasks=300, workers=10, labels=2, votes_per_task=9, seed=3).votes
     few, many = (labels(fit(votes, "kos", max_iter=n)) for n in (50, 2000))
     assert few == many
 
@@ -60,7 +60,7 @@ def test_kos_does_not_overflow():
 def test_kos_falls_back_to_the_majority_where_messages_end():
     """Along a tree every message dies out; beside a crowd with cycles its tasks keep what most say."""
     tree = [("t", w, "a") for w in "xyz"] + [("t", "v", "b"), ("u", "x", "b")]
-    cycles = qr.simulate(tasks=20, workers=6, labels=2, votes_per_task=4, seed=1).votes
+    cycles = adj.simulate(tasks=20, workers=6, labels=2, votes_per_task=4, seed=1).votes
     beside = cycles.with_columns(label=cycles["label"].replace({"l0": "a", "l1": "b"})).rows()
     for votes in (tree, tree + beside):
         found = labels(fit(votes, "kos"))
@@ -68,7 +68,7 @@ def test_kos_falls_back_to_the_majority_where_messages_end():
 
 
 def test_kos_from_a_start_of_ones_own():
-    votes = qr.read(qr.simulate(tasks=80, workers=10, labels=2, votes_per_task=5, seed=5).votes)
+    votes = adj.read(adj.simulate(tasks=80, workers=10, labels=2, votes_per_task=5, seed=5).votes)
     drawn = np.random.RandomState(0).normal(1, 1, len(votes))
     messages = Messages(edges_of(votes), drawn, kernels=KERNELS)
     for _ in range(100):
@@ -79,13 +79,13 @@ def test_kos_from_a_start_of_ones_own():
 
 
 def test_kos_says_that_it_is_for_two_labels():
-    with pytest.raises(qr.InputError, match="model 'kos' is made for 2 labels, and these votes have 3"):
-        qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("t", "c", "z")], "kos")
+    with pytest.raises(adj.InputError, match="model 'kos' is made for 2 labels, and these votes have 3"):
+        adj.aggregate([("t", "a", "x"), ("t", "b", "y"), ("t", "c", "z")], "kos")
 
 
 @pytest.mark.parametrize("labels_", [2, 4])
 def test_mmsr_is_the_naive_version(labels_):
-    votes = qr.read(qr.simulate(tasks=90, workers=14, labels=labels_, votes_per_task=5, adversaries=0.2, seed=labels_).votes)
+    votes = adj.read(adj.simulate(tasks=90, workers=14, labels=labels_, votes_per_task=5, adversaries=0.2, seed=labels_).votes)
     pairs = KERNELS.worker_pairs(rank_one.casts_of(votes))
     agreement = rank_one.beyond_chance(pairs, labels_)
     trim = np.diff(pairs.ptr) // 4
@@ -105,7 +105,7 @@ def _columns(votes):
 
 
 def test_mmsr_finds_the_skills():
-    crowd = qr.simulate(tasks=4000, workers=20, labels=3, votes_per_task=6, adversaries=0.2, seed=1)
+    crowd = adj.simulate(tasks=4000, workers=20, labels=3, votes_per_task=6, adversaries=0.2, seed=1)
     result = fit(crowd.votes, "mmsr")
     assert result.converged
     both = crowd.votes.join(crowd.truth, on="task", suffix="_true")
@@ -117,7 +117,7 @@ def test_mmsr_finds_the_skills():
 
 def test_mmsr_of_crowds_that_never_meet():
     """Two crowds on their own tasks, and a worker whom nobody meets: each crowd has its own scale, the worker the mean skill."""
-    one, two = (qr.simulate(tasks=300, workers=8, labels=3, votes_per_task=5, adversaries=0.2, seed=s) for s in (1, 2))
+    one, two = (adj.simulate(tasks=300, workers=8, labels=3, votes_per_task=5, adversaries=0.2, seed=s) for s in (1, 2))
     other = two.votes.with_columns(task="b" + pl.col("task"), worker="b" + pl.col("worker"))
     alone = [(f"c{i}", "alone", f"l{i % 3}") for i in range(30)]
     result = fit(one.votes.rows() + other.rows() + alone, "mmsr")
@@ -137,54 +137,54 @@ def test_mmsr_of_repeated_votes_and_of_one_worker():
 
 def test_mmsr_without_skills_that_fit_ends_and_says_so():
     votes = [("t2", "w2", "c"), ("t0", "w3", "a"), ("t0", "w2", "a"), ("t0", "w0", "c"), ("t2", "w1", "c"), ("t0", "w1", "c")]
-    with pytest.warns(qr.NotConverged, match="they do not settle"):
-        result = qr.aggregate(votes, "mmsr")
+    with pytest.warns(adj.NotConverged, match="they do not settle"):
+        result = adj.aggregate(votes, "mmsr")
     assert result.iterations < 1000
     assert not result.converged
 
 
 def test_mmsr_says_how_much_memory_it_needs(monkeypatch):
     monkeypatch.setattr(rank_one, "available", lambda: 1000)
-    with pytest.raises(qr.QuorateError, match=r"model 'mmsr' needs about .* pairs of 20 workers .* are free: drop workers"):
-        qr.aggregate(qr.simulate(tasks=30, workers=20, votes_per_task=5, seed=1).votes, "mmsr")
+    with pytest.raises(adj.AdjudgeError, match=r"model 'mmsr' needs about .* pairs of 20 workers .* are free: drop workers"):
+        adj.aggregate(adj.simulate(tasks=30, workers=20, votes_per_task=5, seed=1).votes, "mmsr")
 
 
 @pytest.mark.parametrize("model", ["kos", "mmsr"])
 def test_gold_teaches(model):
-    crowd = qr.simulate(tasks=300, workers=15, labels=2, votes_per_task=3, skill=0.62, seed=4)
+    crowd = adj.simulate(tasks=300, workers=15, labels=2, votes_per_task=3, skill=0.62, seed=4)
     gold, rest = crowd.truth.head(150), crowd.truth.tail(150)
     plain, taught = (fit(crowd.votes, model, gold=g) for g in (None, gold))
     assert dict(taught.labels.filter("gold").select("task", "label").iter_rows()) == dict(gold.iter_rows())
-    assert qr.evaluate(taught, rest).accuracy > qr.evaluate(plain, rest).accuracy
+    assert adj.evaluate(taught, rest).accuracy > adj.evaluate(plain, rest).accuracy
 
 
 @pytest.mark.parametrize("model", ["kos", "mmsr"])
 def test_what_is_refused_is_said(model, tmp_path):
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x"), ("u", "b", "x")]
-    with pytest.raises(qr.OptionError, match=f"model '{model}' cannot use priors: it takes gold"):
-        qr.aggregate(votes, model, priors="uniform")
-    with pytest.raises(qr.OptionError, match=f"engine 'disk' cannot run model '{model}'"):
-        qr.aggregate(votes, model, engine="disk")
-    with pytest.raises(qr.OptionError, match="max_iter is 0"):
-        qr.aggregate(votes, model, max_iter=0)
+    with pytest.raises(adj.OptionError, match=f"model '{model}' cannot use priors: it takes gold"):
+        adj.aggregate(votes, model, priors="uniform")
+    with pytest.raises(adj.OptionError, match=f"engine 'disk' cannot run model '{model}'"):
+        adj.aggregate(votes, model, engine="disk")
+    with pytest.raises(adj.OptionError, match="max_iter is 0"):
+        adj.aggregate(votes, model, max_iter=0)
     weighted = {"task": ["t", "u"], "worker": ["a", "a"], "label": ["x", "y"], "weight": [1.0, 2.0]}
-    with pytest.raises(qr.QuorateError, match=model):
-        qr.aggregate(weighted, model, weight="weight")
+    with pytest.raises(adj.AdjudgeError, match=model):
+        adj.aggregate(weighted, model, weight="weight")
 
 
 def test_messages_are_not_explained_by_lines_of_workers():
     result = fit([("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x"), ("u", "b", "x")], "kos")
-    with pytest.raises(qr.OptionError, match="model 'kos' cannot explain its own posterior: fit with confidence='honest'"):
+    with pytest.raises(adj.OptionError, match="model 'kos' cannot explain its own posterior: fit with confidence='honest'"):
         result.explain("t")
 
 
 @pytest.mark.parametrize("model", ["kos", "mmsr"])
 def test_what_was_learned_is_used_again(model, tmp_path):
-    crowd = qr.simulate(tasks=200, workers=9, labels=2, votes_per_task=5, adversaries=0.3, seed=2)
+    crowd = adj.simulate(tasks=200, workers=9, labels=2, votes_per_task=5, adversaries=0.3, seed=2)
     result = fit(crowd.votes, model)
-    result.save(tmp_path / "model.qr")
-    again = qr.load(tmp_path / "model.qr").predict(crowd.votes)
+    result.save(tmp_path / "model.adj")
+    again = adj.load(tmp_path / "model.adj").predict(crowd.votes)
     same = np.mean([a == b for a, b in zip(again.labels["label"], result.labels["label"], strict=True)])
     assert same > 0.97
-    assert qr.aggregate(crowd.votes, model).explain("t0") is not None
+    assert adj.aggregate(crowd.votes, model).explain("t0") is not None
     assert pickle.loads(pickle.dumps(result)).posterior.equals(result.posterior)

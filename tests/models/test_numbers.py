@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.results.temperature import tempered
+import adjudge as adj
+from adjudge.results.temperature import tempered
 
-CROWD = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, seed=1)
-VOTES = qr.read(CROWD.votes)
+CROWD = adj.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, seed=1)
+VOTES = adj.read(CROWD.votes)
 BEYOND = 10**400  # a whole number larger than every float
 # What each is: a name (for messages), how it is given, and which of the odd values it takes.
 ALIENS = [None, True, False, "x", "0.5", 1j, [1], np.array([1.0, 2.0]), math.nan, math.inf, -math.inf, -1, -0.5]
@@ -24,18 +24,18 @@ WHOLE = [1, 2, np.int64(3), 2**64, BEYOND]
 def of_model(model, name, values):
     """An option of `aggregate`: None is the default of the model."""
     takes, refuses = [*values["takes"], None], [x for x in values["refuses"] if x is not None]
-    return lambda value: qr.aggregate(VOTES, model=model, **{name: value}).labels, {"takes": takes, "refuses": refuses}
+    return lambda value: adj.aggregate(VOTES, model=model, **{name: value}).labels, {"takes": takes, "refuses": refuses}
 
 
 def of_history(model):
     def run(value):
-        return qr.aggregate(VOTES, model=model, history={"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [value]})
+        return adj.aggregate(VOTES, model=model, history={"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [value]})
 
     return run
 
 
 def simulated(name):
-    return lambda value: next(qr.simulate(**{"tasks": 20, "workers": 10, name: value}).vote_batches())
+    return lambda value: next(adj.simulate(**{"tasks": 20, "workers": 10, name: value}).vote_batches())
 
 
 WEIGHTS = {"takes": [0, *POSITIVE, 1e12], "refuses": [*ALIENS, *HUGE]}
@@ -46,30 +46,30 @@ CASES = {
     **{f"smoothing {m}": of_model(m, "smoothing", WEIGHTS) for m in ("ds", "fds", "hybrid", "one-coin")},
     **{f"strength {m}": of_model(m, "strength", WEIGHTS) for m in ("ds", "fds", "one-coin")},
     **{f"tol {m}": of_model(m, "tol", ANY) for m in ("ds", "fds", "hybrid", "one-coin")},
-    "tol glad": (lambda v: qr.GLAD(tol=v, max_iter=3).fit(VOTES), ANY),
-    "m_tol": (lambda v: qr.GLAD(m_tol=v, max_iter=3).fit(VOTES), ANY),
-    "m_steps": (lambda v: qr.GLAD(m_steps=v, max_iter=3).fit(VOTES), COUNT),
+    "tol glad": (lambda v: adj.GLAD(tol=v, max_iter=3).fit(VOTES), ANY),
+    "m_tol": (lambda v: adj.GLAD(m_tol=v, max_iter=3).fit(VOTES), ANY),
+    "m_steps": (lambda v: adj.GLAD(m_steps=v, max_iter=3).fit(VOTES), COUNT),
     "switch": of_model("hybrid", "switch", ANY),
     **{f"max_iter {m}": of_model(m, "max_iter", COUNT) for m in ("fds", "iwmv", "glad")},
     "seed": of_model("mv", "seed", {"takes": [0, -1, 2**64, BEYOND], "refuses": [x for x in ALIENS if type(x) is not int]}),
     "threads": (
-        lambda v: qr.aggregate(VOTES, threads=v),
+        lambda v: adj.aggregate(VOTES, threads=v),
         {"takes": [None, 1, np.int64(2), 4096], "refuses": [x for x in ALIENS if x is not None] + [0, 0.5, 4097, 2**64, BEYOND]},
     ),
     "memory": (
-        lambda v: qr.aggregate(VOTES, memory=v),
+        lambda v: adj.aggregate(VOTES, memory=v),
         {"takes": [None, 2**63], "refuses": [x for x in ALIENS if x is not None] + [0, 1e308, BEYOND]},
     ),
     "priors_weight": (
-        lambda v: qr.aggregate(VOTES, priors="uniform", priors_weight=v),
+        lambda v: adj.aggregate(VOTES, priors="uniform", priors_weight=v),
         {**WEIGHTS, "takes": [*WEIGHTS["takes"], None], "refuses": [x for x in WEIGHTS["refuses"] if x is not None]},
     ),
     "priors_weight glad": (
-        lambda v: qr.GLAD(max_iter=3).fit(VOTES, priors="uniform", priors_weight=v),
+        lambda v: adj.GLAD(max_iter=3).fit(VOTES, priors="uniform", priors_weight=v),
         {"takes": [0, 1e12], "refuses": HUGE},
     ),
     "priors": (
-        lambda v: qr.aggregate(VOTES, priors=[v, 0.25, 0.5]),
+        lambda v: adj.aggregate(VOTES, priors=[v, 0.25, 0.5]),
         {"takes": [0.25, np.float32(0.25), Fraction(1, 4)], "refuses": [*ALIENS, *HUGE, 0, "0.25"]},
     ),
     **{
@@ -96,15 +96,15 @@ CASES = {
         },
     ),
     "simulate label_weights": (
-        lambda v: qr.simulate(tasks=20, workers=10, label_weights=[v, 1, 1]).votes,
+        lambda v: adj.simulate(tasks=20, workers=10, label_weights=[v, 1, 1]).votes,
         {"takes": [0, *POSITIVE, 1e12], "refuses": [*ALIENS, *HUGE]},
     ),
     "agreement resamples": (
-        lambda v: qr.agreement(VOTES, resamples=v, model=None, pairs=False),
+        lambda v: adj.agreement(VOTES, resamples=v, model=None, pairs=False),
         {"takes": [0, 2, np.int64(2)], "refuses": [*ALIENS, 0.5, 1e308, BEYOND]},
     ),
     "agreement confidence": (
-        lambda v: qr.agreement(VOTES, confidence=v, resamples=2, model=None, pairs=False),
+        lambda v: adj.agreement(VOTES, confidence=v, resamples=2, model=None, pairs=False),
         {"takes": [0.5, 0.9999], "refuses": [*ALIENS, 0, 1, *HUGE]},
     ),
 }
@@ -115,11 +115,11 @@ def test_numbers(case):
     run, values = CASES[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", qr.NotConverged)
+        warnings.simplefilter("ignore", adj.NotConverged)
         for value in values["takes"]:
             run(value)
         for value in values["refuses"]:
-            with pytest.raises((qr.OptionError, qr.InputError, qr.QuorateError)) as told:
+            with pytest.raises((adj.OptionError, adj.InputError, adj.AdjudgeError)) as told:
                 run(value)
             assert "\n" not in str(told.value)
             assert "please report" not in str(told.value)
@@ -130,8 +130,8 @@ def test_numbers(case):
 def test_confusions_are_finite_up_to_the_bounds(model, smoothing):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", qr.NotConverged)
-        result = qr.aggregate(VOTES, model=model, smoothing=smoothing, strength=smoothing)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        result = adj.aggregate(VOTES, model=model, smoothing=smoothing, strength=smoothing)
     assert np.isfinite(result.confusion_matrix("w0")).all()
     assert result.labels["confidence"].is_between(0, 1 + 1e-12).all()
 
@@ -166,11 +166,11 @@ def test_confusions_are_finite_up_to_the_bounds(model, smoothing):
     ],
 )
 @pytest.mark.parametrize("model", ["fds", "ds"])
-def test_on_the_command_line(quorate, tmp_path, monkeypatch, arguments, words, model):
+def test_on_the_command_line(adjudge, tmp_path, monkeypatch, arguments, words, model):
     monkeypatch.chdir(tmp_path)
     CROWD.votes.write_csv("votes.csv")
     pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [1e308]}).write_csv("history.csv")
-    code, out, err = quorate("aggregate", "votes.csv", "--model", model, *arguments)
+    code, out, err = adjudge("aggregate", "votes.csv", "--model", model, *arguments)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert words in err

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import oracle
-import quorate as qr
+import adjudge as adj
 from conftest import SETS
 from strategies import crowds
 
@@ -45,8 +45,8 @@ def log(x):
 
 def compare(votes, source, class_priors):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        result = qr.OneCoin(max_iter=12, class_priors=class_priors).fit(source, confidence="posterior")
+        warnings.simplefilter("ignore", adj.NotConverged)
+        result = adj.OneCoin(max_iter=12, class_priors=class_priors).fit(source, confidence="posterior")
     posterior, skill, likelihood, shares = naive(votes, result.iterations, class_priors)
     found = dict(result.priors.select("label", "prior").iter_rows())
     assert {str(c): p for c, p in found.items()} == pytest.approx({str(c): p for c, p in shares.items()}, abs=1e-9)
@@ -67,8 +67,8 @@ def test_generated(class_priors, votes):
 @pytest.mark.parametrize("class_priors", ["uniform", "estimated"])
 @pytest.mark.parametrize("name", [n for n in SETS if n in ("bm", "rte", "adult2")])
 def test_real(data_dir, name, class_priors):
-    votes = qr.read(data_dir / name / "votes.csv")
-    from quorate.io.ids import frame_of
+    votes = adj.read(data_dir / name / "votes.csv")
+    from adjudge.io.ids import frame_of
 
     compare(frame_of(votes).rows(), votes, class_priors)
 
@@ -79,7 +79,7 @@ ENGINES = ("reference", "cpu", "disk")
 
 
 def told(votes, class_priors, engine):
-    labels = qr.OneCoin(class_priors=class_priors).fit(votes, engine=engine, confidence="posterior").labels
+    labels = adj.OneCoin(class_priors=class_priors).fit(votes, engine=engine, confidence="posterior").labels
     return {t: (c, round(p, 9), tie) for t, c, p, tie in labels.select("task", "label", "confidence", "tie").iter_rows()}
 
 
@@ -105,28 +105,28 @@ def test_a_tie_between_the_prior_and_a_worker_is_one_on_every_engine(engine):
 
 
 def test_equal_priors_hold_in_whatever_follows_a_fit(tmp_path):
-    crowd = qr.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, seed=2)
-    result = qr.aggregate(crowd.votes, model="one-coin", confidence="posterior")
+    crowd = adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, seed=2)
+    result = adj.aggregate(crowd.votes, model="one-coin", confidence="posterior")
     assert result.settings["class_priors"] == "uniform"
     again = result.predict(crowd.votes)
     assert again.labels["label"].equals(result.labels["label"])
     assert again.labels["confidence"].to_list() == pytest.approx(result.labels["confidence"].to_list(), abs=1e-9)
     result.save(tmp_path / "m")
-    loaded = qr.load(tmp_path / "m")
+    loaded = adj.load(tmp_path / "m")
     assert loaded.predict(crowd.votes).labels.equals(again.labels)
     assert loaded.priors["prior"].to_list() == pytest.approx([1 / 3] * 3)
-    merged = qr.merge(loaded, loaded)
+    merged = adj.merge(loaded, loaded)
     assert merged.priors["prior"].to_list() == loaded.priors["prior"].to_list()
-    warm = qr.aggregate(crowd.votes, model="one-coin", warm_start=loaded, confidence="posterior")
+    warm = adj.aggregate(crowd.votes, model="one-coin", warm_start=loaded, confidence="posterior")
     assert warm.labels["label"].equals(result.labels["label"])
     assert warm.iterations <= 2
-    given = qr.aggregate(crowd.votes, model="one-coin", priors="uniform", confidence="posterior")
+    given = adj.aggregate(crowd.votes, model="one-coin", priors="uniform", confidence="posterior")
     assert given.labels.equals(result.labels)
 
 
 def test_one_label_that_nobody_gives_does_not_share_in_equal_priors():
     votes = [("t", "a", "x"), ("t", "b", "y"), ("t", "c", "x"), ("u", "a", "y"), ("u", "b", "y")]
-    plain = qr.aggregate(votes, model="one-coin")
-    declared = qr.aggregate(votes, model="one-coin", labels=["z", "y", "x"])
+    plain = adj.aggregate(votes, model="one-coin")
+    declared = adj.aggregate(votes, model="one-coin", labels=["z", "y", "x"])
     assert declared.labels.equals(plain.labels)
     assert declared.log_likelihood == pytest.approx(plain.log_likelihood, rel=1e-12)

@@ -1,4 +1,4 @@
-"""quorate against the naive implementation in oracle.py, vote by vote."""
+"""adjudge against the naive implementation in oracle.py, vote by vote."""
 
 import warnings
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-import quorate as qr
-from quorate.engines.local import LocalEngine
+import adjudge as adj
+from adjudge.engines.local import LocalEngine
 from strategies import crowds
 
 MODELS = ("ds", "fds", "hybrid")
@@ -18,8 +18,8 @@ MODELS = ("ds", "fds", "hybrid")
 
 def fit(votes, model, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model=model, confidence="posterior", **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model=model, confidence="posterior", **options)
 
 
 def as_dict(frame, value):
@@ -38,7 +38,7 @@ def narrow(scores_posterior):
 
 @given(crowds(), st.integers(0, 5))
 def test_majority(votes, seed):
-    result = qr.aggregate(votes, model="mv", seed=seed, confidence="posterior")
+    result = adj.aggregate(votes, model="mv", seed=seed, confidence="posterior")
     assert as_dict(result.labels, "label") == oracle.majority(votes, seed)
     shares = oracle.shares(votes)
     expected = {t: max(line.values()) for t, line in shares.items()}

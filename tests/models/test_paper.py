@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 # set, annotators, model, iterations, accuracy, negative log-likelihood (Figure 1 and Table 2)
 EXACT = [
@@ -24,9 +24,9 @@ EXACT = [
 @pytest.mark.parametrize(("name", "k", "model", "iterations", "accuracy", "nll"), EXACT)
 def test_iterations_accuracy_and_likelihood_are_the_papers(paper_votes, name, k, model, iterations, accuracy, nll):
     votes, truth = paper_votes(name, k)
-    result = qr.aggregate(votes, model=model)
+    result = adj.aggregate(votes, model=model)
     assert result.iterations == iterations
-    assert round(qr.evaluate(result, truth).accuracy, 4) == accuracy
+    assert round(adj.evaluate(result, truth).accuracy, 4) == accuracy
     assert -result.log_likelihood == pytest.approx(nll, abs=0.01)
     assert result.converged
 
@@ -47,8 +47,8 @@ ROUGH = [
 @pytest.mark.parametrize(("name", "k", "model", "accuracy"), ROUGH)
 def test_mean_accuracy_over_tie_seeds_is_near_the_papers(paper_votes, name, k, model, accuracy):
     frame, truth = paper_votes(name, k)
-    votes = qr.read(frame)
-    got = [qr.evaluate(qr.aggregate(votes, model=model, seed=seed), truth).accuracy for seed in range(20)]
+    votes = adj.read(frame)
+    got = [adj.evaluate(adj.aggregate(votes, model=model, seed=seed), truth).accuracy for seed in range(20)]
     assert statistics.mean(got) == pytest.approx(accuracy, abs=0.015)
 
 
@@ -58,4 +58,4 @@ def test_mean_accuracy_over_tie_seeds_is_near_the_papers(paper_votes, name, k, m
 )
 def test_the_papers_questions_are_counted_as_in_its_table_1(paper_votes, name, k, questions):
     votes, _ = paper_votes(name, k)
-    assert qr.read(votes).n_tasks == questions
+    assert adj.read(votes).n_tasks == questions

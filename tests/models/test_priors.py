@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.models.base import MODELS
-from quorate.models.population import population
+import adjudge as adj
+from adjudge.models.base import MODELS
+from adjudge.models.population import population
 
-CROWD = qr.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
+CROWD = adj.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 LABELS = ["l0", "l1", "l2"]
 GOLD = CROWD.truth.head(40)
 
@@ -39,7 +39,7 @@ def counts_of(frame, worker):
 def test_conjugacy(times, engine):
     """With all truth known the confusion is (history + votes) / their sum, at a million votes of history, too."""
     past = history(times)
-    result = qr.aggregate(CROWD.votes, model="ds", gold=CROWD.truth, history=past, engine=engine)
+    result = adj.aggregate(CROWD.votes, model="ds", gold=CROWD.truth, history=past, engine=engine)
     both = CROWD.votes.join(CROWD.truth, on="task", suffix="_true").rename({"label": "given", "label_true": "true"})
     now = both.group_by("worker", "true", "given").len("count").with_columns(pl.col("count").cast(pl.Float64))
     for worker in ("w0", "w9"):
@@ -55,7 +55,7 @@ def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     options["confidence"] = "posterior"  # honest confidence counts the tasks of a gold label, which a history has none of
     if model == "hybrid":
         options["switch"] = 1.0  # as soon as it can: shares of the labels are not those with the history's tasks among them
-    told = qr.aggregate(CROWD.votes, model=model, history=past, **options)
+    told = adj.aggregate(CROWD.votes, model=model, history=past, **options)
     extra = [
         (f"h{n}", w, g, t) for n, (w, t, g) in enumerate((w, t, g) for w, t, g, c in past.iter_rows() for _ in range(int(c)))
     ]
@@ -63,13 +63,13 @@ def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     votes = pl.concat([CROWD.votes, frame.drop("true")])
     gold = frame.select("task", label="true")
     if model in ("ds", "hybrid", "one-coin", "fds"):
-        shown = qr.aggregate(votes, model=model, gold=gold, **options)
+        shown = adj.aggregate(votes, model=model, gold=gold, **options)
         mine = shown.labels.filter(~pl.col("gold"))
         assert mine["label"].to_list() == told.labels["label"].to_list()
         np.testing.assert_allclose(mine["confidence"].to_numpy(), told.labels["confidence"].to_numpy(), atol=1e-6)
         assert shown.iterations == told.iterations
     else:
-        shown = qr.aggregate(votes, model=model, gold=gold)
+        shown = adj.aggregate(votes, model=model, gold=gold)
         assert shown.labels.filter(~pl.col("gold"))["label"].to_list() == told.labels["label"].to_list()
         assert shown.workers["weight"].to_list() == pytest.approx(told.workers["weight"].to_list())
 
@@ -83,10 +83,10 @@ def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     past=st.booleans(),
 )
 def test_the_penalised_likelihood_never_falls(model, seed, strength, smoothing, weight, past):
-    crowd = qr.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, skill=0.5, seed=seed)
+    crowd = adj.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, skill=0.5, seed=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        trace = qr.aggregate(
+        warnings.simplefilter("ignore", adj.NotConverged)
+        trace = adj.aggregate(
             crowd.votes, model=model, strength=strength, smoothing=smoothing, labels=LABELS,
             priors=[0.2, 0.3, 0.5], priors_weight=weight, history=history(0.5, 4, seed) if past else None, tol=0.0, max_iter=25,
         ).fit.trace  # fmt: skip
@@ -97,7 +97,7 @@ def test_the_penalised_likelihood_never_falls(model, seed, strength, smoothing, 
 
 def test_the_population_pulls_workers_with_few_votes_most():
     votes = pl.concat([CROWD.votes, pl.DataFrame([("t0", "new", "l1")], schema=CROWD.votes.columns, orient="row")])
-    plain, pulled = (qr.aggregate(votes, model="fds", strength=s) for s in (0.0, 10.0))
+    plain, pulled = (adj.aggregate(votes, model="fds", strength=s) for s in (0.0, 10.0))
     assert np.isin(plain.confusion_matrix("new"), [0.0, 1.0]).all(), "one vote, and a veto"
     matrix = pulled.confusion_matrix("new")
     assert ((matrix > 0) & (matrix < 1)).all()
@@ -113,10 +113,10 @@ def test_the_estimated_strength_is_that_of_the_population(strength):
     rng = np.random.default_rng(5)
     mean = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
     confusions = np.stack([[rng.dirichlet(strength * m) for m in mean] for _ in range(400)])
-    crowd = qr.simulate(tasks=4000, votes_per_task=6, confusions=confusions, seed=1)
-    votes = qr.read(crowd.votes, labels=LABELS)
-    from quorate.engines.registry import resolve
-    from quorate.io.answers import read_gold
+    crowd = adj.simulate(tasks=4000, votes_per_task=6, confusions=confusions, seed=1)
+    votes = adj.read(crowd.votes, labels=LABELS)
+    from adjudge.engines.registry import resolve
+    from adjudge.io.answers import read_gold
 
     session = resolve("auto").load(votes, seed=0, ties="hash", gold=read_gold(crowd.truth, votes.labels))
     session.start(hard=True)
@@ -125,40 +125,40 @@ def test_the_estimated_strength_is_that_of_the_population(strength):
 
 def test_workers_who_are_all_alike_are_lent_the_most():
     one = np.array([[0.7, 0.3], [0.2, 0.8]])
-    crowd = qr.simulate(tasks=2000, votes_per_task=7, confusions=np.stack([one] * 30), seed=2)
-    assert qr.aggregate(crowd.votes, model="fds", strength="auto").strength > 100
+    crowd = adj.simulate(tasks=2000, votes_per_task=7, confusions=np.stack([one] * 30), seed=2)
+    assert adj.aggregate(crowd.votes, model="fds", strength="auto").strength > 100
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
 def test_class_priors_fixed_and_as_pseudo_tasks(model):
-    fixed = qr.aggregate(CROWD.votes, model=model, priors={"l1": 0.2, "l0": 0.5, "l2": 0.3})
+    fixed = adj.aggregate(CROWD.votes, model=model, priors={"l1": 0.2, "l0": 0.5, "l2": 0.3})
     assert fixed.priors["prior"].to_list() == [0.5, 0.2, 0.3]
     assert fixed.predict(CROWD.votes).priors["prior"].to_list() == [0.5, 0.2, 0.3]
-    heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
+    heavy = adj.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=1e9)
     assert heavy.priors["prior"].to_list() == pytest.approx([0.5, 0.2, 0.3], abs=1e-6)
     if model != "glad":
-        nothing = qr.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=0)
+        nothing = adj.aggregate(CROWD.votes, model=model, priors=[0.5, 0.2, 0.3], priors_weight=0)
         estimated = {"class_priors": "estimated"} if model == "one-coin" else {}  # the others know no other way
         assert nothing.labels.equals(MODELS[model](**estimated).fit(CROWD.votes).labels)
-    skewed = qr.aggregate(CROWD.votes, model=model, priors=[0.998, 0.001, 0.001])
+    skewed = adj.aggregate(CROWD.votes, model=model, priors=[0.998, 0.001, 0.001])
     assert (skewed.labels["label"] == "l0").sum() > (fixed.labels["label"] == "l0").sum()
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
 def test_a_fit_with_fixed_priors_goes_on_until_the_labels_have_settled(model):
     """Priors that are given do not move, and so cannot tell when a fit is done: the shares of the labels do."""
-    fixed = qr.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3])
-    heavy = qr.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3], priors_weight=1e9, stop="labels")
+    fixed = adj.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3])
+    heavy = adj.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3], priors_weight=1e9, stop="labels")
     assert fixed.iterations > 3
     assert fixed.fit.trace[-1].change < 1e-4 <= fixed.fit.trace[-2].change
     assert fixed.log_likelihood >= heavy.log_likelihood - 1.0
 
 
 def test_priors_of_a_result_can_be_given_to_the_next():
-    first = qr.aggregate(CROWD.votes, model="ds")
-    again = qr.aggregate(CROWD.votes, model="ds", priors=first.priors)
+    first = adj.aggregate(CROWD.votes, model="ds")
+    again = adj.aggregate(CROWD.votes, model="ds", priors=first.priors)
     assert again.priors["prior"].to_list() == pytest.approx(first.priors["prior"].to_list())
-    uniform = qr.aggregate(CROWD.votes, priors="uniform")
+    uniform = adj.aggregate(CROWD.votes, priors="uniform")
     assert uniform.priors["prior"].to_list() == pytest.approx([1 / 3] * 3)
 
 
@@ -173,14 +173,14 @@ def test_priors_with_names_are_matched_by_name():
         np.array([0.2, 0.3, 0.5]),
     ]
     for form in forms:
-        assert qr.aggregate(CROWD.votes, priors=form).priors["prior"].to_list() == pytest.approx([0.2, 0.3, 0.5])
+        assert adj.aggregate(CROWD.votes, priors=form).priors["prior"].to_list() == pytest.approx([0.2, 0.3, 0.5])
 
 
 def test_numbers_of_any_kind_are_numbers(tmp_path):
-    expected = qr.aggregate(CROWD.votes, model="one-coin", smoothing=1.0, strength=0.25, seed=3)
-    result = qr.aggregate(CROWD.votes, model="one-coin", smoothing=np.int32(1), strength=Fraction(1, 4), seed=np.int64(3))
+    expected = adj.aggregate(CROWD.votes, model="one-coin", smoothing=1.0, strength=0.25, seed=3)
+    result = adj.aggregate(CROWD.votes, model="one-coin", smoothing=np.int32(1), strength=Fraction(1, 4), seed=np.int64(3))
     result.save(tmp_path / "m")
-    assert result.settings == expected.settings == qr.load(tmp_path / "m").content.settings
+    assert result.settings == expected.settings == adj.load(tmp_path / "m").content.settings
     assert result.labels.equals(expected.labels)
 
 
@@ -189,7 +189,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
     other = False if votes[0][2] is True else 7
     table = [("a", other, other, 3), ("a", votes[0][2], votes[0][2], 3), ("b", votes[1][2], votes[1][2], 1)]
     history = pl.DataFrame(table, schema=["worker", "true", "given", "count"], orient="row")
-    result = qr.aggregate(votes, history=history)
+    result = adj.aggregate(votes, history=history)
     assert result.priors["label"].to_list() == sorted({other, votes[0][2], votes[1][2]})
     assert type(result.labels["label"][0]) is type(votes[0][2])
 
@@ -216,7 +216,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [-3]})}, "count in row 1"),
         ({"history": pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"]})}, "no column looks like the count"),
-        ({"history": qr.read(CROWD.votes)}, "the votes: no column looks like the true"),
+        ({"history": adj.read(CROWD.votes)}, "the votes: no column looks like the true"),
         ({"history": 3}, "cannot read from 3"),
         ({"model": "mv", "history": history()}, "model 'mv' cannot use history"),
         ({"model": "glad", "history": history()}, "model 'glad' cannot use history"),
@@ -229,27 +229,27 @@ def test_labels_stay_of_the_kind_they_are(votes):
     ],
 )
 def test_bad_input(options, words):
-    with pytest.raises(qr.QuorateError) as caught:
-        qr.aggregate(CROWD.votes, **options)
+    with pytest.raises(adj.AdjudgeError) as caught:
+        adj.aggregate(CROWD.votes, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("confidence", "gain"), [("posterior", 0.9), ("honest", 0.95)])
 def test_a_temperature_is_fitted_on_either_confidence(confidence, gain):
-    crowd = qr.simulate(tasks=3000, workers=60, labels=3, votes_per_task=4, skill=0.6, seed=3)
+    crowd = adj.simulate(tasks=3000, workers=60, labels=3, votes_per_task=4, skill=0.6, seed=3)
     gold, rest = crowd.truth.head(600), crowd.truth.tail(2400)
     how = {"model": "fds", "confidence": confidence}
-    plain = qr.aggregate(crowd.votes, **how, gold=gold)
-    mended = qr.aggregate(crowd.votes, **how, gold=gold, calibrate=True)
-    apart = qr.aggregate(crowd.votes, **how, calibrate=gold)
+    plain = adj.aggregate(crowd.votes, **how, gold=gold)
+    mended = adj.aggregate(crowd.votes, **how, gold=gold, calibrate=True)
+    apart = adj.aggregate(crowd.votes, **how, calibrate=gold)
     # A posterior is too sure; honest confidence is not sure enough here, where errors are independent.
     assert mended.temperature > 1.5 if confidence == "posterior" else mended.temperature < 0.8
     assert mended.labels["label"].equals(plain.labels["label"])
     assert (mended.labels.filter("gold")["confidence"] == 1.0).all()
-    losses = [qr.evaluate(r, rest).log_loss for r in (plain, mended)]
+    losses = [adj.evaluate(r, rest).log_loss for r in (plain, mended)]
     assert losses[1] < gain * losses[0]
-    assert qr.evaluate(apart, rest).log_loss < losses[0]
+    assert adj.evaluate(apart, rest).log_loss < losses[0]
     assert "gold" not in apart.labels.columns, "nothing was learned from these"
     probabilities = mended.probabilities.drop("task").to_numpy()
     assert np.allclose(probabilities.sum(axis=1), 1.0)
@@ -258,8 +258,8 @@ def test_a_temperature_is_fitted_on_either_confidence(confidence, gain):
 
 def test_what_is_fitted_several_times_is_read_once():
     past = pl.DataFrame([("w1", "l0", "l1", 30)], schema=["worker", "true", "given", "count"], orient="row")
-    expected = qr.aggregate(CROWD.votes, gold=GOLD, history=past, calibrate=True)
-    found = qr.aggregate(CROWD.votes, gold=iter(GOLD.rows()), history=iter(past.rows()), calibrate=True)
+    expected = adj.aggregate(CROWD.votes, gold=GOLD, history=past, calibrate=True)
+    found = adj.aggregate(CROWD.votes, gold=iter(GOLD.rows()), history=iter(past.rows()), calibrate=True)
     assert found.temperature == expected.temperature
     assert found.labels.equals(expected.labels)
 
@@ -275,14 +275,14 @@ OUTVOTED = [
 @pytest.mark.parametrize("strength", [1e-6, 0.3, 1.0, 5.0, 1e6, "auto"])
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
 def test_a_label_that_never_won_a_majority_takes_no_unanimous_task(model, strength, engine):
-    labels = qr.aggregate(OUTVOTED, model=model, strength=strength, engine=engine).labels
+    labels = adj.aggregate(OUTVOTED, model=model, strength=strength, engine=engine).labels
     assert dict(labels.select("task", "label").iter_rows())["t2"] == "a"
 
 
 @pytest.mark.parametrize("strength", [0.3, 1.0, 1e6])
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "auto"])
 def test_a_label_that_never_won_a_majority_takes_no_unanimous_task_of_a_stream(model, strength):
-    online = qr.Online(labels=["a", "b"], model=model, strength=strength)
+    online = adj.Online(labels=["a", "b"], model=model, strength=strength)
     online.learn_many(OUTVOTED)
     for _ in range(2):
         assert online.predict("t2").label == "a"
@@ -304,8 +304,8 @@ def test_unanimous_tasks_of_a_consistent_crowd_keep_their_labels(model, data, st
                 del votes[worker]
     rows = [(task, worker, label) for task, votes in table.items() for worker, label in votes.items()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        labels = qr.aggregate(rows, model=model, strength=strength, labels=list("abcd")).labels
+        warnings.simplefilter("ignore", adj.NotConverged)
+        labels = adj.aggregate(rows, model=model, strength=strength, labels=list("abcd")).labels
     found = dict(labels.select("task", "label").iter_rows())
     for task, votes in table.items():
         if len(set(votes.values())) == 1:

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle_weighted as naive
-import quorate as qr
+import adjudge as adj
 from strategies import crowds
 
 NAIVE = {"wawa": naive.wawa, "zbs": naive.zbs, "catd": naive.catd, "la": naive.la}
-CROWD = qr.simulate(tasks=120, workers=12, labels=3, votes_per_task=4, skill=0.6, adversaries=0.2, seed=3)
+CROWD = adj.simulate(tasks=120, workers=12, labels=3, votes_per_task=4, skill=0.6, adversaries=0.2, seed=3)
 
 
 def fit(votes, model, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        return qr.aggregate(votes, model, confidence="posterior", **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        return adj.aggregate(votes, model, confidence="posterior", **options)
 
 
 def pairs(frame, *columns):
@@ -68,7 +68,7 @@ def test_a_weight_of_two_is_two_votes(model):
     twice = CROWD.votes[np.repeat(np.arange(len(times)), times)]
     gold = CROWD.truth.head(30)
     some = fit(CROWD.votes.with_columns(w=times), model, weight="w", gold=gold)
-    with pytest.warns(qr.SuspiciousVotes, match="repeat"):
+    with pytest.warns(adj.SuspiciousVotes, match="repeat"):
         many = fit(twice, model, gold=gold)
     assert pairs(some.labels, "task", "label") == pairs(many.labels, "task", "label")
     column = "skill" if model == "zc" else "weight"
@@ -88,12 +88,12 @@ def test_a_history_counts_as_votes_on_other_tasks(model):
 
 def test_zbs_with_a_rate_follows_the_naive_version():
     for options in ({"rate": 0.3, "max_iter": 7}, {"rate": 0.5, "rate_steps": 2, "rate_factor": 0.7, "tol": 1e-3}):
-        require_same(fit(CROWD.votes, qr.ZeroBasedSkill(**options)), naive.zbs(CROWD.votes.rows(), **options))
+        require_same(fit(CROWD.votes, adj.ZeroBasedSkill(**options)), naive.zbs(CROWD.votes.rows(), **options))
 
 
 def test_zbs_that_runs_out_of_rounds_says_so_and_labels_may_repeat():
-    with pytest.warns(qr.NotConverged, match=r"zbs did not converge in 9 iterations \(last change of the weights"):
-        result = qr.aggregate(CROWD.votes, qr.ZeroBasedSkill(rate=0.1, max_iter=9))
+    with pytest.warns(adj.NotConverged, match=r"zbs did not converge in 9 iterations \(last change of the weights"):
+        result = adj.aggregate(CROWD.votes, adj.ZeroBasedSkill(rate=0.1, max_iter=9))
     assert result.trace["labels_changed"].to_list().count(0) > 1, "the same labels do not end it: skills still move"
 
 
@@ -106,26 +106,26 @@ def test_goldmv_generated(votes, seed, data):
 
 
 def test_goldmv_knows_gold_alone():
-    with pytest.raises(qr.OptionError, match="'goldmv' learns from gold alone: give gold="):
-        qr.aggregate(CROWD.votes, "goldmv")
+    with pytest.raises(adj.OptionError, match="'goldmv' learns from gold alone: give gold="):
+        adj.aggregate(CROWD.votes, "goldmv")
     result = fit([("t", "a", "x"), ("t", "b", "y"), ("u", "c", "y"), ("u", "b", "x")], "goldmv", gold={"t": "x"})
     assert result.workers.sort("worker").select("weight", "gold_votes").rows() == [(1.0, 1.0), (1e-6, 1.0), (0.5, 0.0)]
     assert pairs(result.labels, "task", "label") == {"t": "x", "u": "y"}, "the mean worker beats one who was never right"
 
 
 def test_a_vote_of_no_weight_decides_where_there_is_no_other():
-    result = fit(qr.read([("t", "a", "x"), ("u", "a", "x")], labels=["never", "x", "y"]), "goldmv", gold={"t": "y"})
+    result = fit(adj.read([("t", "a", "x"), ("u", "a", "x")], labels=["never", "x", "y"]), "goldmv", gold={"t": "y"})
     assert pairs(result.labels, "task", "label") == {"t": "y", "u": "x"}
 
 
 def test_catd_knows_how_little_few_votes_tell():
     """Of two workers who are always right, the one with more votes weighs more; the alpha is that of the interval."""
     votes = [(t, w, "x") for t in range(20) for w in ("often", "wrong")] + [(0, "once", "x"), (1, "wrong", "y")]
-    one, other = (pairs(fit(votes, qr.CATD(alpha=alpha)).workers, "worker", "weight") for alpha in (0.05, 0.5))
+    one, other = (pairs(fit(votes, adj.CATD(alpha=alpha)).workers, "worker", "weight") for alpha in (0.05, 0.5))
     assert one["often"] > 100 * one["once"]
     assert other["often"] / other["once"] < one["often"] / one["once"]
-    with pytest.raises(qr.OptionError, match="alpha is 0: give a number of at least 1e-06 and at most 1"):
-        qr.CATD(alpha=0)
+    with pytest.raises(adj.OptionError, match="alpha is 0: give a number of at least 1e-06 and at most 1"):
+        adj.CATD(alpha=0)
 
 
 def test_la_takes_tasks_in_an_order_of_its_own():
@@ -143,8 +143,8 @@ def test_la_takes_tasks_in_an_order_of_its_own():
 
 @pytest.mark.parametrize(("model", "engine", "others"), [("la", "disk", "'cpu' or 'reference'")])
 def test_engines_that_cannot(model, engine, others):
-    with pytest.raises(qr.OptionError, match=f"engine '{engine}' cannot run model '{model}': choose engine={others}"):
-        qr.aggregate(CROWD.votes, model, engine=engine)
+    with pytest.raises(adj.OptionError, match=f"engine '{engine}' cannot run model '{model}': choose engine={others}"):
+        adj.aggregate(CROWD.votes, model, engine=engine)
 
 
 @pytest.mark.parametrize("model", ["wawa", "zbs", "catd", "la"])
@@ -154,5 +154,5 @@ def test_ties_by_prior(model):
 
 
 def test_aggregate_leaves_a_model_its_own_defaults():
-    assert qr.aggregate(CROWD.votes, "zbs").settings["tol"] == 1e-5
-    assert qr.aggregate(CROWD.votes, "zbs", tol=0.01).settings["tol"] == 0.01
+    assert adj.aggregate(CROWD.votes, "zbs").settings["tol"] == 1e-5
+    assert adj.aggregate(CROWD.votes, "zbs", tol=0.01).settings["tol"] == 0.01

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle_weights as naive
-import quorate as qr
-from quorate.data.weights import unweighted
-from quorate.engines import memory
-from quorate.kernels.reference import pick
+import adjudge as adj
+from adjudge.data.weights import unweighted
+from adjudge.engines import memory
+from adjudge.kernels.reference import pick
 from same_fit import assert_same
 
 EM = ("ds", "fds", "hybrid")
@@ -38,9 +38,9 @@ def crowds(draw, weights=ANY, max_tasks=8, max_workers=5, max_labels=4, max_vote
 
 def fit(votes, model, *, weight="weight", **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.NotConverged)
-        warnings.simplefilter("ignore", qr.MissingLabels)
-        return qr.aggregate(votes, model=model, weight=weight, **options)
+        warnings.simplefilter("ignore", adj.NotConverged)
+        warnings.simplefilter("ignore", adj.MissingLabels)
+        return adj.aggregate(votes, model=model, weight=weight, **options)
 
 
 def as_dict(frame, value):
@@ -53,7 +53,7 @@ def lines(frame):
 
 def crowd(seed=1, *, low=0.1, high=3.0, hard=None, **options):
     """A simulated crowd with a weight per vote; workers guess on every `hard`-th task, and so err together."""
-    votes = qr.simulate(**({"tasks": 60, "workers": 8, "votes_per_task": 4, "seed": seed} | options)).votes
+    votes = adj.simulate(**({"tasks": 60, "workers": 8, "votes_per_task": 4, "seed": seed} | options)).votes
     draw = np.random.default_rng(seed)
     votes = votes.with_columns(weight=pl.Series(draw.uniform(low, high, len(votes))))
     if hard is None:
@@ -111,7 +111,7 @@ def test_iwmv_of_the_naive_version(votes, seed):
 
 def codes_of(votes):
     """The naive arrays of encoded votes, their majority vote, and how the package breaks ties."""
-    fitted = qr.MajorityVote().fit(votes, engine="reference")
+    fitted = adj.MajorityVote().fit(votes, engine="reference")
     store, hashes = fitted.session._store, fitted.session._rules.label_hash
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     row = votes.row
@@ -130,10 +130,10 @@ CROWDS = [
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("made", CROWDS, ids=str)
 def test_auto_of_the_naive_version(made, engine):
-    votes = qr.read(crowd(**made), weight="weight")
+    votes = adj.read(crowd(**made), weight="weight")
     arrays, majority, choose = codes_of(votes)
     labels, fell_back = naive.auto(arrays, majority, choose)
-    result = qr.aggregate(votes, engine=engine)
+    result = adj.aggregate(votes, engine=engine)
     assert result.fit.outcome.labels.tolist() == labels.tolist()
     assert result.facts["chose"] == ("majority" if fell_back else "careful")
     rho, mean_k, _ = naive.shared_error(arrays, majority)
@@ -144,11 +144,11 @@ def test_auto_of_the_naive_version(made, engine):
 @pytest.mark.parametrize("model", MODELS)
 def test_honest_confidence_of_the_naive_version(model, engine):
     for made in (CROWDS[0], CROWDS[3]):
-        votes = qr.read(crowd(**made), weight="weight")
+        votes = adj.read(crowd(**made), weight="weight")
         arrays, majority, _ = codes_of(votes)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", qr.NotConverged)
-            result = qr.aggregate(votes, model=model, engine=engine)
+            warnings.simplefilter("ignore", adj.NotConverged)
+            result = adj.aggregate(votes, model=model, engine=engine)
         want = naive.honest(arrays, result.fit.outcome.labels, majority)
         assert result.probabilities.drop("task").to_numpy() == pytest.approx(want, abs=1e-9)
         assert result.labels["confidence"].to_numpy() == pytest.approx(want.max(axis=1), abs=1e-9)
@@ -161,9 +161,9 @@ def test_workers_of_the_naive_version(made, engine):
     table = crowd(**{name: value for name, value in made.items() if name != "weights"})
     if made["weights"] == 3:  # several votes in a row, and several rows of a label
         table = table.with_columns(pl.col("weight").round(0) + 0.5)
-    votes = qr.read(table, weight="weight")
+    votes = adj.read(table, weight="weight")
     arrays, majority, _ = codes_of(votes)
-    result = qr.aggregate(votes, model="ds", engine=engine, confidence="honest", max_iter=1000)
+    result = adj.aggregate(votes, model="ds", engine=engine, confidence="honest", max_iter=1000)
     labels, found = result.fit.outcome.labels, result.fit.honest
     assert result.facts["shared_error"] > 0.02 or "hard" not in made
     z = naive.below_chance(arrays, labels, majority)
@@ -192,31 +192,31 @@ def test_below_chance_with_gold_is_that_of_any_row_of_the_label():
 
 
 def test_lines_are_the_same_in_any_chunks(monkeypatch):
-    from quorate.results import honest
+    from adjudge.results import honest
 
-    votes = qr.read(crowd(4, labels=5), weight="weight")
-    whole = qr.aggregate(votes, model="mv")
+    votes = adj.read(crowd(4, labels=5), weight="weight")
+    whole = adj.aggregate(votes, model="mv")
     monkeypatch.setattr(honest, "CHUNK_CELLS", 1)  # a worker at a time
-    cut = qr.aggregate(votes, model="mv")
+    cut = adj.aggregate(votes, model="mv")
     assert cut.labels.equals(whole.labels)
     assert cut.workers.equals(whole.workers)
 
 
 def test_votes_without_some_workers_keep_their_weights():
-    votes = qr.read(crowd(5), weight="weight")
+    votes = adj.read(crowd(5), weight="weight")
     out = np.isin(votes.workers.ids(), ["w1", "w4"])
     left, tasks = votes.without_workers(out)
-    again = qr.read(crowd(5).filter(~pl.col("worker").is_in(["w1", "w4"])), weight="weight")
+    again = adj.read(crowd(5).filter(~pl.col("worker").is_in(["w1", "w4"])), weight="weight")
     assert left.row_weight.tolist() == again.row_weight.tolist()
     assert left.row.tolist() == again.row.tolist()
     assert [votes.tasks.ids()[n] for n in tasks] == again.tasks.ids()
 
 
 def test_copies_are_proved_among_weighted_votes():
-    made = qr.simulate(tasks=300, workers=12, votes_per_task=8, skill=0.7, colluders=0.25, seed=1).votes
+    made = adj.simulate(tasks=300, workers=12, votes_per_task=8, skill=0.7, colluders=0.25, seed=1).votes
     draw = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(made))
-    plain = qr.aggregate(made, model="mv").workers
-    weighted = qr.aggregate(made.with_columns(weight=pl.Series(draw)), model="mv", weight="weight").workers
+    plain = adj.aggregate(made, model="mv").workers
+    weighted = adj.aggregate(made.with_columns(weight=pl.Series(draw)), model="mv", weight="weight").workers
     copies = [frame.filter(pl.col("verdict") == "copy")["worker"].to_list() for frame in (plain, weighted)]
     assert copies[0]
     assert copies[0] == copies[1]
@@ -227,9 +227,9 @@ def test_copies_are_proved_among_weighted_votes():
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_of_one_change_no_bit(model, engine):
-    votes = qr.simulate(tasks=80, workers=7, seed=3).votes
-    plain = qr.aggregate(votes, model=model, engine=engine)
-    ones = qr.aggregate(votes.with_columns(weight=1.0), model=model, engine=engine, weight="weight")
+    votes = adj.simulate(tasks=80, workers=7, seed=3).votes
+    plain = adj.aggregate(votes, model=model, engine=engine)
+    ones = adj.aggregate(votes.with_columns(weight=1.0), model=model, engine=engine, weight="weight")
     assert ones.votes.row_weight is None
     for what in ("labels_frame", "probabilities_frame", "workers_frame"):
         assert (
@@ -261,9 +261,9 @@ def test_a_weight_of_n_is_the_vote_n_times(model, votes, engine):
 
 
 def test_a_weight_is_no_pair_with_itself_unlike_a_repeated_vote():
-    votes = qr.simulate(tasks=200, workers=9, seed=2).votes
-    plain, heavy = qr.aggregate(votes), qr.aggregate(votes.with_columns(weight=2.0), weight="weight")
-    repeated = qr.aggregate(pl.concat([votes, votes]))
+    votes = adj.simulate(tasks=200, workers=9, seed=2).votes
+    plain, heavy = adj.aggregate(votes), adj.aggregate(votes.with_columns(weight=2.0), weight="weight")
+    repeated = adj.aggregate(pl.concat([votes, votes]))
     assert repeated.facts["shared_error"] > plain.facts["shared_error"] + 0.05
     assert heavy.facts["shared_error"] == pytest.approx(plain.facts["shared_error"], abs=0.02)
 
@@ -326,12 +326,12 @@ def test_an_interrupted_fit_on_disk_is_resumed(model, tmp_path):
 
 
 def test_rows_of_weights_are_in_the_estimate_of_memory(monkeypatch):
-    few, many = (qr.read(crowd(1).with_columns(weight=w), weight="weight") for w in (pl.lit(2.0), pl.int_range(pl.len()) + 1.0))
-    plain = qr.read(crowd(1))
+    few, many = (adj.read(crowd(1).with_columns(weight=w), weight="weight") for w in (pl.lit(2.0), pl.int_range(pl.len()) + 1.0))
+    plain = adj.read(crowd(1))
     assert memory.estimate(plain, 0) < memory.estimate(few, 0) < memory.estimate(many, 0)
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    with pytest.raises(qr.QuorateError, match="round the weights to fewer distinct ones"):
-        qr.aggregate(many, model="fds")
+    with pytest.raises(adj.AdjudgeError, match="round the weights to fewer distinct ones"):
+        adj.aggregate(many, model="fds")
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -352,8 +352,8 @@ def test_gold_history_priors_warm_start_and_exclude(model, tmp_path):
 def test_a_saved_model_predicts_weighted_votes(model, tmp_path):
     votes = crowd(6, tasks=100)
     result = fit(votes, model)
-    result.save(tmp_path / "model.quorate")
-    loaded = qr.load(tmp_path / "model.quorate")
+    result.save(tmp_path / "model.adjudge")
+    loaded = adj.load(tmp_path / "model.adjudge")
     new = crowd(7, tasks=30)
     got, want = (one.predict(new, weight="weight") for one in (loaded, result))
     assert got.labels.equals(want.labels)
@@ -368,7 +368,7 @@ def test_a_saved_model_predicts_weighted_votes(model, tmp_path):
 
 def test_result_tells_the_weight_of_every_task_and_comes_back_from_a_pickle():
     votes = crowd(8)
-    result = qr.aggregate(votes, weight="weight")
+    result = adj.aggregate(votes, weight="weight")
     sums = votes.group_by("task").agg(weight=pl.col("weight").sum(), votes=pl.len())
     told = result.labels.select("task", "weight", "votes").join(sums, on="task")
     assert told["weight"].to_numpy() == pytest.approx(told["weight_right"].to_numpy())
@@ -376,20 +376,20 @@ def test_result_tells_the_weight_of_every_task_and_comes_back_from_a_pickle():
     again = pickle.loads(pickle.dumps(result))
     assert again.labels.equals(result.labels)
     assert again.probabilities.equals(result.probabilities)
-    assert "weight" not in qr.aggregate(votes.drop("weight")).labels.columns
+    assert "weight" not in adj.aggregate(votes.drop("weight")).labels.columns
 
 
 def test_shares_of_workers_are_of_weights():
     votes = [("t1", "ann", "a", 3), ("t1", "bob", "a", 3), ("t2", "ann", "b", 1), ("t2", "bob", "a", 3), ("t2", "eve", "a", 3)]
-    workers = qr.aggregate(votes, model="mv", weight="weight").workers
+    workers = adj.aggregate(votes, model="mv", weight="weight").workers
     assert dict(workers.select("worker", "agreement").iter_rows()) == {"ann": 0.75, "bob": 1.0, "eve": 1.0}
     assert dict(workers.select("worker", "votes").iter_rows()) == {"ann": 2, "bob": 2, "eve": 1}
 
 
 def test_the_interval_of_a_worker_does_not_shrink_with_the_scale_of_weights():
-    votes = qr.simulate(tasks=200, workers=8, seed=1).votes
-    plain = qr.aggregate(votes, model="mv").workers
-    scaled = qr.aggregate(votes.with_columns(weight=100.0), model="mv", weight="weight").workers
+    votes = adj.simulate(tasks=200, workers=8, seed=1).votes
+    plain = adj.aggregate(votes, model="mv").workers
+    scaled = adj.aggregate(votes.with_columns(weight=100.0), model="mv", weight="weight").workers
     width = [frame["accuracy_high"].to_numpy() - frame["accuracy_low"].to_numpy() for frame in (plain, scaled)]
     assert width[1] == pytest.approx(width[0], rel=0.5)
 
@@ -397,9 +397,9 @@ def test_the_interval_of_a_worker_does_not_shrink_with_the_scale_of_weights():
 def test_verdicts_look_at_answers():
     table = crowd(9, tasks=150, workers=12, votes_per_task=6)
     table = table.with_columns(label=pl.when(pl.col("worker") == "w0").then(pl.lit("l0")).otherwise("label"))
-    weighted = qr.read(table, weight="weight")
-    assert unweighted(weighted).row.tolist() == qr.read(table).row.tolist()
-    one, other = (qr.aggregate(votes, model="mv", weight="weight").workers for votes in alike(table))
+    weighted = adj.read(table, weight="weight")
+    assert unweighted(weighted).row.tolist() == adj.read(table).row.tolist()
+    one, other = (adj.aggregate(votes, model="mv", weight="weight").workers for votes in alike(table))
     assert set(one["verdict"]) >= {"informative", "spammer"}
     assert one.filter(pl.col("why").str.contains("whatever is shown"))["why"].len() > 0
     for name in ("verdict", "answers_like", "why"):
@@ -413,26 +413,26 @@ REFUSED = "counts every vote once"
 
 def test_what_takes_no_weights_says_so():
     table = crowd(10)
-    votes = qr.read(table, weight="weight")
-    with pytest.raises(qr.OptionError, match=rf"^model 'glad' {REFUSED}: leave the weight out, or choose another model$"):
-        qr.aggregate(table, model="glad", weight="weight")
-    with pytest.raises(qr.OptionError, match=REFUSED):
-        qr.GLAD().fit(votes)
-    with pytest.raises(qr.OptionError, match="weight works only for tasks with one label"):
-        qr.aggregate(table, multi=True, weight="weight")
-    with pytest.raises(qr.OptionError, match=f"groups {REFUSED}"):
-        qr.aggregate(table, weight="weight", groups={"w1": "g", "w2": "g"})
-    with pytest.raises(qr.OptionError, match=f"agreement {REFUSED}"):
-        qr.agreement(votes)
-    with pytest.raises(qr.OptionError, match=f"a stream {REFUSED}"):
-        qr.Online(labels=["l0", "l1", "l2"]).learn_many(votes)
-    with pytest.raises(qr.OptionError, match=f"a stream {REFUSED}"):
-        qr.Online.from_result(qr.aggregate(votes, model="fds"))
+    votes = adj.read(table, weight="weight")
+    with pytest.raises(adj.OptionError, match=rf"^model 'glad' {REFUSED}: leave the weight out, or choose another model$"):
+        adj.aggregate(table, model="glad", weight="weight")
+    with pytest.raises(adj.OptionError, match=REFUSED):
+        adj.GLAD().fit(votes)
+    with pytest.raises(adj.OptionError, match="weight works only for tasks with one label"):
+        adj.aggregate(table, multi=True, weight="weight")
+    with pytest.raises(adj.OptionError, match=f"groups {REFUSED}"):
+        adj.aggregate(table, weight="weight", groups={"w1": "g", "w2": "g"})
+    with pytest.raises(adj.OptionError, match=f"agreement {REFUSED}"):
+        adj.agreement(votes)
+    with pytest.raises(adj.OptionError, match=f"a stream {REFUSED}"):
+        adj.Online(labels=["l0", "l1", "l2"]).learn_many(votes)
+    with pytest.raises(adj.OptionError, match=f"a stream {REFUSED}"):
+        adj.Online.from_result(adj.aggregate(votes, model="fds"))
 
 
 def test_spark_takes_no_weights():
-    engine = pytest.importorskip("quorate.spark.engine").SparkEngine()
-    with pytest.raises(qr.OptionError, match=f"engine 'spark' {REFUSED}"):
-        qr.aggregate(crowd(11), weight="weight", engine=engine)
-    with pytest.raises(qr.OptionError, match=f"engine 'spark' {REFUSED}"):
-        engine.load(qr.read(crowd(11), weight="weight"), seed=0, ties="hash")
+    engine = pytest.importorskip("adjudge.spark.engine").SparkEngine()
+    with pytest.raises(adj.OptionError, match=f"engine 'spark' {REFUSED}"):
+        adj.aggregate(crowd(11), weight="weight", engine=engine)
+    with pytest.raises(adj.OptionError, match=f"engine 'spark' {REFUSED}"):
+        engine.load(adj.read(crowd(11), weight="weight"), seed=0, ties="hash")

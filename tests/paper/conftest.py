@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
-from quorate.paper import download
-from quorate.paper.sources import COMMITS, PublicSet, RawFile
+from adjudge.paper import download
+from adjudge.paper.sources import COMMITS, PublicSet, RawFile
 
 
 @pytest.fixture(autouse=True)

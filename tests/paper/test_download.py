@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from loopback import serving
-from quorate.paper.download import get
-from quorate.paper.sources import COMMITS, SETS
+from adjudge.paper.download import get
+from adjudge.paper.sources import COMMITS, SETS
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -34,7 +34,7 @@ def test_an_interrupted_run_goes_on_in_the_next(tiny, tmp_path):
     which, mirror = tiny
     with (
         serving(mirror, cut_at=500) as (address, _),
-        pytest.raises(qr.QuorateError, match=r"ended after 1500 of 2700 bytes: run this again"),
+        pytest.raises(adj.AdjudgeError, match=r"ended after 1500 of 2700 bytes: run this again"),
     ):
         get(which, tmp_path / "d", address)
     assert not (tmp_path / "d" / "tiny").exists()
@@ -62,7 +62,7 @@ def test_a_server_without_ranges_sends_all_again(tiny, tmp_path):
 )
 def test_a_wrong_file_is_refused_and_not_kept(tiny, tmp_path, change, message):
     which, mirror = tiny
-    with serving(mirror, change=change) as (address, _), pytest.raises(qr.InputError, match=message):
+    with serving(mirror, change=change) as (address, _), pytest.raises(adj.InputError, match=message):
         get(which, tmp_path / "d", address)
     assert not [p for p in (tmp_path / "d").rglob("*") if p.is_file()]
 
@@ -75,7 +75,7 @@ def test_files_placed_by_hand_will_do(tiny, tmp_path):
     get(which, tmp_path / "d", "http://127.0.0.1:9")  # nobody listens there
     assert (tmp_path / "d" / "tiny" / "votes.csv").is_file()
     place.write_bytes(b"something else")
-    with pytest.raises(qr.InputError, match="has 14 bytes, not 2700: remove it"):
+    with pytest.raises(adj.InputError, match="has 14 bytes, not 2700: remove it"):
         get(which, tmp_path / "d")
 
 
@@ -84,7 +84,7 @@ def test_the_servers_refusal_is_told(tiny, tmp_path, status, tries):
     which, mirror = tiny
     with (
         serving(mirror, status=status) as (address, seen),
-        pytest.raises(qr.QuorateError, match=f"says {status} .* place it at .*votes.txt and run"),
+        pytest.raises(adj.AdjudgeError, match=f"says {status} .* place it at .*votes.txt and run"),
     ):
         get(which, tmp_path, address)
     assert len(seen) == tries
@@ -95,7 +95,7 @@ def test_no_network(tiny, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(qr.QuorateError, match="refused; without a network, fetch https://raw.githubusercontent.com/.* elsewhere"):
+    with pytest.raises(adj.AdjudgeError, match="refused; without a network, fetch https://raw.githubusercontent.com/.* elsewhere"):
         get(which, tmp_path, f"http://127.0.0.1:{port}")
 
 
@@ -112,24 +112,24 @@ def test_addresses(tiny, tmp_path):
     assert file.url() == (
         "https://raw.githubusercontent.com/orchidproject/active-crowd-toolkit/2c0c194e85ca126545bd830d811ec39151bdd448/Data/SP.csv"
     )
-    with pytest.raises(qr.InputError, match="base-url is 'ftp://x'"):
+    with pytest.raises(adj.InputError, match="base-url is 'ftp://x'"):
         get(tiny[0], tmp_path, "ftp://x")
 
 
 def test_a_folder_that_cannot_be_written(tiny, tmp_path):
     (tmp_path / "raw").write_text("a file in the way")
-    with pytest.raises(qr.QuorateError, match="cannot write into"):
+    with pytest.raises(adj.AdjudgeError, match="cannot write into"):
         get(tiny[0], tmp_path)
 
 
 def test_a_raw_file_that_is_not_what_the_registry_says(tiny, tmp_path):
     from dataclasses import replace
 
-    from quorate.paper.download import convert
+    from adjudge.paper.download import convert
 
     which, mirror = tiny
-    with pytest.raises(qr.InputError, match="tiny has 300 votes, not 5"):
+    with pytest.raises(adj.InputError, match="tiny has 300 votes, not 5"):
         convert(replace(which, votes=5), mirror, tmp_path / "out")
     (mirror / which.files[0].place).write_bytes(b"only\ttwo\n")
-    with pytest.raises(qr.InputError, match="as the registry says"):
+    with pytest.raises(adj.InputError, match="as the registry says"):
         convert(which, mirror, tmp_path / "out")

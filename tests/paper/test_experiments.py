@@ -5,10 +5,10 @@ import math
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.paper import convergence, grid, multiple, protocol, published, streaming, tables
-from quorate.paper import report as verdict
-from quorate.paper.grid import Cells, Plan, Spot
+import adjudge as adj
+from adjudge.paper import convergence, grid, multiple, protocol, published, streaming, tables
+from adjudge.paper import report as verdict
+from adjudge.paper.grid import Cells, Plan, Spot
 
 
 @pytest.mark.parametrize("name", verdict.EXACT_SETS)
@@ -125,7 +125,7 @@ def learned_in_halves(folder, model):
     votes, truth = (pl.read_csv(folder / f"{name}.csv", infer_schema=False) for name in ("votes", "truth"))
     tasks = votes["task"].unique(maintain_order=True)
     begun = votes["task"].is_in(tasks[: len(tasks) // 2].to_list())
-    online = qr.Online.from_result(qr.aggregate(votes.filter(begun), model=model))
+    online = adj.Online.from_result(adj.aggregate(votes.filter(begun), model=model))
     online.learn_many(votes.filter(~begun))
     found, true = dict(online.labels().select("task", "label").iter_rows()), dict(truth.iter_rows())
     return sum(found[task] == true[task] for task in true) / len(true)

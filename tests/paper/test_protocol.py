@@ -6,9 +6,9 @@ import statistics
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.paper import protocol, published
-from quorate.paper.grid import Cells
+import adjudge as adj
+from adjudge.paper import protocol, published
+from adjudge.paper.grid import Cells
 
 
 @pytest.mark.parametrize("name", published.SETS)
@@ -54,19 +54,19 @@ def test_table_1_averages_the_curves_from_two_annotators_on(name):
 
 
 def test_missing_and_unknown_sets_are_named(crowd_data):
-    with pytest.raises(qr.InputError, match=r"lacks rte: quorate datasets get rte -o .*data"):
+    with pytest.raises(adj.InputError, match=r"lacks rte: adjudge datasets get rte -o .*data"):
         protocol.load(crowd_data, "rte")
-    with pytest.raises(qr.OptionError, match="unknown data set 'labelmee': did you mean 'labelme'"):
+    with pytest.raises(adj.OptionError, match="unknown data set 'labelmee': did you mean 'labelme'"):
         protocol.choose(["labelmee"])
 
 
 def test_a_set_without_questions_and_one_without_columns(crowd_data):
     path = crowd_data / "bm" / "truth.csv"
     path.write_text("task,label\nnowhere,x\n")
-    with pytest.raises(qr.InputError, match="no task has truth and at least 5 votes"):
+    with pytest.raises(adj.InputError, match="no task has truth and at least 5 votes"):
         protocol.load(crowd_data, "bm")
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(qr.InputError, match=r"cannot read .*truth.csv: .*columns task, label are expected"):
+    with pytest.raises(adj.InputError, match=r"cannot read .*truth.csv: .*columns task, label are expected"):
         protocol.load(crowd_data, "bm")
 
 

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 import oracle_ranking as oracle
-import quorate as qr
-from quorate.errors import InputError, OptionError
-from quorate.ranking import clusters, information
-from quorate.ranking.comparisons import read_comparisons
-from quorate.ranking.separation import deviations, normal_scores
-from quorate.ranking.simulate import simulate_comparisons, simulate_jury
+import adjudge as adj
+from adjudge.errors import InputError, OptionError
+from adjudge.ranking import clusters, information
+from adjudge.ranking.comparisons import read_comparisons
+from adjudge.ranking.separation import deviations, normal_scores
+from adjudge.ranking.simulate import simulate_comparisons, simulate_jury
 
 TABLE = {"left": ["a", "b", "a", "b"], "right": ["b", "a", "b", "a"], "winner": ["a", "b", "b", "a"]}
 JURY = {"items": 4, "prompts": 60, "judges": 3, "strength_spread": 0.5, "prompt_spread": 1.0}
@@ -24,7 +24,7 @@ def test_the_covariance_is_that_of_a_naive_sandwich(prompts):
     if prompts == 15:  # i0 has one prompt alone, which compares several items
         is_first = (pl.col("left") == "i0") | (pl.col("right") == "i0")
         table = table.with_columns(prompt=pl.when(is_first).then(pl.lit("p")).otherwise("prompt"))
-    ranking = qr.rank(table, judges=False, position=False, prior=0)
+    ranking = adj.rank(table, judges=False, position=False, prior=0)
     code = {f"i{n}": n for n in range(4)}
     games = [
         (code[row["left"]], code[row["right"]], float(row["winner"] == "left"), row["prompt"])
@@ -35,44 +35,44 @@ def test_the_covariance_is_that_of_a_naive_sandwich(prompts):
 
 def test_errors_are_those_of_a_bootstrap_over_prompts():
     table = simulate_jury(**JURY, seed=3).comparisons
-    ranking = qr.rank(table)
+    ranking = adj.rank(table)
     rng = np.random.default_rng(0)
     parts = table.partition_by("prompt")
     again = []
     for _ in range(150):
         drawn = [parts[n].with_columns(prompt=pl.lit(f"{n}.{copy}")) for copy, n in enumerate(rng.integers(0, 60, 60))]
-        again.append(qr.rank(pl.concat(drawn), cluster="").strength)
+        again.append(adj.rank(pl.concat(drawn), cluster="").strength)
     ratio = ranking.standard_error / np.std(again, axis=0)
     assert (np.abs(ratio - 1) < 0.25).all()
-    independent = qr.rank(table, cluster="").standard_error
+    independent = adj.rank(table, cluster="").standard_error
     assert (independent / np.std(again, axis=0)).mean() < 0.8
 
 
 def test_clusters_leave_strengths_alone():
     table = simulate_jury(**JURY, seed=2).comparisons
-    np.testing.assert_array_equal(qr.rank(table).strength, qr.rank(table, cluster="").strength)
+    np.testing.assert_array_equal(adj.rank(table).strength, adj.rank(table, cluster="").strength)
 
 
 def test_independent_comparisons_have_the_same_errors_with_and_without_clusters():
     drawn = simulate_comparisons(items=5, comparisons=6000, judges=4, seed=1).comparisons
     many = drawn.with_columns(prompt=pl.int_range(pl.len()) % 1500)
-    ratio = qr.rank(many).standard_error / qr.rank(drawn).standard_error
+    ratio = adj.rank(many).standard_error / adj.rank(drawn).standard_error
     np.testing.assert_allclose(ratio, 1, atol=0.08)
 
 
 def test_a_cluster_per_comparison_is_no_cluster():
     drawn = simulate_comparisons(items=5, comparisons=400, judges=4, seed=1).comparisons
-    ranking = qr.rank(drawn.with_columns(prompt=pl.int_range(pl.len())))
+    ranking = adj.rank(drawn.with_columns(prompt=pl.int_range(pl.len())))
     assert ranking.facts["clusters"] is None
-    np.testing.assert_array_equal(ranking.standard_error, qr.rank(drawn).standard_error)
+    np.testing.assert_array_equal(ranking.standard_error, adj.rank(drawn).standard_error)
 
 
 def test_draws_give_cluster_robust_errors_too(monkeypatch):
     table = simulate_jury(items=12, prompts=400, judges=4, strength_spread=0.5, prompt_spread=1.0, seed=4).comparisons
-    exact = qr.rank(table)
-    independent = qr.rank(table, cluster="").standard_error
+    exact = adj.rank(table)
+    independent = adj.rank(table, cluster="").standard_error
     monkeypatch.setattr(information, "MAX_EXACT", 5)
-    drawn = qr.rank(table, draws=600)
+    drawn = adj.rank(table, draws=600)
     assert drawn.facts["intervals"] == "600 draws"
     np.testing.assert_allclose(drawn.standard_error, exact.standard_error, rtol=0.12)
     assert (drawn.standard_error > 1.1 * independent).all()
@@ -101,7 +101,7 @@ def test_an_item_of_one_cluster_alone_keeps_the_errors_of_the_model():
         {"prompt": "new", "left": "z", "right": "i0", "winner": ["left", "right"] * 6, "worker": [f"w{n % 3}" for n in range(12)]}
     )
     both = pl.concat([table, new])
-    robust, model = qr.rank(both, judges=False, position=False), qr.rank(both, judges=False, position=False, cluster="")
+    robust, model = adj.rank(both, judges=False, position=False), adj.rank(both, judges=False, position=False, cluster="")
     at = robust.items.codes(["z"])[0]
     assert robust.standard_error[at] > 0.95 * model.standard_error[at]
 
@@ -157,20 +157,20 @@ def test_objects_of_pandas_can_be_clusters():
 
 
 def test_abstentions_leave_their_clusters():
-    with pytest.warns(qr.MissingLabels):
+    with pytest.warns(adj.MissingLabels):
         found = read_comparisons(TABLE | {"winner": ["a", None, "b", "a"], "prompt": ["x", "x", "y", "z"]})
     assert sorted(found.cluster.tolist()) == [0, 1, 2]
 
 
 def test_too_few_clusters_are_told():
     many = {name: values * 20 for name, values in TABLE.items()}
-    ranking = qr.rank(many | {"prompt": ["x", "y"] * 40})
+    ranking = adj.rank(many | {"prompt": ["x", "y"] * 40})
     assert ranking.facts["clusters"] is None
     assert "comparisons are taken for independent: 'prompt' has 2 values, and 5 are needed" in ranking.facts["clusters_why"]
     assert ranking.facts["clusters_why"] in ranking.sentences()
     with pytest.raises(OptionError, match=r"cluster='topic' \(--cluster\) has 2 values, too few"):
-        qr.rank(many | {"topic": ["x", "y"] * 40}, cluster="topic")
-    counted = qr.rank(many | {"prompt": [n // 8 for n in range(80)]})
+        adj.rank(many | {"topic": ["x", "y"] * 40}, cluster="topic")
+    counted = adj.rank(many | {"prompt": [n // 8 for n in range(80)]})
     assert counted.facts["clusters"] == 10
     assert any("comparisons with one prompt depend on each other (10 clusters)" in line for line in counted.sentences())
 

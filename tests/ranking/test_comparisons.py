@@ -6,9 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, MissingLabels
-from quorate.ranking.comparisons import read_comparisons
+import adjudge as adj
+from adjudge.errors import InputError, MissingLabels
+from adjudge.ranking.comparisons import read_comparisons
 
 COLUMNS = {"model_a": ["x", "y", "x", "z"], "model_b": ["y", "z", "z", "x"], "winner": ["model_a", "model_b", "tie", "model_a"]}
 
@@ -27,9 +27,9 @@ def test_every_kind_of_table(make):
 
 
 def test_results_are_of_the_callers_kind():
-    assert isinstance(qr.rank(pd.DataFrame(COLUMNS)).leaderboard, pd.DataFrame)
-    assert isinstance(qr.rank(pa.table(COLUMNS)).judges, pa.Table)
-    assert isinstance(qr.rank(COLUMNS).neighbours, pl.DataFrame)
+    assert isinstance(adj.rank(pd.DataFrame(COLUMNS)).leaderboard, pd.DataFrame)
+    assert isinstance(adj.rank(pa.table(COLUMNS)).judges, pa.Table)
+    assert isinstance(adj.rank(COLUMNS).neighbours, pl.DataFrame)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
@@ -80,7 +80,7 @@ def test_tuples_of_three_and_four_and_numbers():
 
 def test_missing_winners_are_abstentions():
     with pytest.warns(MissingLabels, match="2 of 4 comparisons have no winner: dropped as abstentions"):
-        ranking = qr.rank([("a", "b", "a"), ("b", "a", "b"), ("a", "c", None), ("a", "b", "")])
+        ranking = adj.rank([("a", "b", "a"), ("b", "a", "b"), ("a", "c", None), ("a", "b", "")])
     assert ranking.facts["abstentions"] == 2
     assert ranking.items.ids() == ["a", "b"]
 
@@ -111,7 +111,7 @@ def test_missing_winners_are_abstentions():
 )
 def test_bad_input_is_one_line(rows, message):
     with pytest.raises(InputError, match=message) as caught:
-        qr.rank(rows)
+        adj.rank(rows)
     assert "\n" not in str(caught.value)
 
 
@@ -131,9 +131,9 @@ def test_text_without_header(tmp_path):
     assert read_comparisons(tmp_path / "g.txt", header=False).judges.ids() == ["ann", "bob"]
     (tmp_path / "g.txt").write_text("a;b\nb;c\n")
     with pytest.raises(InputError, match="the 2 columns without a header .* left=…, right=…, winner=…, worker=…"):
-        qr.rank(tmp_path / "g.txt", header=False)
+        adj.rank(tmp_path / "g.txt", header=False)
 
 
 def test_votes_that_compare_lead_to_rank():
-    with pytest.raises(InputError, match="or rank them: qr.rank"):
-        qr.aggregate(COLUMNS | {"worker": np.array(list("abcd"))})
+    with pytest.raises(InputError, match="or rank them: adj.rank"):
+        adj.aggregate(COLUMNS | {"worker": np.array(list("abcd"))})

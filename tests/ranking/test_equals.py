@@ -4,13 +4,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.ranking.simulate import simulate_jury
+import adjudge as adj
+from adjudge.ranking.simulate import simulate_jury
 
 
 def rankings(count, *, first=0, without=(), **options):
     for seed in range(first, first + count):
-        yield qr.rank(simulate_jury(**options, seed=seed).comparisons.drop(without))
+        yield adj.rank(simulate_jury(**options, seed=seed).comparisons.drop(without))
 
 
 def test_intervals_of_six_equals_hold_with_judges_learned():
@@ -46,7 +46,7 @@ def test_a_real_gap_has_a_winner():
     wins = 0
     for seed in range(20):
         drawn = simulate_jury(items=3, prompts=300, strength_spread=1.0, seed=seed)
-        ranking = qr.rank(drawn.comparisons)
+        ranking = adj.rank(drawn.comparisons)
         best, second = drawn.items.sort("strength", descending=True)["strength"][:2]
         if best - second > 0.4:
             wins += 1
@@ -57,7 +57,7 @@ def test_a_real_gap_has_a_winner():
 
 def test_a_leader_that_is_not_separated_is_no_winner():
     games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
-    ranking = qr.rank(games)
+    ranking = adj.rank(games)
     assert ranking.winner is None
     assert ranking.facts["winner"] is None
     assert ranking.sentences()[-1] == "no winner at the 90% level: x leads, and z, y may be as strong"

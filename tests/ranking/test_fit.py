@@ -7,12 +7,12 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 import oracle_ranking as oracle
-import quorate as qr
-from quorate.errors import InputError
-from quorate.ranking import information
-from quorate.ranking.fit import fit, parameters_of, problem_of
-from quorate.ranking.information import errors
-from quorate.ranking.tournament import Tournament, components, has_maximum
+import adjudge as adj
+from adjudge.errors import InputError
+from adjudge.ranking import information
+from adjudge.ranking.fit import fit, parameters_of, problem_of
+from adjudge.ranking.information import errors
+from adjudge.ranking.tournament import Tournament, components, has_maximum
 
 
 def drawn(seed, items=7, games=150, judges=1, ties=0.2):
@@ -165,7 +165,7 @@ def test_arrays_that_are_no_comparisons():
 def test_a_fit_that_is_cut_short_says_so():
     left, right, outcome, _ = drawn(0)
     problem = problem_of(Tournament.of(left, right, outcome), position=False, judges=False)
-    with pytest.warns(qr.NotConverged, match="still moved by"):
+    with pytest.warns(adj.NotConverged, match="still moved by"):
         assert not fit(problem, max_iter=2).converged
 
 

@@ -1,4 +1,4 @@
-"""What `qr.rank` says of tournaments: intervals hold, ranks are honest, judges and positions are found."""
+"""What `adj.rank` says of tournaments: intervals hold, ranks are honest, judges and positions are found."""
 
 import dataclasses
 
@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 
 import oracle_ranking as oracle
-import quorate as qr
-from quorate.errors import InputError, OptionError, SuspiciousVotes
-from quorate.ranking.fit import parameters_of
-from quorate.ranking.information import errors
-from quorate.ranking.separation import neighbours
-from quorate.ranking.simulate import simulate_comparisons
+import adjudge as adj
+from adjudge.errors import InputError, OptionError, SuspiciousVotes
+from adjudge.ranking.fit import parameters_of
+from adjudge.ranking.information import errors
+from adjudge.ranking.separation import neighbours
+from adjudge.ranking.simulate import simulate_comparisons
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ def panel():
     winner[who == "w0"] = rng.choice(["left", "right"], (who == "w0").sum())
     winner[who == "w1"] = np.where(winner[who == "w1"] == "left", "right", "left")
     winner[(who == "w2") & (rng.random(len(who)) < 0.5)] = "left"
-    return qr.rank(drawn.comparisons.with_columns(winner=pl.Series(winner))), drawn
+    return adj.rank(drawn.comparisons.with_columns(winner=pl.Series(winner))), drawn
 
 
 def test_intervals_hold_what_they_promise():
     hits = []
     for seed in range(60):
         drawn = simulate_comparisons(items=8, comparisons=240, judges=4, position=0.3, reliability_spread=0.3, seed=seed)
-        both = qr.rank(drawn.comparisons).leaderboard.join(drawn.items, on="item", suffix="_true")
+        both = adj.rank(drawn.comparisons).leaderboard.join(drawn.items, on="item", suffix="_true")
         hits += both.select(pl.col("strength_true").is_between("low", "high")).to_series().to_list()
     assert 0.85 <= np.mean(hits) <= 0.95
 
@@ -57,18 +57,18 @@ def test_judges_are_known_for_what_they_do(panel):
 def test_an_advantage_of_the_left_side_is_taken_out():
     drawn = simulate_comparisons(items=6, comparisons=1500, judges=1, position=0.8, seed=1)
     table = drawn.comparisons.drop("worker")
-    fair = qr.rank(table)
+    fair = adj.rank(table)
     assert fair.facts["position_low"] < 0.8 < fair.facts["position_high"]
     # An item that mostly stood on the left gains by it where the advantage is not taken out.
     mostly = table.filter((pl.col("right") != "i0") | (pl.int_range(pl.len()) % 5 == 0))
-    gain = [qr.rank(mostly, position=p).strength[0] for p in (False, True)]
+    gain = [adj.rank(mostly, position=p).strength[0] for p in (False, True)]
     assert gain[0] > gain[1] + 0.2
     assert gain[1] == pytest.approx(fair.strength[0], abs=0.3)
 
 
 def test_a_position_that_cannot_be_told_from_an_item_is_not_estimated():
     rows = [("new", f"old{n % 3}", "new" if n % 4 else f"old{n % 3}") for n in range(200)]
-    facts = qr.rank(rows).facts
+    facts = adj.rank(rows).facts
     assert facts["position"] is False
     assert "both sides" in facts["position_why"]
 
@@ -91,7 +91,7 @@ def test_ranks_come_from_differences(panel):
 
 def test_as_many_more_comparisons_as_are_asked_for_separate_neighbours():
     table = simulate_comparisons(items=5, comparisons=120, judges=1, seed=3).comparisons.drop("worker")
-    ranking = qr.rank(table, position=False)
+    ranking = adj.rank(table, position=False)
     found = neighbours(ranking.strength, ranking.component, ranking.errors, 0.9)
     at = int(np.argmax(found.further))
     assert found.further[at] > 10
@@ -110,7 +110,7 @@ def test_as_many_more_comparisons_as_are_asked_for_separate_neighbours():
 def test_components_are_ranked_apart_and_said():
     rows = [("a", "b", "a"), ("b", "a", "b"), ("a", "b", "a"), ("x", "y", "x"), ("y", "x", "y"), ("b", "c", "tie")]
     with pytest.warns(SuspiciousVotes, match="2 components that were never compared"):
-        ranking = qr.rank(rows)
+        ranking = adj.rank(rows)
     assert ranking.leaderboard.select("component", "rank", "item").rows() == [
         (1, 1, "a"),
         (1, 2, "b"),
@@ -129,17 +129,17 @@ def test_components_are_ranked_apart_and_said():
 
 def test_winners_of_everything_need_a_prior():
     rows = [("a", "b", "a"), ("b", "c", "b"), ("c", "b", "c"), ("a", "c", "a")]
-    ranking = qr.rank(rows)
+    ranking = adj.rank(rows)
     assert ranking.facts["prior"] == 1
     assert "'a' won all comparisons" in ranking.facts["prior_why"]
     assert ranking.components["maximum_exists"].to_list() == [False]
     assert 0 < ranking.probability("a", "b") < 1
     with pytest.raises(InputError, match="no finite maximum: 'a' won all comparisons; leave prior out"):
-        qr.rank(rows, prior=0)
+        adj.rank(rows, prior=0)
     groups = [("a", "b", "tie"), ("c", "d", "tie"), ("a", "c", "a"), ("b", "d", "b")]
     with pytest.raises(InputError, match="a group of items won, or lost, all comparisons with the others"):
-        qr.rank(groups, prior=0)
-    assert qr.rank(groups, prior=0.1).strength[0] > qr.rank(groups).strength[0] > 0
+        adj.rank(groups, prior=0)
+    assert adj.rank(groups, prior=0.1).strength[0] > adj.rank(groups).strength[0] > 0
 
 
 def test_cycles_and_ties_are_equal():
@@ -147,7 +147,7 @@ def test_cycles_and_ties_are_equal():
         [("a", "b", "a"), ("b", "c", "b"), ("c", "a", "c")],
         [("a", "b", "tie"), ("b", "c", "draw"), ("a", "c", "both")],
     ):
-        ranking = qr.rank(rows, prior=0)
+        ranking = adj.rank(rows, prior=0)
         np.testing.assert_allclose(ranking.strength, 0, atol=1e-9)
         assert ranking.leaderboard.select("rank", "rank_low", "rank_high").unique().rows() == [(1, 1, 3)]
         assert ranking.neighbours["further"].to_list() == [None, None]
@@ -158,11 +158,11 @@ def test_cycles_and_ties_are_equal():
 
 def test_the_order_of_rows_and_sides_does_not_matter():
     table = simulate_comparisons(items=6, comparisons=300, judges=3, ties=0.3, seed=1).comparisons
-    expected = qr.rank(table, position=False).leaderboard
+    expected = adj.rank(table, position=False).leaderboard
     turned = table.sample(fraction=1, shuffle=True, seed=1).select(
         left="right", right="left", winner=pl.col("winner").replace({"left": "right", "right": "left"}), worker="worker"
     )
-    found = qr.rank(turned, position=False).leaderboard
+    found = adj.rank(turned, position=False).leaderboard
     assert found["item"].to_list() == expected["item"].to_list()
     np.testing.assert_allclose(found["strength"], expected["strength"], atol=1e-8)
     np.testing.assert_allclose(found["high"], expected["high"], atol=1e-8)
@@ -174,7 +174,7 @@ def test_judges_repeat_themselves_or_not():
         ("abc"[i], "abc"[j], float(rng.choice([0, 0.5, 1]))) for i, j in rng.permutation(3 * [[0, 1], [1, 0], [1, 2], [2, 0]])
     ]
     words = {1.0: "left", 0.5: "tie", 0.0: "right"}
-    judge = qr.rank([(left, right, words[score], "j") for left, right, score in games]).judges.row(0, named=True)
+    judge = adj.rank([(left, right, words[score], "j") for left, right, score in games]).judges.row(0, named=True)
     same, alike, swapped, agree = oracle.consistency(games)
     assert (judge["repeats"], judge["swapped_repeats"]) == (same, swapped)
     assert judge["consistency"] == pytest.approx(alike / same)
@@ -184,12 +184,12 @@ def test_judges_repeat_themselves_or_not():
 
 
 def test_few_judges_are_taken_for_equal_and_that_is_said():
-    one = qr.rank([("a", "b", "a", "ann"), ("b", "a", "b", "ann"), ("a", "b", "a", "ann")])
+    one = adj.rank([("a", "b", "a", "ann"), ("b", "a", "b", "ann"), ("a", "b", "a", "ann")])
     assert (one.facts["judges"], one.facts["judges_why"]) == (False, "judges are taken for equal: there is one judge")
     with pytest.raises(OptionError, match="judges=True compares judges, and one worker alone compares"):
-        qr.rank([("a", "b", "a", "ann"), ("b", "a", "b", "ann")], judges=True)
+        adj.rank([("a", "b", "a", "ann"), ("b", "a", "b", "ann")], judges=True)
     with pytest.raises(OptionError, match="no column says who compared"):
-        qr.rank([("a", "b", "a"), ("b", "a", "b")], judges=True)
+        adj.rank([("a", "b", "a"), ("b", "a", "b")], judges=True)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_few_judges_are_taken_for_equal_and_that_is_said():
 )
 def test_options_are_checked(options, message):
     with pytest.raises(OptionError, match=message):
-        qr.rank([("a", "b", "a"), ("b", "a", "b")], **options)
+        adj.rank([("a", "b", "a"), ("b", "a", "b")], **options)
 
 
 def test_a_higher_level_widens_intervals():
     table = simulate_comparisons(items=4, comparisons=100, seed=1).comparisons
-    narrow, wide = (qr.rank(table, level=c).leaderboard for c in (0.5, 0.99))
+    narrow, wide = (adj.rank(table, level=c).leaderboard for c in (0.5, 0.99))
     ratio = ((wide["high"] - wide["low"]) / (narrow["high"] - narrow["low"])).to_numpy()
     np.testing.assert_allclose(ratio, 2.5758293 / 0.6744898, rtol=1e-5)
 
@@ -226,14 +226,14 @@ def test_pictures_show_the_leader(panel):
 def test_hundreds_of_components_are_ranked_one_by_one():
     rows = [(f"a{n}", f"b{n}", winner) for n in range(100) for winner in ("left", "left", "right")]
     with pytest.warns(SuspiciousVotes, match="100 components"):
-        ranking = qr.rank(rows)
+        ranking = adj.rank(rows)
     np.testing.assert_allclose(np.abs(ranking.strength), np.log(2) / 2, atol=1e-8)
     np.testing.assert_allclose(ranking.standard_error, np.sqrt(1 / (3 * 2 / 9)) / 2, atol=1e-8)
 
 
 def test_ids_are_text_on_a_card_and_in_a_picture():
     pytest.importorskip("altair")
-    ranking = qr.rank([("<script>x</script>", "b\x1b[31m", "left"), ("b\x1b[31m", "<script>x</script>", "left")])
+    ranking = adj.rank([("<script>x</script>", "b\x1b[31m", "left"), ("b\x1b[31m", "<script>x</script>", "left")])
     card = ranking._repr_html_()
     assert "<script" not in card
     assert "&lt;script&gt;" in card

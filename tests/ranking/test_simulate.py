@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from quorate.errors import OptionError
-from quorate.ranking.simulate import simulate_comparisons
+from adjudge.errors import OptionError
+from adjudge.ranking.simulate import simulate_comparisons
 
 
 def test_the_same_seed_draws_the_same():

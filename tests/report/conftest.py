@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 EVIL = "<img src=x onerror=alert(1)>"
 LABEL = "</script>"
@@ -12,7 +12,7 @@ LABEL = "</script>"
 @pytest.fixture(scope="session")
 def crowd():
     """Votes of eight workers, one of whom always says the same, one of whom copies; names are markup."""
-    made = qr.simulate(tasks=120, workers=6, votes_per_task=5, labels=3, seed=4)
+    made = adj.simulate(tasks=120, workers=6, votes_per_task=5, labels=3, seed=4)
     names = {"l0": LABEL, "l1": "a & b", "l2": "cat"}
     votes = made.votes.with_columns(label=pl.col("label").replace_strict(names))
     tasks = votes["task"].unique(maintain_order=True)
@@ -24,4 +24,4 @@ def crowd():
 
 @pytest.fixture(scope="session")
 def result(crowd):
-    return qr.aggregate(crowd[0])
+    return adj.aggregate(crowd[0])

@@ -7,8 +7,8 @@ import pytest
 
 from .conftest import EVIL, LABEL
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: pip install 'quorate[dev]'")
-BROWSER = os.environ.get("QUORATE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: pip install 'adjudge[dev]'")
+BROWSER = os.environ.get("ADJUDGE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]  # a container has no sandbox of its own
 SERIOUS = {"serious", "critical"}
 

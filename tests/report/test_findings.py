@@ -6,28 +6,28 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.report.findings import MAX_UNCERTAIN, Findings, wilson
-from quorate.report.page import page
-from quorate.report.sections import against_truth, doubts
-from quorate.report.views.agreement import agreement
-from quorate.report.views.headline import headline
+import adjudge as adj
+from adjudge.report.findings import MAX_UNCERTAIN, Findings, wilson
+from adjudge.report.page import page
+from adjudge.report.sections import against_truth, doubts
+from adjudge.report.views.agreement import agreement
+from adjudge.report.views.headline import headline
 
-CROWD = qr.simulate(tasks=60, workers=6, labels=3, skill=0.55, seed=3)
+CROWD = adj.simulate(tasks=60, workers=6, labels=3, skill=0.55, seed=3)
 NOTHING = pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
 
 
 def test_labels_that_were_given_do_not_count_as_right():
     gold = CROWD.truth.head(40)
-    found = Findings(qr.aggregate(CROWD.votes, gold=gold), CROWD.truth)
+    found = Findings(adj.aggregate(CROWD.votes, gold=gold), CROWD.truth)
     rest = CROWD.truth.tail(20)
     assert found.evaluation.tasks == 20
-    assert found.evaluation.accuracy == qr.evaluate(found.result, rest).accuracy < 1
+    assert found.evaluation.accuracy == adj.evaluate(found.result, rest).accuracy < 1
     by_model = {one.model: one.accuracy for one in found.scores}
-    assert by_model["fds"] == qr.evaluate(qr.aggregate(CROWD.votes, model="fds", gold=gold), rest).accuracy
+    assert by_model["fds"] == adj.evaluate(adj.aggregate(CROWD.votes, model="fds", gold=gold), rest).accuracy
     assert "40 tasks with truth whose label was given as gold are left out." in str(against_truth(found)[0])
     assert len(found.real) == 6  # how often workers are right is known of gold tasks, too
-    every = Findings(qr.aggregate(CROWD.votes, gold=CROWD.truth), CROWD.truth)
+    every = Findings(adj.aggregate(CROWD.votes, gold=CROWD.truth), CROWD.truth)
     assert every.evaluation is None
     assert "none of the tasks whose label was not given" in str(against_truth(every)[0])
 
@@ -35,19 +35,19 @@ def test_labels_that_were_given_do_not_count_as_right():
 def test_sets_that_were_given_do_not_count_as_right():
     votes = [(f"t{t}", f"w{w}", [o for o in "abc" if (t + w * ord(o)) % 3]) for t in range(9) for w in range(3)]
     truth = pl.DataFrame({"task": [f"t{t}" for t in range(9)], "label": [["a", "c"]] * 9})
-    result = qr.aggregate(votes, multi=True, gold=truth.head(4))
+    result = adj.aggregate(votes, multi=True, gold=truth.head(4))
     assert result.gold_tasks().to_list() == ["t0", "t1", "t2", "t3"]
     text = page(result, truth=truth)
-    right = qr.evaluate(result, truth.tail(5)).exact_accuracy
+    right = adj.evaluate(result, truth.tail(5)).exact_accuracy
     assert re.search(rf"{right:.0%} of 5 sets with truth are right", text)
-    assert "right as a whole" not in page(qr.aggregate(votes, multi=True, gold=truth), truth=truth)
+    assert "right as a whole" not in page(adj.aggregate(votes, multi=True, gold=truth), truth=truth)
 
 
 def test_the_task_that_is_called_least_certain_is_and_is_listed():
-    crowd = qr.simulate(tasks=300, workers=20, labels=4, skill=0.6, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=300, workers=20, labels=4, skill=0.6, votes_per_task=5, seed=1)
     names = crowd.votes["label"].unique().sort()
     split = pl.DataFrame([("split", f"w{n}", names[n % 4]) for n in range(20)], crowd.votes.schema, orient="row")
-    found = Findings(qr.aggregate(pl.concat([crowd.votes, split]), model="mv"))
+    found = Findings(adj.aggregate(pl.concat([crowd.votes, split]), model="mv"))
     assert found.tasks.uncertain[0] == found.result.votes.n_tasks - 1  # many votes, so one more is worth little
     assert len(found.doubtful) == MAX_UNCERTAIN
     assert list(found.doubtful)[-1] == found.tasks.uncertain[0]
@@ -64,34 +64,34 @@ def test_an_interval_holds_its_share(tasks):
 
 
 def test_a_comparison_without_intervals_is_made_up_for():
-    result, models = qr.aggregate(CROWD.votes), ["mv", "ds"]
+    result, models = adj.aggregate(CROWD.votes), ["mv", "ds"]
     for compared in (
-        qr.compare(CROWD.votes, models=models, refits=0),
-        qr.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=0),
+        adj.compare(CROWD.votes, models=models, refits=0),
+        adj.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=0),
     ):
         assert {one.model for one in Findings(result, CROWD.truth, compared).scores} == {"mv", "fds", "auto"}
-    whole = qr.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=10)
+    whole = adj.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=10)
     assert {one.model for one in Findings(result, CROWD.truth, whole).scores} == {"mv", "ds"}
 
 
 def test_few_labels_in_doubt_are_not_called_certain():
-    one = headline(qr.aggregate([("t", "ann", "cat"), ("t", "bob", "cat"), ("t", "eve", "dog")], model="mv"))
+    one = headline(adj.aggregate([("t", "ann", "cat"), ("t", "bob", "cat"), ("t", "eve", "dog")], model="mv"))
     assert 0.2 < one.expected_wrong < 0.5
     assert one.sentence == f"There is one label, which is wrong with a probability of {one.wrong_share:.0%}: handle with care."
-    sure = headline(qr.aggregate([(t, w, "cat" if t % 2 else "dog") for t in range(6) for w in range(20)]))
+    sure = headline(adj.aggregate([(t, w, "cat" if t % 2 else "dog") for t in range(6) for w in range(20)]))
     assert sure.expected_wrong < 0.3
     assert sure.sentence == "Hardly any label is expected to be wrong."
 
 
 def test_options_are_marked_as_chosen_whatever_their_names():
     names = ["x" * 70, "bell\x07", "z"]
-    result = qr.aggregate([(t, w, names) for t in range(4) for w in range(3)], multi=True)
+    result = adj.aggregate([(t, w, names) for t in range(4) for w in range(3)], multi=True)
     assert page(result).count("<td>chosen</td>") == 4 * 3
 
 
 def test_nothing_at_all_is_shown_as_nothing():
-    assert agreement(qr.aggregate(NOTHING)).kappa.shape == (0, 0)
-    empty = qr.aggregate([("t", "ann", [])], multi=True)
+    assert agreement(adj.aggregate(NOTHING)).kappa.shape == (0, 0)
+    empty = adj.aggregate([("t", "ann", [])], multi=True)
     assert "There are no options." in page(empty)
     assert empty.ask_next(3)["expected_gain"].to_list() == [0.0]
     assert np.isfinite(empty.expected_errors)

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.models.base import MODELS
-from quorate.report.page import page, write
+import adjudge as adj
+from adjudge.models.base import MODELS
+from adjudge.report.page import page, write
 
 from .conftest import EVIL, LABEL
 
@@ -114,9 +114,9 @@ def test_what_is_known_of_a_worker_is_what_the_result_knows(result, crowd):
 def test_every_model_has_a_page(crowd, model, confidence):
     labels = sorted(set(crowd[0]["label"])) if MODELS[model].is_ordered else None
     gold = crowd[1].head(20) if MODELS[model].needs_gold else None
-    result = qr.aggregate(crowd[0], model=model, confidence=confidence, labels=labels, gold=gold)
+    result = adj.aggregate(crowd[0], model=model, confidence=confidence, labels=labels, gold=gold)
     if (model, confidence) == ("ebcc", "posterior"):
-        with pytest.raises(qr.OptionError, match="cannot explain its own posterior: fit with confidence='honest'"):
+        with pytest.raises(adj.OptionError, match="cannot explain its own posterior: fit with confidence='honest'"):
             page(result)
         return
     text = page(result, truth=crowd[1])
@@ -127,7 +127,7 @@ def test_every_model_has_a_page(crowd, model, confidence):
 
 def test_without_truth_the_page_says_how_to_see_accuracy(result):
     assert "No truth was given" in page(result)
-    with pytest.raises(qr.InputError, match="none of the 1 tasks of the truth"):
+    with pytest.raises(adj.InputError, match="none of the 1 tasks of the truth"):
         page(result, truth={"elsewhere": "cat"})
 
 
@@ -142,25 +142,25 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_small_votes_have_a_page(case):
-    checked(page(qr.aggregate(CASES[case])))
+    checked(page(adj.aggregate(CASES[case])))
 
 
 def test_nothing_but_abstentions_has_a_page():
-    with pytest.warns(qr.MissingLabels):
-        result = qr.aggregate([("t", "w", None), ("u", "w", None)], labels=["x", "y"], model="mv")
+    with pytest.warns(adj.MissingLabels):
+        result = adj.aggregate([("t", "w", None), ("u", "w", None)], labels=["x", "y"], model="mv")
     assert "nothing to show" in page(result)
 
 
 def test_groups_weights_gold_and_predictions_have_a_page(crowd):
     votes = crowd[0]
-    grouped = qr.aggregate(votes, groups={"w1": "twins", "copy of w1": "twins"})
+    grouped = adj.aggregate(votes, groups={"w1": "twins", "copy of w1": "twins"})
     text = page(grouped)
     data = known(checked(text) and text)
     twins = [one for one in data["workers"].values() if one["group"] == "twins"]
     assert {one["name"] for one in twins} == {"w1", "copy of w1"}
     weighted = votes.with_columns(weight=pl.Series([0.5 + (n % 3) for n in range(len(votes))]))
-    assert "weight 0.5" in page(qr.aggregate(weighted, weight="weight"))
-    gold = qr.aggregate(votes, gold=crowd[1].head(20))
+    assert "weight 0.5" in page(adj.aggregate(weighted, weight="weight"))
+    gold = adj.aggregate(votes, gold=crowd[1].head(20))
     checked(page(gold, truth=crowd[1]))
     checked(page(gold.predict(votes.head(200))))
 
@@ -168,24 +168,24 @@ def test_groups_weights_gold_and_predictions_have_a_page(crowd):
 def test_results_on_disk_say_what_is_left_out(crowd, tmp_path):
     path = tmp_path / "votes.csv"
     crowd[0].write_csv(path)
-    text = page(qr.aggregate(path, engine="disk"), truth=crowd[1])
+    text = page(adj.aggregate(path, engine="disk"), truth=crowd[1])
     assert "Verdicts are not looked for where votes are on disk" in text
     assert "Where one more vote is worth most" in text
 
 
 def test_sets_have_a_page():
     votes = [(t, w, ["joy"] if (t + n) % 3 else ["joy", "fear <b>"]) for t in range(20) for n, w in enumerate("abc")]
-    result = qr.aggregate(votes, multi=True)
+    result = adj.aggregate(votes, multi=True)
     found = checked(page(result, truth=[(t, ["joy"]) for t in range(20)]))
     assert {"trust", "workers", "balance", "tasks"} <= set(found.ids)
     assert "sets that are right" in " ".join(found.texts)
-    checked(page(qr.aggregate(votes, multi=True, per_option=True)))
+    checked(page(adj.aggregate(votes, multi=True, per_option=True)))
 
 
 def test_size_is_bounded_whatever_the_names_and_numbers():
-    made = qr.simulate(tasks=3000, workers=2500, votes_per_task=5, labels=40, seed=1)
+    made = adj.simulate(tasks=3000, workers=2500, votes_per_task=5, labels=40, seed=1)
     long = made.votes.with_columns(worker=pl.col("worker") + "x" * 2000, task=pl.col("task") + "y" * 2000)
-    result = qr.aggregate(long)
+    result = adj.aggregate(long)
     text = page(result)
     assert len(text) < 3_000_000
     assert len(known(text)["workers"]) == 300
@@ -195,10 +195,10 @@ def test_size_is_bounded_whatever_the_names_and_numbers():
 def test_a_page_is_written_completely_or_not_at_all(result, tmp_path, monkeypatch):
     target = tmp_path / "report.html"
     target.write_text("before")
-    with pytest.raises(qr.InputError, match="would be lost"):
+    with pytest.raises(adj.InputError, match="would be lost"):
         write(result, target, truth=str(target))
     assert target.read_text() == "before"
-    with pytest.raises(qr.InputError, match="does not exist"):
+    with pytest.raises(adj.InputError, match="does not exist"):
         result.report(tmp_path / "nowhere" / "report.html")
     result.report(target)
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -206,11 +206,11 @@ def test_a_page_is_written_completely_or_not_at_all(result, tmp_path, monkeypatc
 
 
 def test_the_same_result_gives_the_same_page(crowd):
-    assert page(qr.aggregate(crowd[0])) == page(qr.aggregate(crowd[0]))
+    assert page(adj.aggregate(crowd[0])) == page(adj.aggregate(crowd[0]))
 
 
 def test_a_comparison_gives_the_accuracy_of_models(result, crowd):
-    found = qr.compare(crowd[0], truth=crowd[1], models=["mv", "auto", "iwmv"])
+    found = adj.compare(crowd[0], truth=crowd[1], models=["mv", "auto", "iwmv"])
     text = page(result, truth=crowd[1], comparison=found)
     rows = found.models_frame().select("model", "accuracy").rows()
     assert "Accuracy by model: " + "; ".join(f"{name} {share:.0%}" for name, share in rows) in text
@@ -221,7 +221,7 @@ def test_a_comparison_gives_the_accuracy_of_models(result, crowd):
 def test_without_a_comparison_a_few_models_are_fitted(result, crowd):
     text = page(result, truth=crowd[1])
     for model in ("mv", "fds", "auto"):
-        accuracy = qr.evaluate(qr.aggregate(crowd[0], model=model), crowd[1]).accuracy
+        accuracy = adj.evaluate(adj.aggregate(crowd[0], model=model), crowd[1]).accuracy
         assert f"{model} {100 * accuracy:.0f}%" in re.search('Accuracy by model: ([^<>"]*)', text)[1]
 
 
@@ -232,7 +232,7 @@ def test_tasks_in_doubt_come_in_the_order_of_what_one_more_vote_is_worth(result)
 
 
 def test_the_least_certain_task_is_that_of_all_tasks():
-    result = qr.aggregate(qr.simulate(tasks=300, workers=12, labels=4, skill=0.5, seed=1).votes)
+    result = adj.aggregate(adj.simulate(tasks=300, workers=12, labels=4, skill=0.5, seed=1).votes)
     first = result.labels.sort("confidence").row(0, named=True)
     text = page(result)
     assert first["task"] not in result.ask_next(30)["task"].to_list()  # so that it is not among those listed first
@@ -242,5 +242,5 @@ def test_the_least_certain_task_is_that_of_all_tasks():
 def test_tasks_on_executors_are_not_gathered(result):
     outcome = replace(result.fit.outcome, labels=result.fit.outcome.labels[:0])
     remote = replace(result, fit=replace(result.fit, outcome=outcome))
-    with pytest.raises(qr.InputError, match="Spark's executors: aggregate the votes.*engine='cpu'"):
+    with pytest.raises(adj.InputError, match="Spark's executors: aggregate the votes.*engine='cpu'"):
         remote.report("report.html")

@@ -1,8 +1,8 @@
 import pytest
 
-from quorate.report.palette import ACCENT, CARD, CATEGORIES, DOUBT, GREY, MUTED, ON_ACCENT, PAGE, TEXT, VERDICTS, contrast
-from quorate.report.style import LEVELS, variables
-from quorate.results.trust.verdicts import VERDICTS as WORDS
+from adjudge.report.palette import ACCENT, CARD, CATEGORIES, DOUBT, GREY, MUTED, ON_ACCENT, PAGE, TEXT, VERDICTS, contrast
+from adjudge.report.style import LEVELS, variables
+from adjudge.results.trust.verdicts import VERDICTS as WORDS
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

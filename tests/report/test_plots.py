@@ -14,18 +14,18 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-import quorate as qr
-from quorate.errors import InputError, OptionError
-from quorate.report import plots, theme
-from quorate.report.charts import parts
-from quorate.report.views.agreement import agreement
-from quorate.report.views.confusion import confusion
-from quorate.report.views.reliability import reliability
-from quorate.report.views.shares import shares
-from quorate.report.views.tasks import tasks
-from quorate.report.views.trace import trace
-from quorate.report.views.workers import workers
-from quorate.results import plotting
+import adjudge as adj
+from adjudge.errors import InputError, OptionError
+from adjudge.report import plots, theme
+from adjudge.report.charts import parts
+from adjudge.report.views.agreement import agreement
+from adjudge.report.views.confusion import confusion
+from adjudge.report.views.reliability import reliability
+from adjudge.report.views.shares import shares
+from adjudge.report.views.tasks import tasks
+from adjudge.report.views.trace import trace
+from adjudge.report.views.workers import workers
+from adjudge.results import plotting
 
 METHODS = ("workers", "confusion", "tasks", "agreement", "trace", "shares")
 HOSTILE_LABELS = ["a.b[0]:Q", "</script><script>alert(1)</script>", 'it\'s "quoted" \\', "<!--", "x" * 80]
@@ -34,20 +34,20 @@ HOSTILE_WORKERS = ["<img src=x onerror=alert(1)>", "w.1", "w[2]", "w:N", "'", "d
 
 @pytest.fixture(scope="module")
 def crowd():
-    return qr.simulate(tasks=200, workers=14, labels=3, power=1.0, spammers=0.2, seed=2)
+    return adj.simulate(tasks=200, workers=14, labels=3, power=1.0, spammers=0.2, seed=2)
 
 
 @pytest.fixture(scope="module")
 def result(crowd):
-    return qr.aggregate(crowd.votes, model="ds")
+    return adj.aggregate(crowd.votes, model="ds")
 
 
 @pytest.fixture(scope="module")
 def hostile():
-    crowd = qr.simulate(tasks=120, workers=8, labels=5, seed=2, label_names=HOSTILE_LABELS, worker_names=HOSTILE_WORKERS)
+    crowd = adj.simulate(tasks=120, workers=8, labels=5, seed=2, label_names=HOSTILE_LABELS, worker_names=HOSTILE_WORKERS)
     named = crowd.votes.with_columns(task=pl.format("</ScRiPt>{}", "task"))
     truth = crowd.truth.with_columns(task=pl.format("</ScRiPt>{}", "task"))
-    return qr.aggregate(named), truth
+    return adj.aggregate(named), truth
 
 
 def rows_of(chart):
@@ -119,13 +119,13 @@ def test_workers_are_those_of_the_view(result):
 
 
 def test_judges_with_equal_votes_are_ranked():
-    votes = qr.simulate(tasks=60, workers=4, votes_per_task=4, seed=1).votes
-    rows = rows_of(qr.aggregate(votes).plot.workers())
+    votes = adj.simulate(tasks=60, workers=4, votes_per_task=4, seed=1).votes
+    rows = rows_of(adj.aggregate(votes).plot.workers())
     assert sorted(row["rank"] for row in rows if "rank" in row) == [1, 2, 3, 4]
 
 
 def test_thousands_of_workers_become_cells(monkeypatch, result):
-    monkeypatch.setattr("quorate.report.views.workers.MAX_DOTS", 5)
+    monkeypatch.setattr("adjudge.report.views.workers.MAX_DOTS", 5)
     view, rows = workers(result), rows_of(result.plot.workers())
     assert sum(row["workers"] for row in rows if "workers" in row) == len(view.frame)
     named = {row["worker"] for row in rows if "worker" in row}
@@ -137,7 +137,7 @@ def test_confusion_is_that_of_the_view_and_lists_pairs_of_many_labels(result):
     worker = result.votes.workers[3]
     cells = [row for row in rows_of(result.plot.confusion(worker)) if "share" in row]
     assert [(r["true"], r["given"], r["votes"]) for r in cells] == confusion(result, worker).cells.drop("share").rows()
-    many = qr.aggregate(qr.simulate(tasks=200, workers=6, labels=22, skill=0.5, seed=1).votes, model="mv")
+    many = adj.aggregate(adj.simulate(tasks=200, workers=6, labels=22, skill=0.5, seed=1).votes, model="mv")
     assert [row["votes"] for row in rows_of(many.plot.confusion())] == confusion(many).worst["votes"].to_list()
     with pytest.raises(InputError, match="'nobody' has no votes here"):
         result.plot.confusion("nobody")
@@ -151,14 +151,14 @@ def test_tasks_shares_trace_and_reliability_are_those_of_the_views(result, crowd
     assert [(r["label"], r["given"], r["chosen"]) for r in rows_of(result.plot.shares()) if "given" in r] == top.rows()
     changed = trace(result).frame["labels_changed"].to_list()
     assert [r["labels_changed"] for r in rows_of(result.plot.trace())] == changed
-    bins = reliability(qr.evaluate(result, crowd.truth)).bins
+    bins = reliability(adj.evaluate(result, crowd.truth)).bins
     found = [r for r in rows_of(result.plot.reliability(crowd.truth)) if "tasks" in r]
     assert [(r["tasks"], r["accuracy"]) for r in found] == bins.select("tasks", "accuracy").rows()
     assert all(r["low"] <= r["accuracy"] <= r["high"] + 1e-12 for r in found)
 
 
 def test_agreement_outlines_rings():
-    found = qr.aggregate(qr.simulate(tasks=200, workers=12, votes_per_task=8, colluders=0.34, ring=4, seed=2).votes)
+    found = adj.aggregate(adj.simulate(tasks=200, workers=12, votes_per_task=8, colluders=0.34, ring=4, seed=2).votes)
     view, rows = agreement(found), rows_of(found.plot.agreement())
     assert view.rings
     assert len([row for row in rows if "low" in row]) == len(view.rings)
@@ -177,8 +177,8 @@ def test_the_waterfall_ends_at_the_log_odds(result):
 
 
 def test_a_waterfall_of_many_votes_adds_up():
-    votes = qr.simulate(tasks=30, workers=50, votes_per_task=45, seed=1).votes
-    why = qr.aggregate(votes, model="mv").explain("t0")
+    votes = adj.simulate(tasks=30, workers=50, votes_per_task=45, seed=1).votes
+    why = adj.aggregate(votes, model="mv").explain("t0")
     bars = [row for row in rows_of(plots.explanation(why)) if "start" in row]
     assert len(bars) < 45
     assert bars[-1]["end"] == pytest.approx(why.log_odds)
@@ -186,11 +186,11 @@ def test_a_waterfall_of_many_votes_adds_up():
 
 
 def test_nothing_to_draw_is_said():
-    one = qr.aggregate([("t", "w", "x")], model="mv")
+    one = adj.aggregate([("t", "w", "x")], model="mv")
     assert "nothing to converge" in one.plot.trace().title.text[0]
     assert "one worker" in one.plot.agreement().title.text[0]
     assert "no other label" in one.plot.explain("t").title.text[0]
-    known = qr.aggregate([("t", "w", "x"), ("t", "v", "y")], model="ds", gold={"task": ["t"], "label": ["x"]})
+    known = adj.aggregate([("t", "w", "x"), ("t", "v", "y")], model="ds", gold={"task": ["t"], "label": ["x"]})
     assert "is known" in known.plot.explain("t").title.text[0]
 
 
@@ -246,8 +246,8 @@ def test_panels(tmp_path):
 
 
 def test_comparisons_panels_and_explanations_draw_themselves(result, crowd):
-    models = qr.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=20)
-    study = qr.panel(crowd.votes, subsets=2, sizes=[1, 2], model="mv")
+    models = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=20)
+    study = adj.panel(crowd.votes, subsets=2, sizes=[1, 2], model="mv")
     why = result.explain(result.labels_frame()["task"][0])
     for found, draw in ((models, plots.comparison), (study, plots.panel), (why, plots.explanation)):
         assert found.plot(theme="dark").to_dict() == draw(found, theme="dark").to_dict()
@@ -261,8 +261,8 @@ def test_themes(result):
     assert both.to_dict()["config"]["background"] == "#14171c"
     with pytest.raises(OptionError, match="unknown theme 'blue': accepted: light, dark, none"):
         result.plot.shares(theme="blue")
-    assert {"quorate", "quorate-dark"} <= set(alt.theme.names())
-    assert alt.theme.active not in ("quorate", "quorate-dark")  # nobody's own charts change
+    assert {"adjudge", "adjudge-dark"} <= set(alt.theme.names())
+    assert alt.theme.active not in ("adjudge", "adjudge-dark")  # nobody's own charts change
 
 
 def test_what_results_promise_is_there(result):
@@ -281,10 +281,10 @@ def test_a_result_that_was_plotted_is_pickled(result):
 def test_without_altair():
     code = (
         "import sys; sys.modules['altair'] = None\n"
-        "import quorate as qr\n"
-        "result = qr.aggregate([('t', 'w', 'x')], model='mv')\n"
+        "import adjudge as adj\n"
+        "result = adj.aggregate([('t', 'w', 'x')], model='mv')\n"
         "try: result.plot\n"
-        "except qr.QuorateError as error: print(error)"
+        "except adj.AdjudgeError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert out == "plots need altair: pip install 'quorate[report]'\n"
+    assert out == "plots need altair: pip install 'adjudge[report]'\n"

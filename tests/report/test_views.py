@@ -2,16 +2,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.report.views import workers as workers_module
-from quorate.report.views.agreement import agreement
-from quorate.report.views.confusion import confusion
-from quorate.report.views.headline import headline
-from quorate.report.views.reliability import reliability
-from quorate.report.views.shares import shares
-from quorate.report.views.tasks import tasks
-from quorate.report.views.trace import trace
-from quorate.report.views.workers import workers
+import adjudge as adj
+from adjudge.report.views import workers as workers_module
+from adjudge.report.views.agreement import agreement
+from adjudge.report.views.confusion import confusion
+from adjudge.report.views.headline import headline
+from adjudge.report.views.reliability import reliability
+from adjudge.report.views.shares import shares
+from adjudge.report.views.tasks import tasks
+from adjudge.report.views.trace import trace
+from adjudge.report.views.workers import workers
 
 from .conftest import EVIL, LABEL
 
@@ -51,7 +51,7 @@ def test_beyond_the_limit_nobody_is_judged_and_that_is_said(monkeypatch, result)
 
 def test_chance_is_a_guess_at_the_rates_of_the_labels():
     votes = [(t, w, "x" if t < 3 else "y") for t in range(4) for w in "abc"]
-    assert workers(qr.aggregate(votes, model="mv")).chance == pytest.approx(0.75**2 + 0.25**2)
+    assert workers(adj.aggregate(votes, model="mv")).chance == pytest.approx(0.75**2 + 0.25**2)
 
 
 def test_confusion_counts_votes_by_chosen_and_given_label(result, crowd):
@@ -64,12 +64,12 @@ def test_confusion_counts_votes_by_chosen_and_given_label(result, crowd):
     one = confusion(result, EVIL)
     assert {one.labels[g] for g in one.given} == {LABEL}
     assert np.nansum(one.matrix[:, list(one.labels).index(LABEL)]) == (one.support > 0).sum()
-    with pytest.raises(qr.InputError, match="no votes here"):
+    with pytest.raises(adj.InputError, match="no votes here"):
         confusion(result, "nobody")
 
 
 def test_many_labels_are_listed_as_the_worst_pairs():
-    view = confusion(qr.aggregate(qr.simulate(tasks=300, workers=12, labels=30, seed=1).votes))
+    view = confusion(adj.aggregate(adj.simulate(tasks=300, workers=12, labels=30, seed=1).votes))
     assert not view.is_matrix
     assert len(view.cells) == 20
     assert (view.worst["votes"].diff().drop_nulls() <= 0).all()
@@ -92,9 +92,9 @@ def test_tasks_are_counted_in_equal_bins_and_the_least_certain_come_first(result
 
 
 def test_agreement_puts_rings_side_by_side_and_is_that_of_the_pairs(crowd):
-    result = qr.aggregate(crowd[0])
+    result = adj.aggregate(crowd[0])
     view = agreement(result)
-    pairs = qr.agreement(result.votes, resamples=0, model=None).pairs_frame()
+    pairs = adj.agreement(result.votes, resamples=0, model=None).pairs_frame()
     known = {(a, b): kappa for a, b, kappa in pairs.select("worker_a", "worker_b", "kappa").iter_rows()}
     for i, a in enumerate(view.workers):
         for j, b in enumerate(view.workers):
@@ -107,13 +107,13 @@ def test_agreement_puts_rings_side_by_side_and_is_that_of_the_pairs(crowd):
 
 
 def test_agreement_of_a_few_tasks_says_what_to_do():
-    assert "ask several workers per task" in agreement(qr.aggregate([(1, "a", "x"), (2, "b", "y")])).sentence
-    assert "one worker" in agreement(qr.aggregate([(1, "a", "x"), (2, "a", "y")])).sentence
+    assert "ask several workers per task" in agreement(adj.aggregate([(1, "a", "x"), (2, "b", "y")])).sentence
+    assert "one worker" in agreement(adj.aggregate([(1, "a", "x"), (2, "a", "y")])).sentence
 
 
 def test_a_panel_is_told_by_its_judges():
     votes = [(t, f"j{j}", "x" if (t * 7) % 5 < 3 or (t + j) % 11 == 0 else "y") for t in range(80) for j in range(12)]
-    view = agreement(qr.aggregate(votes))
+    view = agreement(adj.aggregate(votes))
     assert view.sentence.startswith("12 judges carry the weight of")
 
 
@@ -123,14 +123,14 @@ def test_the_other_sentences_follow_from_the_data(result, crowd):
     assert frame["given"].sum() == pytest.approx(1.0)
     assert frame["chosen"].sum() == pytest.approx(1.0)
     assert trace(result).frame["labels_changed"].to_list() == [row.labels_changed for row in result.fit.trace]
-    with pytest.warns(qr.NotConverged):
-        unfinished = qr.aggregate(crowd[0], model="ds", max_iter=2)
+    with pytest.warns(adj.NotConverged):
+        unfinished = adj.aggregate(crowd[0], model="ds", max_iter=2)
     assert "NOT converged" in trace(unfinished).sentence
-    found = qr.evaluate(result, crowd[1])
+    found = adj.evaluate(result, crowd[1])
     view = reliability(found)
     assert view.wrong == found.calibration.errors
     assert str(view.wrong) in view.sentence
     top = headline(result)
     low, high = top.wrong_range
     assert low < top.expected_wrong < high <= 120
-    assert headline(qr.aggregate(crowd[0], confidence="posterior")).wrong_range is None
+    assert headline(adj.aggregate(crowd[0], confidence="posterior")).wrong_range is None

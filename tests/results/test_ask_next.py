@@ -4,11 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.results import ask_next as module
+import adjudge as adj
+from adjudge.results import ask_next as module
 
-CROWD = qr.simulate(tasks=120, workers=12, labels=3, votes_per_task=(1, 5), spammers=0.2, seed=4)
-RESULT = qr.aggregate(CROWD.votes)
+CROWD = adj.simulate(tasks=120, workers=12, labels=3, votes_per_task=(1, 5), spammers=0.2, seed=4)
+RESULT = adj.aggregate(CROWD.votes)
 VOTED = set(CROWD.votes.select("task", "worker").rows())
 PRICES = {f"w{n}": 0.1 + 0.05 * (n % 3) for n in range(12)}
 
@@ -34,7 +34,7 @@ def test_the_gain_is_no_more_than_what_is_wrong():
 
 def test_gold_is_not_asked_about():
     gold = {"t3": "l0", "t4": "l2"}
-    found = qr.aggregate(CROWD.votes, gold=gold).ask_next(1000)
+    found = adj.aggregate(CROWD.votes, gold=gold).ask_next(1000)
     assert len(found) == 118
     assert not {"t3", "t4"} & set(found["task"])
 
@@ -43,8 +43,8 @@ def test_tasks_with_nothing_but_abstentions_come_first():
     votes = pl.concat(
         [CROWD.votes, pl.DataFrame({"task": ["new", "newer"], "worker": "w1", "label": [None, None]})], how="vertical_relaxed"
     )
-    with pytest.warns(qr.MissingLabels):
-        result = qr.aggregate(votes)
+    with pytest.warns(adj.MissingLabels):
+        result = adj.aggregate(votes)
     first = result.ask_next(3)
     assert first["task"].to_list()[:2] == ["new", "newer"]
     assert first["label"].to_list()[:2] == [None, None]
@@ -109,11 +109,11 @@ def test_a_budget_pays_from_the_top():
 @pytest.mark.parametrize("model", ["auto", "mv", "ds", "iwmv", "glad"])
 @pytest.mark.parametrize("engine", ["cpu", "disk"])
 def test_the_same_on_disk_and_in_chunks(model, engine, monkeypatch):
-    whole = qr.aggregate(CROWD.votes, model=model)
+    whole = adj.aggregate(CROWD.votes, model=model)
     before = whole.ask_next(30), whole.ask_next(30, worker="any")
     monkeypatch.setattr(module, "CHUNK", 7)
     monkeypatch.setattr(module, "PAIRS", 64)
-    result = qr.aggregate(CROWD.votes, model=model, engine=engine)
+    result = adj.aggregate(CROWD.votes, model=model, engine=engine)
     for old, new in zip(before, (result.ask_next(30), result.ask_next(30, worker="any")), strict=True):
         assert new["expected_gain"].to_list() == pytest.approx(old["expected_gain"].to_list(), abs=1e-6)
         if engine == "cpu":  # on disk tasks have another order, and ties go by it
@@ -121,8 +121,8 @@ def test_the_same_on_disk_and_in_chunks(model, engine, monkeypatch):
 
 
 def test_many_workers_are_compared_by_their_best():
-    crowd = qr.simulate(tasks=60, workers=200, labels=2, votes_per_task=4, seed=1)
-    result = qr.aggregate(crowd.votes)
+    crowd = adj.simulate(tasks=60, workers=200, labels=2, votes_per_task=4, seed=1)
+    result = adj.aggregate(crowd.votes)
     every = result.ask_next(20, worker="any")
     assert len(every) == 20
     asked = module.TaskGains(result, result.votes.workers, None)
@@ -135,9 +135,9 @@ def test_predictions_weights_and_posteriors():
     weighted = CROWD.votes.with_columns(w=np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(CROWD.votes)))
     for result in (
         RESULT.predict(CROWD.votes[:50]),
-        qr.aggregate(weighted, weight="w"),
-        qr.aggregate(CROWD.votes, model="fds", confidence="posterior"),
-        qr.aggregate(CROWD.votes, history=RESULT),
+        adj.aggregate(weighted, weight="w"),
+        adj.aggregate(CROWD.votes, model="fds", confidence="posterior"),
+        adj.aggregate(CROWD.votes, history=RESULT),
     ):
         found = result.ask_next(10, worker=["w1", "w2"])
         assert len(found) == 10
@@ -145,15 +145,15 @@ def test_predictions_weights_and_posteriors():
 
 
 def test_groups_are_asked_as_such():
-    result = qr.aggregate(CROWD.votes, groups={"w1": "team", "w2": "team"})
+    result = adj.aggregate(CROWD.votes, groups={"w1": "team", "w2": "team"})
     assert len(result.ask_next(5, worker=["team", "w3"])) == 5
-    with pytest.raises(qr.InputError, match="worker 'w1' votes in group 'team'"):
+    with pytest.raises(adj.InputError, match="worker 'w1' votes in group 'team'"):
         result.ask_next(5, worker=["w1"])
 
 
 def test_one_label_or_no_votes_leave_nothing_to_gain():
-    assert qr.aggregate([(1, "a", "x"), (2, "b", "x")]).ask_next().rows() == []
-    empty = qr.aggregate({"task": [], "worker": [], "label": []}, model="mv").ask_next(5)
+    assert adj.aggregate([(1, "a", "x"), (2, "b", "x")]).ask_next().rows() == []
+    empty = adj.aggregate({"task": [], "worker": [], "label": []}, model="mv").ask_next(5)
     assert empty.columns == ["task", "expected_gain", "label", "confidence", "votes"]
     assert len(empty) == 0
 
@@ -161,17 +161,17 @@ def test_one_label_or_no_votes_leave_nothing_to_gain():
 def test_sets_are_asked_about_as_a_whole():
     votes = [("t1", "ann", ["fear"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
     for per_option in (False, True):
-        result = qr.aggregate(votes, multi=True, per_option=per_option)
+        result = adj.aggregate(votes, multi=True, per_option=per_option)
         found = result.ask_next()
         assert found["task"].to_list()[0] == "t1"
         assert found["expected_gain"].to_list() == sorted(found["expected_gain"], reverse=True)
         assert len(result.ask_next(2, cost=1, budget=1)) == 1
-    with pytest.raises(qr.OptionError, match="cost is -1"):
+    with pytest.raises(adj.OptionError, match="cost is -1"):
         result.ask_next(cost=-1)
 
 
 def test_frames_are_of_the_callers_kind():
-    assert type(qr.aggregate(CROWD.votes.to_pandas()).ask_next(2)).__module__.startswith("pandas")
+    assert type(adj.aggregate(CROWD.votes.to_pandas()).ask_next(2)).__module__.startswith("pandas")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_frames_are_of_the_callers_kind():
     ],
 )
 def test_what_can_be_asked_for_is_checked(options, message):
-    with pytest.raises((qr.OptionError, qr.InputError), match=message):
+    with pytest.raises((adj.OptionError, adj.InputError), match=message):
         RESULT.ask_next(**options)
 
 
@@ -199,14 +199,14 @@ def test_asking_beats_chance_on_real_votes(data_dir):
     votes = votes.with_columns(turn=pl.int_range(pl.len()).over("task"))
 
     def accuracy(shown):
-        return float(qr.evaluate(qr.aggregate(shown), truth).accuracy)
+        return float(adj.evaluate(adj.aggregate(shown), truth).accuracy)
 
     turns = dict.fromkeys(votes["task"].unique(maintain_order=True), 1)
     for _ in range(8):
         shown = votes.join(pl.DataFrame({"task": list(turns), "shown": list(turns.values())}), on="task").filter(
             pl.col("turn") < pl.col("shown")
         )
-        asked = [task for task in qr.aggregate(shown).ask_next(800)["task"].cast(pl.String) if turns[task] < 10][:400]
+        asked = [task for task in adj.aggregate(shown).ask_next(800)["task"].cast(pl.String) if turns[task] < 10][:400]
         for task in asked:
             turns[task] += 1
     known = votes.join(pl.DataFrame({"task": list(turns), "shown": list(turns.values())}), on="task").filter(
@@ -218,7 +218,7 @@ def test_asking_beats_chance_on_real_votes(data_dir):
 
 
 def test_without_votes_there_is_nobody_to_ask_about():
-    nothing = qr.aggregate(pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String)))
+    nothing = adj.aggregate(pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String)))
     for worker in ("any", ["ann"]):
         found = nothing.ask_next(3, worker=worker)
         assert (found.columns[:2], len(found)) == (["task", "worker"], 0)
@@ -226,5 +226,5 @@ def test_without_votes_there_is_nobody_to_ask_about():
 
 @pytest.mark.parametrize("worker", ["", [None], ["w1", ""], [float("nan")]])
 def test_a_worker_without_id_cannot_be_asked(worker):
-    with pytest.raises(qr.OptionError, match="missing or empty"):
+    with pytest.raises(adj.OptionError, match="missing or empty"):
         RESULT.ask_next(3, worker=worker)

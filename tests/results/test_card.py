@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
+import adjudge as adj
 from cards import NASTY, read
-from quorate.results import card
-from quorate.results.card import Card, Table
-from quorate.results.workers import JudgedWorkers
+from adjudge.results import card
+from adjudge.results.card import Card, Table
+from adjudge.results.workers import JudgedWorkers
 
 anything = st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80))
 
@@ -22,9 +22,9 @@ anything = st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categ
 @given(anything, anything, anything)
 def test_whatever_ids_say_stays_text(task, worker, label):
     votes = [(f"t{task}", f"w{worker}", f"l{label}"), (f"t{task}", "bob", f"l{label}"), ("other", "bob", "l")]
-    found = read(qr.aggregate(votes, model="mv"))
+    found = read(adj.aggregate(votes, model="mv"))
     for cell in (f"t{task}", f"l{label}"):
-        seen = qr.errors.visible(cell)
+        seen = adj.errors.visible(cell)
         assert seen in found.cells or seen in found.titles or len(seen) > card.MAX_TEXT
 
 
@@ -33,12 +33,12 @@ def test_whatever_ids_say_stays_text(task, worker, label):
 def test_whatever_a_card_is_given_stays_text(text):
     shown = Card(text, [(text, text)], [text], [Table(text, (text, text), [(text, 1)], text)], [text], [text])
     found = read(shown.html())
-    assert qr.errors.visible(text) in found.cells or len(text) > card.MAX_TEXT or qr.errors.UNSEEN.search(text)
+    assert adj.errors.visible(text) in found.cells or len(text) > card.MAX_TEXT or adj.errors.UNSEEN.search(text)
 
 
 def test_the_answer_comes_first():
-    crowd = qr.simulate(tasks=200, workers=9, votes_per_task=9, spammers=0.3, seed=1, worker_names=[NASTY[0], *"bcdefghi"])
-    result = qr.aggregate(crowd.votes)
+    crowd = adj.simulate(tasks=200, workers=9, votes_per_task=9, spammers=0.3, seed=1, worker_names=[NASTY[0], *"bcdefghi"])
+    result = adj.aggregate(crowd.votes)
     found = read(result)
     text = re.sub(r"\s+", " ", found.text)
     assert text.startswith(
@@ -56,28 +56,28 @@ def test_the_answer_comes_first():
 
 
 def test_what_a_reader_must_know_is_said():
-    with pytest.warns(qr.NotConverged):
-        short = qr.aggregate(qr.simulate(tasks=100, workers=8, seed=2).votes, model="ds", max_iter=1)
+    with pytest.warns(adj.NotConverged):
+        short = adj.aggregate(adj.simulate(tasks=100, workers=8, seed=2).votes, model="ds", max_iter=1)
     assert "not converged after 1 iterations" in read(short).text
-    with pytest.warns(qr.MissingLabels):
-        missing = qr.aggregate([(1, "a", "x"), (1, "b", "y"), (2, "a", None)], model="mv")
+    with pytest.warns(adj.MissingLabels):
+        missing = adj.aggregate([(1, "a", "x"), (1, "b", "y"), (2, "a", None)], model="mv")
     assert "1 tasks have nothing but abstentions" in read(missing).text
     assert "1 labels were picked among tied ones" in read(missing).text
-    alike = qr.simulate(tasks=200, workers=9, votes_per_task=9, colluders=1.0, ring=3, skill=0.6, seed=1).votes
-    assert "workers err together" in read(qr.aggregate(alike)).text
+    alike = adj.simulate(tasks=200, workers=9, votes_per_task=9, colluders=1.0, ring=3, skill=0.6, seed=1).votes
+    assert "workers err together" in read(adj.aggregate(alike)).text
     predicted = short.predict([("new", "zoe", "l0")])
     assert "1 workers were not known to the model" in read(predicted).text
 
 
 def test_long_names_are_cut_in_the_middle_with_the_whole_on_hover():
     name = "a" * 50 + "b" * 50
-    found = read(qr.aggregate([(name, "w", "x"), (name, "v", "x")], model="mv"))
+    found = read(adj.aggregate([(name, "w", "x"), (name, "v", "x")], model="mv"))
     assert name in found.titles
     assert any(re.fullmatch("a+…b+", cell) and len(cell) <= card.MAX_TEXT for cell in found.cells)
 
 
 def test_workers_are_not_judged_for_a_card_of_many_votes(monkeypatch):
-    result = qr.aggregate(qr.simulate(tasks=60, workers=8, spammers=0.4, seed=1).votes)
+    result = adj.aggregate(adj.simulate(tasks=60, workers=8, spammers=0.4, seed=1).votes)
     monkeypatch.setattr(card, "MAX_JUDGED", 10)
     asked = []
     real = JudgedWorkers.frame
@@ -90,15 +90,15 @@ def test_workers_are_not_judged_for_a_card_of_many_votes(monkeypatch):
 
 
 def test_a_result_on_disk_has_a_card(tmp_path):
-    qr.simulate(tasks=300, workers=8, seed=1).votes.write_csv(tmp_path / "votes.csv")
-    result = qr.aggregate(tmp_path / "votes.csv", engine="disk")
+    adj.simulate(tasks=300, workers=8, seed=1).votes.write_csv(tmp_path / "votes.csv")
+    result = adj.aggregate(tmp_path / "votes.csv", engine="disk")
     assert result.is_on_disk
     first = next(result.label_batches()).row(0)
     assert read(result).cells[:2] == [first[0], first[1]]
 
 
 def test_a_card_of_no_votes():
-    empty = qr.aggregate(
+    empty = adj.aggregate(
         pl.DataFrame({"task": [], "worker": [], "label": []}, schema=dict.fromkeys(("task", "worker", "label"), pl.String))
     )
     assert "0 tasks" in re.sub(r"\s+", " ", read(empty).text)
@@ -107,20 +107,20 @@ def test_a_card_of_no_votes():
 def test_sets_and_streams_have_cards():
     votes = [("t1", "ann", ["fear", NASTY[0]]), ("t1", "bob", [NASTY[0]]), ("t2", "ann", []), ("t2", "bob", [])]
     for per_option in (False, True):
-        result = qr.aggregate(votes, multi=True, per_option=per_option)
+        result = adj.aggregate(votes, multi=True, per_option=per_option)
         found = read(result)
         chosen = result.labels_frame()["label"].to_list()
         assert found.cells[:2] == ["t1", " | ".join(chosen[0])]
         assert found.cells[3:5] == ["t2", "(none)"]
         assert f"{len(result.votes.options)} options" in repr(result)
-    online = qr.Online(labels=["cat", NASTY[1]])
+    online = adj.Online(labels=["cat", NASTY[1]])
     assert "Online(" in read(online).text
     online.learn(NASTY[0], "ann", NASTY[1])
     assert read(online).cells[:2] == [NASTY[0], NASTY[1]]
 
 
 def test_a_large_stream_measures_nothing_for_a_card(monkeypatch):
-    online = qr.Online(labels=["a", "b"])
+    online = adj.Online(labels=["a", "b"])
     online.learn("t", "w", "a")
     monkeypatch.setattr(card, "MAX_STREAMED", 0)
     monkeypatch.setattr(type(online), "labels_frame", lambda self: pytest.fail("measured"))
@@ -135,13 +135,13 @@ def test_numbers_have_the_digits_that_mean_something():
 
 
 def test_a_card_is_made_of_the_result_alone():
-    result = qr.aggregate(qr.simulate(tasks=30, workers=5, seed=1).votes)
+    result = adj.aggregate(adj.simulate(tasks=30, workers=5, seed=1).votes)
     assert read(replace(result)).text == read(result).text, "nothing that was asked for before changes it"
 
 
 def test_explanations():
     votes = [(NASTY[0], NASTY[1], "x"), (NASTY[0], "bob", "x"), (NASTY[0], "eve", NASTY[0]), ("other", "bob", "x")]
-    why = qr.aggregate(votes).explain(NASTY[0])
+    why = adj.aggregate(votes).explain(NASTY[0])
     found = read(why)
     assert {NASTY[0], NASTY[1], "bob", "eve"} <= set(found.cells + found.titles)
     assert f"{why.evidence[0].contribution:+.2f}" in found.cells

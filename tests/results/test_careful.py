@@ -2,8 +2,8 @@
 
 import pickle
 
-import quorate as qr
-from quorate.results.careful import Seen, SeenOnce
+import adjudge as adj
+from adjudge.results.careful import Seen, SeenOnce
 
 
 def test_an_m_step_looks_at_its_counts_once(monkeypatch):
@@ -14,7 +14,7 @@ def test_an_m_step_looks_at_its_counts_once(monkeypatch):
         return of(block, counts)
 
     monkeypatch.setattr(Seen, "of", counted)
-    result = qr.AutoModel().fit(qr.simulate(tasks=200, workers=12, labels=3, votes_per_task=5, seed=1).votes)
+    result = adj.AutoModel().fit(adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=5, seed=1).votes)
     assert result.facts["chose"] == "careful"
     assert len(looks) == result.iterations
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from quorate.results.chi_square import chi_square_quantile
+from adjudge.results.chi_square import chi_square_quantile
 
 
 @pytest.mark.parametrize("p", [5e-7, 0.0005, 0.025, 0.25, 0.5])

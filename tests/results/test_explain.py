@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.vocabulary import text_of
-from quorate.io.folder.opened import EncodedVotes
-from quorate.models.base import USUAL
-from quorate.results.explain import explain_many
-from quorate.results.honest import HonestProbabilities
+import adjudge as adj
+from adjudge.data.vocabulary import text_of
+from adjudge.io.folder.opened import EncodedVotes
+from adjudge.models.base import USUAL
+from adjudge.results.explain import explain_many
+from adjudge.results.honest import HonestProbabilities
 from strategies import crowds
 
 EXPLAINED = [*USUAL, "wawa", "zbs", "catd", "la", "zc", "lfc", "ibcc", "mace", "mmsr"]
-CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
+CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
 NOTHING = {"task": [], "worker": [], "label": []}
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # of tiny crowds
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")  # of tiny crowds
 
 
 def require_true(result, why, *, by="confidence"):
@@ -56,7 +56,7 @@ def require_true(result, why, *, by="confidence"):
 @settings(max_examples=5, deadline=None)
 @given(crowds())
 def test_bars_add_up_to_what_is_reported(model, confidence, votes):
-    result = qr.aggregate(votes, model=model, confidence=confidence)
+    result = adj.aggregate(votes, model=model, confidence=confidence)
     for by in ("confidence", "model"):
         for why in explain_many(result, np.arange(result.votes.n_tasks), by=by):
             require_true(result, why, by=by)
@@ -74,7 +74,7 @@ def changed(votes, task, worker, label):
 @given(crowds(max_tasks=6, max_workers=4), st.integers(0, 3))
 def test_votes_that_a_label_hangs_on_flip_it_in_predict(model, votes, seed):
     votes = list({vote[:2]: vote for vote in votes}.values())  # one vote per worker and task
-    result = qr.aggregate(votes, model=model, seed=seed)
+    result = adj.aggregate(votes, model=model, seed=seed)
     for why in explain_many(result, np.arange(result.votes.n_tasks)):
         as_learned = result.predict([vote for vote in votes if vote[0] == why.task]).labels["label"][0]
         for vote in why.evidence:
@@ -87,7 +87,7 @@ def test_votes_that_a_label_hangs_on_flip_it_in_predict(model, votes, seed):
 
 
 def test_the_only_vote_is_decisive():
-    (vote,) = qr.aggregate([(1, "ann", "x"), (2, "bob", "y"), (2, "ann", "y")]).explain(1).evidence
+    (vote,) = adj.aggregate([(1, "ann", "x"), (2, "bob", "y"), (2, "ann", "y")]).explain(1).evidence
     assert vote.flips_if_removed
     assert vote.is_decisive
 
@@ -96,7 +96,7 @@ def test_the_only_vote_is_decisive():
 @pytest.mark.parametrize("model", ["fds", "iwmv", "mv", "auto", "one-coin"])
 def test_weights_are_part_of_what_votes_say(model, confidence):
     weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(CROWD.votes))
-    result = qr.aggregate(CROWD.votes.with_columns(w=weight), weight="w", model=model, confidence=confidence)
+    result = adj.aggregate(CROWD.votes.with_columns(w=weight), weight="w", model=model, confidence=confidence)
     for why in explain_many(result, np.arange(result.votes.n_tasks)):
         require_true(result, why)
     given = {(task, worker): w for (task, worker, _), w in zip(CROWD.votes.rows(), weight.tolist(), strict=True)}
@@ -106,7 +106,7 @@ def test_weights_are_part_of_what_votes_say(model, confidence):
 @pytest.mark.parametrize("model", ["fds", "mv", "glad", "auto"])
 def test_gold_is_known(model):
     gold = {"t3": "l0", "t4": "l2"}
-    result = qr.aggregate(CROWD.votes, model=model, gold=gold)
+    result = adj.aggregate(CROWD.votes, model=model, gold=gold)
     why = result.explain("t3")
     assert (why.known, why.label, why.confidence, why.more_votes) == (True, "l0", 1.0, 0)
     assert not any(vote.contribution or vote.is_decisive for vote in why.evidence)
@@ -117,13 +117,13 @@ def test_gold_is_known(model):
 
 def test_history_predictions_and_loaded_models(tmp_path):
     first, rest = CROWD.votes[:100], CROWD.votes[100:]
-    learned = qr.aggregate(first, model="ds")
-    learned.save(tmp_path / "crowd.quorate")
+    learned = adj.aggregate(first, model="ds")
+    learned.save(tmp_path / "crowd.adjudge")
     for result in (
-        qr.aggregate(rest, model="fds", history=learned),
+        adj.aggregate(rest, model="fds", history=learned),
         learned.predict(rest),
-        qr.load(tmp_path / "crowd.quorate").predict(rest),
-        qr.load(tmp_path / "crowd.quorate").predict(rest, confidence="posterior"),
+        adj.load(tmp_path / "crowd.adjudge").predict(rest),
+        adj.load(tmp_path / "crowd.adjudge").predict(rest, confidence="posterior"),
         pickle.loads(pickle.dumps(learned)),
     ):
         for why in explain_many(result, np.arange(result.votes.n_tasks)):
@@ -134,7 +134,7 @@ def test_history_predictions_and_loaded_models(tmp_path):
 def test_calibration_is_a_step(confidence):
     truth = dict(CROWD.truth.rows())
     known = {task: truth[task] for task in list(truth)[:40]}
-    result = qr.aggregate(CROWD.votes, model="fds", calibrate=known, confidence=confidence)
+    result = adj.aggregate(CROWD.votes, model="fds", calibrate=known, confidence=confidence)
     assert result.temperature != 1.0
     found = explain_many(result, np.arange(result.votes.n_tasks))
     for why in found:
@@ -144,7 +144,7 @@ def test_calibration_is_a_step(confidence):
 
 def test_groups_and_their_members():
     votes = [*CROWD.votes.rows(), ("t0", "a", "l0"), ("t0", "b", "l0"), ("t0", "c", "l1"), ("t1", "a", "l0"), ("t1", "b", "l2")]
-    result = qr.aggregate(votes, groups=dict.fromkeys("abc", "team"))
+    result = adj.aggregate(votes, groups=dict.fromkeys("abc", "team"))
     why = result.explain("t0")
     require_true(result, why)
     (team,) = [vote for vote in why.evidence if vote.worker == "team"]
@@ -158,9 +158,9 @@ def test_groups_and_their_members():
 
 @pytest.mark.parametrize("model", ["auto", "ds", "glad", "mv", "iwmv"])
 def test_on_disk_only_the_votes_of_the_task_are_read(model, tmp_path, monkeypatch):
-    folder = qr.encode(CROWD.votes, tmp_path / "votes")
-    result = qr.aggregate(folder, engine="disk", model=model)
-    here = qr.aggregate(CROWD.votes, model=model)
+    folder = adj.encode(CROWD.votes, tmp_path / "votes")
+    result = adj.aggregate(folder, engine="disk", model=model)
+    here = adj.aggregate(CROWD.votes, model=model)
 
     def refuse(*_):
         raise AssertionError("all votes are read")
@@ -181,9 +181,9 @@ def test_on_disk_only_the_votes_of_the_task_are_read(model, tmp_path, monkeypatc
 
 
 def test_many_tasks_share_one_preparation(monkeypatch):
-    result, calls, real = qr.aggregate(CROWD.votes), [], HonestProbabilities.vote_lines
+    result, calls, real = adj.aggregate(CROWD.votes), [], HonestProbabilities.vote_lines
     monkeypatch.setattr(HonestProbabilities, "vote_lines", lambda self: calls.append(1) or real(self))
-    monkeypatch.setattr("quorate.results.explain.CELLS", 16)  # many batches
+    monkeypatch.setattr("adjudge.results.explain.CELLS", 16)  # many batches
     codes = np.array([5, 0, 31, 5])
     found = explain_many(result, codes)
     assert len(calls) == 1
@@ -193,7 +193,7 @@ def test_many_tasks_share_one_preparation(monkeypatch):
 
 def test_accuracy_is_that_of_the_workers():
     for confidence in ("honest", "posterior"):
-        result = qr.aggregate(CROWD.votes, model="fds", confidence=confidence)
+        result = adj.aggregate(CROWD.votes, model="fds", confidence=confidence)
         accuracy = dict(result.workers.select("worker", "accuracy").rows())
         why = result.explain("t7")
         assert {v.worker: v.accuracy for v in why.evidence} == pytest.approx({v.worker: accuracy[v.worker] for v in why.evidence})
@@ -202,8 +202,8 @@ def test_accuracy_is_that_of_the_workers():
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 @pytest.mark.parametrize("model", EXPLAINED)
 def test_more_votes_settle_a_label(model, confidence):
-    result = qr.aggregate(qr.simulate(tasks=80, workers=9, labels=2, votes_per_task=5, seed=3).votes, model=model)
-    result = qr.aggregate(result.votes, model=model, confidence=confidence)
+    result = adj.aggregate(adj.simulate(tasks=80, workers=9, labels=2, votes_per_task=5, seed=3).votes, model=model)
+    result = adj.aggregate(result.votes, model=model, confidence=confidence)
     asked = [explain_many(result, np.arange(80), settled=settled) for settled in (0.7, 0.9, 0.99)]
     for least, middle, most in zip(*asked, strict=True):
         counts = [math.inf if one.more_votes is None else one.more_votes for one in (least, middle, most)]
@@ -215,9 +215,9 @@ def test_more_votes_settle_a_label(model, confidence):
 
 
 def test_the_votes_that_settle_a_label_do_settle_it():
-    crowd = qr.simulate(tasks=300, workers=20, labels=2, votes_per_task=5, seed=3, skill=0.99, skill_spread=0.001)
+    crowd = adj.simulate(tasks=300, workers=20, labels=2, votes_per_task=5, seed=3, skill=0.99, skill_spread=0.001)
     few = pl.concat([crowd.votes, pl.DataFrame({"task": ["new"], "worker": ["w1"], "label": ["l0"]})])
-    result = qr.aggregate(few, model="fds")
+    result = adj.aggregate(few, model="fds")
     more = result.explain("new").more_votes
     assert more
     own = [("new", "w1", "l0")]
@@ -229,37 +229,37 @@ def test_the_votes_that_settle_a_label_do_settle_it():
 
 
 def test_what_can_be_asked_for_is_checked():
-    result = qr.aggregate(CROWD.votes)
-    with pytest.raises(qr.OptionError, match="settled is 2"):
+    result = adj.aggregate(CROWD.votes)
+    with pytest.raises(adj.OptionError, match="settled is 2"):
         result.explain("t1", settled=2)
-    with pytest.raises(qr.OptionError, match="unknown by 'votes'"):
+    with pytest.raises(adj.OptionError, match="unknown by 'votes'"):
         result.explain("t1", by="votes")
 
 
 def test_an_unknown_task_is_an_error_that_names_others():
-    with pytest.raises(qr.InputError, match=r"task 't5x' has no votes here: did you mean .*t5"):
-        qr.aggregate(CROWD.votes).explain("t5x")
-    with pytest.raises(qr.InputError, match="nothing but abstentions"), pytest.warns(qr.MissingLabels):
-        qr.aggregate([(1, "a", "x"), (1, "b", "y"), (2, "a", None)]).explain(2)
-    with pytest.raises(qr.InputError, match="task 9 has no votes here"):
-        qr.aggregate([(1, "a", "x"), (1, "b", "y")]).explain(9)
-    with pytest.raises(qr.InputError, match="task 9 has no votes here"):
-        qr.aggregate(NOTHING, model="mv").explain(9)
+    with pytest.raises(adj.InputError, match=r"task 't5x' has no votes here: did you mean .*t5"):
+        adj.aggregate(CROWD.votes).explain("t5x")
+    with pytest.raises(adj.InputError, match="nothing but abstentions"), pytest.warns(adj.MissingLabels):
+        adj.aggregate([(1, "a", "x"), (1, "b", "y"), (2, "a", None)]).explain(2)
+    with pytest.raises(adj.InputError, match="task 9 has no votes here"):
+        adj.aggregate([(1, "a", "x"), (1, "b", "y")]).explain(9)
+    with pytest.raises(adj.InputError, match="task 9 has no votes here"):
+        adj.aggregate(NOTHING, model="mv").explain(9)
 
 
 def test_many_tasks_are_searched_by_their_beginning(monkeypatch):
-    monkeypatch.setattr("quorate.results.explain.MAX_COMPARED", 10)
-    with pytest.raises(qr.InputError, match="did you mean .*t5"):
-        qr.aggregate(CROWD.votes).explain("t5x")
+    monkeypatch.setattr("adjudge.results.explain.MAX_COMPARED", 10)
+    with pytest.raises(adj.InputError, match="did you mean .*t5"):
+        adj.aggregate(CROWD.votes).explain("t5x")
 
 
 def test_ids_meet_as_text():
-    result = qr.aggregate([(7, 1, 0), (7, 2, 0), (8, 1, 1), (8, 2, 1)])
+    result = adj.aggregate([(7, 1, 0), (7, 2, 0), (8, 1, 1), (8, 2, 1)])
     assert result.explain("7").task == result.explain(7).task == 7
 
 
 def test_as_data():
-    result = qr.aggregate(CROWD.votes.to_pandas())
+    result = adj.aggregate(CROWD.votes.to_pandas())
     why = result.explain("t1")
     assert type(why.votes).__module__.startswith("pandas")
     assert list(why.votes.columns) == [
@@ -279,7 +279,7 @@ def test_as_data():
 
 
 def test_as_text():
-    text = str(qr.aggregate(CROWD.votes).explain("t1"))
+    text = str(adj.aggregate(CROWD.votes).explain("t1"))
     first, second, *_ = text.splitlines()
     assert first.startswith("task t1: l")
     assert second.startswith("decided by auto from ")
@@ -290,7 +290,7 @@ def test_as_text():
 
 def test_ids_cannot_steer_a_terminal():
     votes = [("t\x1b[31m", "w\x07" + "x" * 99, "l\n1"), ("t\x1b[31m", "v", "l2"), ("t2", "v", "l\n1")]
-    text = str(qr.aggregate(votes).explain("t\x1b[31m"))
+    text = str(adj.aggregate(votes).explain("t\x1b[31m"))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert len(text.splitlines()) <= 12
@@ -299,14 +299,14 @@ def test_ids_cannot_steer_a_terminal():
 
 def test_crowded_tasks_stay_on_one_screen():
     votes = [("t", f"w{n}", "ab"[n % 3 == 0]) for n in range(200)] + [("u", f"w{n}", "b") for n in range(50)]
-    why = qr.aggregate(votes).explain("t")
+    why = adj.aggregate(votes).explain("t")
     lines = str(why).splitlines()
     assert len(lines) < 40
     assert any("176 more votes" in line for line in lines)
 
 
 def test_one_label_has_no_runner_up():
-    why = qr.aggregate([(1, "a", "x"), (1, "b", "x")]).explain(1)
+    why = adj.aggregate([(1, "a", "x"), (1, "b", "x")]).explain(1)
     assert why.runner_up is None
     assert why.confidence == 1.0
     assert "said x" in str(why)
@@ -321,7 +321,7 @@ def test_sets_are_explained_by_option(per_option):
         ("t2", "ann", ["fear"]),
         ("t2", "bob", []),
     ]
-    result = qr.aggregate(votes, multi=True, per_option=per_option)
+    result = adj.aggregate(votes, multi=True, per_option=per_option)
     why = result.explain("t1")
     told = result.labels.row(0, named=True)
     assert why.chosen == told["label"]
@@ -334,12 +334,12 @@ def test_sets_are_explained_by_option(per_option):
     assert len(why.votes) == 6
     assert json.dumps(why.to_dict(), allow_nan=False)
     assert str(why).startswith("task t1: joy")
-    with pytest.raises(qr.InputError, match="did you mean"):
+    with pytest.raises(adj.InputError, match="did you mean"):
         result.explain("t")
 
 
 def test_votes_elsewhere_are_said():
-    result = replace(qr.aggregate(CROWD.votes), session=object())
+    result = replace(adj.aggregate(CROWD.votes), session=object())
     for ask in (lambda: result.explain("t1"), lambda: result.ask_next(1)):
-        with pytest.raises(qr.OptionError, match="stay on executors"):
+        with pytest.raises(adj.OptionError, match="stay on executors"):
             ask()

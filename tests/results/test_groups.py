@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-import quorate as qr
+import adjudge as adj
 from oracle_auto import honest
-from quorate.io.exclude import require_in_memory
-from quorate.io.ids import frame_of
+from adjudge.io.exclude import require_in_memory
+from adjudge.io.ids import frame_of
 
 COPIES = {"m1": "model", "m2": "model", "m3": "model"}
 
@@ -34,16 +34,16 @@ def panel():
 
 
 def accuracy(result, truth):
-    return qr.evaluate(result, truth).accuracy
+    return adj.evaluate(result, truth).accuracy
 
 
 @pytest.mark.parametrize("model", ["mv", "fds", "auto"])
 def test_copies_that_vote_once_do_not_outvote_the_others(panel, model):
     votes, truth = panel
-    alone = qr.aggregate(votes, model=model, confidence="honest")
-    grouped = qr.aggregate(votes, model=model, confidence="honest", groups=COPIES)
+    alone = adj.aggregate(votes, model=model, confidence="honest")
+    grouped = adj.aggregate(votes, model=model, confidence="honest", groups=COPIES)
     assert accuracy(grouped, truth) > accuracy(alone, truth) + 0.1
-    found = qr.aggregate(votes, model=model, confidence="honest", groups="answers_like")
+    found = adj.aggregate(votes, model=model, confidence="honest", groups="answers_like")
     assert_frame_equal(found.labels, grouped.labels)  # the same groups, by another name
     assert found.groups["group"].to_list() == ["m1"]
     assert found.workers["group"].to_list() == ["m1", "m1", "m1", None, None, None]
@@ -54,8 +54,8 @@ def test_copies_that_vote_once_do_not_outvote_the_others(panel, model):
 @pytest.mark.parametrize("model", ["auto", "mv", "fds", "ds", "hybrid", "one-coin", "iwmv", "glad"])
 def test_the_fit_is_that_of_the_grouped_votes(panel, model, confidence):
     votes, _ = panel
-    result = qr.aggregate(votes, model=model, confidence=confidence, groups=COPIES)
-    by_hand = qr.aggregate(frame_of(result.votes), model=model, confidence=confidence)
+    result = adj.aggregate(votes, model=model, confidence=confidence, groups=COPIES)
+    by_hand = adj.aggregate(frame_of(result.votes), model=model, confidence=confidence)
     assert_frame_equal(result.labels.drop_nulls("label"), by_hand.labels, check_row_order=False)
     assert_frame_equal(result.probabilities, by_hand.probabilities, check_row_order=False)
     assert result.confusion("model").equals(by_hand.confusion("model"))
@@ -72,8 +72,8 @@ def test_the_fit_is_that_of_the_grouped_votes(panel, model, confidence):
 @pytest.mark.parametrize("model", ["auto", "mv", "fds", "ds", "iwmv", "glad"])
 def test_groups_of_one_are_the_fit_without_groups(panel, model, confidence):
     votes, _ = panel
-    alone = qr.aggregate(votes, model=model, confidence=confidence)
-    single = qr.aggregate(votes, model=model, confidence=confidence, groups={w: w for w in ("m1", "m2", "m3", "x", "y", "z")})
+    alone = adj.aggregate(votes, model=model, confidence=confidence)
+    single = adj.aggregate(votes, model=model, confidence=confidence, groups={w: w for w in ("m1", "m2", "m3", "x", "y", "z")})
     assert single.labels.equals(alone.labels)
     assert single.probabilities.equals(alone.probabilities)
     shown = single.workers.drop("group")
@@ -83,12 +83,12 @@ def test_groups_of_one_are_the_fit_without_groups(panel, model, confidence):
 @pytest.mark.parametrize("model", ["auto", "fds"])
 def test_members_are_judged_by_what_their_groups_decided(panel, model):
     votes, _ = panel
-    result = qr.aggregate(votes, model=model, confidence="honest", groups=COPIES)
+    result = adj.aggregate(votes, model=model, confidence="honest", groups=COPIES)
     codes = {"l0": 0, "l1": 1, "l2": 2}
     counted = [(task, voter, codes[given]) for task, voter, given in frame_of(result.votes).iter_rows()]
     label, majority = (
         {task: codes[given] for task, given in one.labels.select("task", "label").iter_rows() if given is not None}
-        for one in (result, qr.aggregate(result.votes, model="mv"))
+        for one in (result, adj.aggregate(result.votes, model="mv"))
     )
     last, before = honest(counted, 3, label, majority)
     assert any(max(last[t]) > max(before[t]) + 1e-6 or last[t] != pytest.approx(before[t]) for t in label)  # some were raised
@@ -103,7 +103,7 @@ def test_members_are_judged_by_what_their_groups_decided(panel, model):
 def test_gold_is_certain_for_members_too(panel):
     votes, truth = panel
     gold = {task: truth[task] for task in list(truth)[:299]}
-    result = qr.aggregate(votes, model="mv", confidence="honest", groups=COPIES, gold=gold)
+    result = adj.aggregate(votes, model="mv", confidence="honest", groups=COPIES, gold=gold)
     right = {w: np.mean([truth[t] == given for t, v, given in votes if v == w]) for w in ("m1", "x")}
     for worker, share in right.items():
         shown = result.workers.filter(pl.col("worker") == worker)["accuracy"][0]
@@ -112,7 +112,7 @@ def test_gold_is_certain_for_members_too(panel):
 
 def test_figures_are_of_tasks_that_have_a_label():
     votes = [("t1", "a", "x"), ("t1", "b", "y"), ("t2", "a", "x"), ("t2", "c", "x"), ("t3", "d", "y"), ("t3", "c", "y")]
-    result = qr.aggregate(votes, model="mv", confidence="honest", groups={"a": "g", "b": "g"})
+    result = adj.aggregate(votes, model="mv", confidence="honest", groups={"a": "g", "b": "g"})
     assert result.labels.select("task", "label", "votes").rows() == [("t2", "x", 2), ("t3", "y", 2), ("t1", None, 0)]
     assert result.unvoted == 1
     shown = result.workers.select("worker", "group", "votes", "agreement").rows()
@@ -123,40 +123,40 @@ def test_figures_are_of_tasks_that_have_a_label():
 
 def test_a_group_that_always_ties_has_no_figures():
     votes = [("t1", "a", "x"), ("t1", "b", "y"), ("t1", "c", "x")]
-    result = qr.aggregate(votes, model="mv", confidence="honest", groups={"a": "g", "b": "g"})
+    result = adj.aggregate(votes, model="mv", confidence="honest", groups={"a": "g", "b": "g"})
     assert result.groups.rows()[0][:4] == ("g", 2, 0, 1)
     assert result.groups["accuracy"].to_list() == [None]
 
 
 def test_without_groups_there_is_an_empty_frame(panel):
-    frame = qr.aggregate(panel[0], model="mv").groups
+    frame = adj.aggregate(panel[0], model="mv").groups
     assert (len(frame), frame.columns[:4]) == (0, ["group", "members", "votes", "ties_within"])
-    assert qr.aggregate(panel[0], model="mv", groups=COPIES).groups.columns == frame.columns
+    assert adj.aggregate(panel[0], model="mv", groups=COPIES).groups.columns == frame.columns
 
 
 def test_votes_that_show_no_groups_are_fitted_alone():
-    votes = qr.simulate(tasks=100, workers=8, seed=3).votes
-    result = qr.aggregate(votes, model="fds", confidence="posterior", groups="answers_like")
+    votes = adj.simulate(tasks=100, workers=8, seed=3).votes
+    result = adj.aggregate(votes, model="fds", confidence="posterior", groups="answers_like")
     assert result.grouping is None
     assert (result.facts["groups"], len(result.groups)) == (0, 0)
-    assert result.labels.equals(qr.aggregate(votes, model="fds", confidence="posterior").labels)
+    assert result.labels.equals(adj.aggregate(votes, model="fds", confidence="posterior").labels)
 
 
 def test_frames_come_back_in_the_callers_kind(panel):
     frame = pl.DataFrame(panel[0], schema=["task", "worker", "label"], orient="row").to_pandas()
-    result = qr.aggregate(frame, model="mv", groups=COPIES)
+    result = adj.aggregate(frame, model="mv", groups=COPIES)
     assert type(result.groups) is type(result.workers) is type(frame)
 
 
 @pytest.mark.parametrize("model", ["auto", "mv", "fds", "ds", "iwmv", "one-coin"])
 def test_saved_models_keep_their_groups(panel, model, tmp_path):
     votes, _ = panel
-    result = qr.aggregate(votes, model=model, confidence="honest", groups=COPIES)
-    result.save(tmp_path / "m.quorate")
-    loaded = qr.load(tmp_path / "m.quorate")
+    result = adj.aggregate(votes, model=model, confidence="honest", groups=COPIES)
+    result.save(tmp_path / "m.adjudge")
+    loaded = adj.load(tmp_path / "m.adjudge")
     assert dict(loaded.groups.rows()) == COPIES
     grouped = frame_of(result.votes)
-    by_hand = qr.aggregate(grouped, model=model, confidence="honest").predict(grouped)
+    by_hand = adj.aggregate(grouped, model=model, confidence="honest").predict(grouped)
     for found in (loaded.predict(votes), result.predict(votes)):
         assert_frame_equal(found.labels.drop_nulls("label"), by_hand.labels, check_row_order=False)
         assert found.workers.select("worker", "group", "known").rows() == [
@@ -172,60 +172,60 @@ def test_saved_models_keep_their_groups(panel, model, tmp_path):
 
 
 def test_a_reader_that_knows_no_groups_refuses_the_file(panel, tmp_path):
-    from quorate.io import container
+    from adjudge.io import container
 
-    qr.aggregate(panel[0], model="fds", groups=COPIES).save(tmp_path / "groups.quorate")
-    qr.aggregate(panel[0], model="fds").save(tmp_path / "plain.quorate")
-    container.load(tmp_path / "plain.quorate", "model", 1)
-    with pytest.raises(qr.QuorateError, match="newer quorate"):
-        container.load(tmp_path / "groups.quorate", "model", 1)
+    adj.aggregate(panel[0], model="fds", groups=COPIES).save(tmp_path / "groups.adjudge")
+    adj.aggregate(panel[0], model="fds").save(tmp_path / "plain.adjudge")
+    container.load(tmp_path / "plain.adjudge", "model", 1)
+    with pytest.raises(adj.AdjudgeError, match="newer adjudge"):
+        container.load(tmp_path / "groups.adjudge", "model", 1)
 
 
 @pytest.mark.parametrize("groups", [["a"], {"m1": 7}])
 def test_bad_groups_in_a_file_are_refused(panel, tmp_path, groups, monkeypatch):
     from dataclasses import replace
 
-    from quorate.results import model_file
+    from adjudge.results import model_file
 
-    result = qr.aggregate(panel[0], model="mv", groups=COPIES)
+    result = adj.aggregate(panel[0], model="mv", groups=COPIES)
     learned = result.learned()
     monkeypatch.setattr(model_file, "dict", lambda given: groups if given is learned.groups else dict(given), raising=False)
-    model_file.save(tmp_path / "bad.quorate", replace(learned))
+    model_file.save(tmp_path / "bad.adjudge", replace(learned))
     monkeypatch.undo()
-    with pytest.raises(qr.InputError, match="is not valid: its groups"):
-        qr.load(tmp_path / "bad.quorate")
+    with pytest.raises(adj.InputError, match="is not valid: its groups"):
+        adj.load(tmp_path / "bad.adjudge")
 
 
 def test_merging_needs_the_same_groups(panel):
     votes, _ = panel
-    grouped = qr.aggregate(votes, model="fds", groups=COPIES)
-    both = qr.merge(grouped, grouped)
+    grouped = adj.aggregate(votes, model="fds", groups=COPIES)
+    both = adj.merge(grouped, grouped)
     assert dict(both.groups.rows()) == COPIES
     assert both.confusion_matrix("model") == pytest.approx(grouped.confusion_matrix("model"))
-    for one, other in ((grouped, qr.aggregate(votes, model="fds")), (qr.aggregate(votes, model="fds"), grouped)):
-        with pytest.raises(qr.InputError, match="'m1' votes in group 'model' of one model, but not of the other"):
-            qr.merge(one, other)
+    for one, other in ((grouped, adj.aggregate(votes, model="fds")), (adj.aggregate(votes, model="fds"), grouped)):
+        with pytest.raises(adj.InputError, match="'m1' votes in group 'model' of one model, but not of the other"):
+            adj.merge(one, other)
 
 
 @pytest.mark.parametrize("what", ["history", "warm_start"])
 def test_what_is_known_must_be_of_the_same_voters(panel, what, tmp_path):
     votes, _ = panel
-    grouped = qr.aggregate(votes, model="fds", confidence="posterior", groups=COPIES)
-    alone = qr.aggregate(votes, model="fds", confidence="posterior")
-    grouped.save(tmp_path / "grouped.quorate")
-    again = qr.aggregate(votes, model="fds", confidence="posterior", groups=COPIES, **{what: grouped})
+    grouped = adj.aggregate(votes, model="fds", confidence="posterior", groups=COPIES)
+    alone = adj.aggregate(votes, model="fds", confidence="posterior")
+    grouped.save(tmp_path / "grouped.adjudge")
+    again = adj.aggregate(votes, model="fds", confidence="posterior", groups=COPIES, **{what: grouped})
     assert again.labels["label"].equals(grouped.labels["label"])
-    with pytest.raises(qr.OptionError, match=f"the {what} knows worker 'm1', who votes in group 'model'"):
-        qr.aggregate(votes, model="fds", groups=COPIES, **{what: alone})
-    for known in (grouped, tmp_path / "grouped.quorate"):
-        with pytest.raises(qr.OptionError, match=f"the {what} was fitted with worker 'm1' in group 'model'"):
-            qr.aggregate(votes, model="fds", **{what: known})
+    with pytest.raises(adj.OptionError, match=f"the {what} knows worker 'm1', who votes in group 'model'"):
+        adj.aggregate(votes, model="fds", groups=COPIES, **{what: alone})
+    for known in (grouped, tmp_path / "grouped.adjudge"):
+        with pytest.raises(adj.OptionError, match=f"the {what} was fitted with worker 'm1' in group 'model'"):
+            adj.aggregate(votes, model="fds", **{what: known})
 
 
 def test_a_table_of_history_may_know_groups(panel):
     table = {"worker": ["model"] * 3, "true": ["l0", "l1", "l2"], "given": ["l0", "l3", "l2"], "count": [900] * 3}
     history = pl.DataFrame(table)
-    result = qr.aggregate(panel[0], model="ds", confidence="honest", groups=COPIES, history=history)
+    result = adj.aggregate(panel[0], model="ds", confidence="honest", groups=COPIES, history=history)
     assert result.votes.labels.ids() == ["l0", "l1", "l2", "l3"]
     assert result.workers["agreement"].null_count() == 0  # members' votes are read over the history's labels, too
 
@@ -234,22 +234,22 @@ def test_what_can_be_read_once_is_read_once(panel):
     votes, truth = panel
     gold = pl.DataFrame({"task": list(truth)[:60], "label": list(truth.values())[:60]})
     lines = iter(gold.iter_slices(20))
-    result = qr.aggregate(votes, model="fds", gold=lines, groups="answers_like", calibrate=True)
+    result = adj.aggregate(votes, model="fds", gold=lines, groups="answers_like", calibrate=True)
     assert result.gold_given == 60
     assert result.groups["members"].to_list() == [3]
-    assert result.temperature == qr.aggregate(votes, model="fds", gold=gold, groups=COPIES, calibrate=True).temperature
+    assert result.temperature == adj.aggregate(votes, model="fds", gold=gold, groups=COPIES, calibrate=True).temperature
 
 
 def test_members_have_no_confusion_of_their_own(panel, tmp_path):
-    result = qr.aggregate(panel[0], model="ds", groups=COPIES)
-    result.save(tmp_path / "m.quorate")
-    for one in (result, qr.load(tmp_path / "m.quorate")):
-        with pytest.raises(qr.InputError, match="'m2' votes in group 'model': ask for the confusion of the group"):
+    result = adj.aggregate(panel[0], model="ds", groups=COPIES)
+    result.save(tmp_path / "m.adjudge")
+    for one in (result, adj.load(tmp_path / "m.adjudge")):
+        with pytest.raises(adj.InputError, match="'m2' votes in group 'model': ask for the confusion of the group"):
             one.confusion("m2")
 
 
 def test_grouped_results_can_be_pickled(panel):
-    result = qr.aggregate(panel[0], model="auto", confidence="honest", groups=COPIES)
+    result = adj.aggregate(panel[0], model="auto", confidence="honest", groups=COPIES)
     again = pickle.loads(pickle.dumps(result))
     assert again.labels.equals(result.labels)
     assert again.workers.equals(result.workers)
@@ -259,35 +259,35 @@ def test_grouped_results_can_be_pickled(panel):
 @pytest.mark.parametrize("option", ["groups", "exclude"])
 def test_where_it_cannot_work_one_line_says_so(panel, option, tmp_path):
     votes, given = panel[0], {option: COPIES if option == "groups" else ["m1"]}
-    with pytest.raises(qr.OptionError, match=f"{option} needs the votes in memory, not on engine 'disk': use engine='cpu'"):
-        qr.aggregate(votes, model="fds", engine="disk", **given)
-    with pytest.raises(qr.OptionError, match=f"{option} works only for tasks with one label"):
-        qr.aggregate([("t", "a", ["x"])], model="fds", multi=True, **given)
+    with pytest.raises(adj.OptionError, match=f"{option} needs the votes in memory, not on engine 'disk': use engine='cpu'"):
+        adj.aggregate(votes, model="fds", engine="disk", **given)
+    with pytest.raises(adj.OptionError, match=f"{option} works only for tasks with one label"):
+        adj.aggregate([("t", "a", ["x"])], model="fds", multi=True, **given)
 
 
 def test_predictions_of_groups_need_votes_in_memory(panel):
-    result = qr.aggregate(panel[0], model="fds", groups=COPIES)
-    with pytest.raises(qr.OptionError, match="a model with groups needs the votes in memory, not on engine 'disk'"):
+    result = adj.aggregate(panel[0], model="fds", groups=COPIES)
+    with pytest.raises(adj.OptionError, match="a model with groups needs the votes in memory, not on engine 'disk'"):
         result.predict(panel[0], engine="disk")
 
 
 @pytest.mark.parametrize("engine", ["disk", "spark"])
 def test_engines_that_hold_no_votes_in_memory_are_refused(engine):
     with pytest.raises(
-        qr.OptionError, match=f"groups needs the votes in memory, not on engine '{engine}': use engine='cpu', or wait"
+        adj.OptionError, match=f"groups needs the votes in memory, not on engine '{engine}': use engine='cpu', or wait"
     ):
         require_in_memory("groups", SimpleNamespace(name=engine), "wait")
 
 
 def test_a_stream_does_not_continue_from_groups(panel):
-    result = qr.aggregate(panel[0], model="fds", groups=COPIES)
-    with pytest.raises(qr.InputError, match="a fit with groups cannot continue as a stream"):
-        qr.Online.from_result(result)
+    result = adj.aggregate(panel[0], model="fds", groups=COPIES)
+    with pytest.raises(adj.InputError, match="a fit with groups cannot continue as a stream"):
+        adj.Online.from_result(result)
 
 
 def test_encoded_folders_are_read_into_memory(panel, tmp_path):
     frame = pl.DataFrame(panel[0], schema=["task", "worker", "label"], orient="row")
-    qr.encode(frame, tmp_path / "encoded")
+    adj.encode(frame, tmp_path / "encoded")
     options = {"model": "fds", "confidence": "honest", "groups": COPIES, "exclude": ["z"]}
-    found = qr.aggregate(tmp_path / "encoded", engine="cpu", **options)
-    assert_frame_equal(found.labels, qr.aggregate(frame, **options).labels, check_row_order=False)
+    found = adj.aggregate(tmp_path / "encoded", engine="cpu", **options)
+    assert_frame_equal(found.labels, adj.aggregate(frame, **options).labels, check_row_order=False)

@@ -4,20 +4,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.data.vocabulary import text_of
-from quorate.results import overview
-from quorate.results.overview import label_shares, least_certain, workers_in_brief
+import adjudge as adj
+from adjudge.data.vocabulary import text_of
+from adjudge.results import overview
+from adjudge.results.overview import label_shares, least_certain, workers_in_brief
 
-CROWD = qr.simulate(tasks=300, workers=12, labels=4, votes_per_task=(1, 6), spammers=0.2, seed=8)
+CROWD = adj.simulate(tasks=300, workers=12, labels=4, votes_per_task=(1, 6), spammers=0.2, seed=8)
 
 
 @pytest.fixture(params=["cpu", "disk", "encoded"])
 def result(request, tmp_path, monkeypatch):
     monkeypatch.setattr(overview, "CHUNK", 64)  # several looks at the tasks
     if request.param == "encoded":
-        return qr.aggregate(qr.encode(CROWD.votes, tmp_path / "votes"), engine="cpu")
-    return qr.aggregate(CROWD.votes, engine=request.param)
+        return adj.aggregate(adj.encode(CROWD.votes, tmp_path / "votes"), engine="cpu")
+    return adj.aggregate(CROWD.votes, engine=request.param)
 
 
 def test_shares_are_those_of_votes_and_labels(result):
@@ -30,9 +30,9 @@ def test_shares_are_those_of_votes_and_labels(result):
 
 
 def test_labels_that_nobody_gave_have_no_share():
-    shares = label_shares(qr.aggregate([(1, "a", "x"), (1, "b", "x")], labels=["z", "x"], model="mv"))
+    shares = label_shares(adj.aggregate([(1, "a", "x"), (1, "b", "x")], labels=["z", "x"], model="mv"))
     assert [tuple(share) for share in shares] == [("x", 1.0, 1.0), ("z", 0.0, 0.0)]
-    assert label_shares(qr.aggregate({"task": [], "worker": [], "label": []}, labels=["z"], model="mv")) == [("z", 0.0, 0.0)]
+    assert label_shares(adj.aggregate({"task": [], "worker": [], "label": []}, labels=["z"], model="mv")) == [("z", 0.0, 0.0)]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 500])
@@ -50,14 +50,14 @@ def test_least_certain_tasks_are_those_of_the_frame(result, limit):
 
 def test_tasks_that_are_certain_are_not_listed():
     gold = CROWD.truth.head(299)
-    assert [one.task for one in least_certain(qr.aggregate(CROWD.votes, gold=gold))] == [CROWD.truth["task"][299]]
-    assert least_certain(qr.aggregate(CROWD.votes, gold=CROWD.truth)) == []
+    assert [one.task for one in least_certain(adj.aggregate(CROWD.votes, gold=gold))] == [CROWD.truth["task"][299]]
+    assert least_certain(adj.aggregate(CROWD.votes, gold=CROWD.truth)) == []
 
 
 def test_of_equal_tasks_the_first_are_listed():
     votes = [(t, w, "x") for t in range(9) for w in "ab"] + [(99, "a", "x"), (99, "b", "y")]
-    assert [one.task for one in least_certain(qr.aggregate(votes, model="mv", confidence="posterior", labels=["x", "y"]))] == [99]
-    honest = least_certain(qr.aggregate(votes, model="mv"), 4)
+    assert [one.task for one in least_certain(adj.aggregate(votes, model="mv", confidence="posterior", labels=["x", "y"]))] == [99]
+    honest = least_certain(adj.aggregate(votes, model="mv"), 4)
     assert [one.task for one in honest] == [99, 0, 1, 2]
 
 
@@ -65,7 +65,7 @@ def test_of_equal_tasks_the_first_are_listed():
 def test_options_have_shares_of_the_sets(per_option):
     rng = np.random.default_rng(3)
     votes = [(t, w, [o for o in "abc" if rng.random() < 0.4]) for t in range(30) for w in range(3)]
-    result = qr.aggregate(votes, multi=True, per_option=per_option)
+    result = adj.aggregate(votes, multi=True, per_option=per_option)
     sets = result.labels["label"]
     for share in label_shares(result):
         assert share.of_votes == pytest.approx(np.mean([share.label in chosen for _, _, chosen in votes]))
@@ -87,7 +87,7 @@ def test_workers_are_counted_by_verdict_and_the_gravest_come_first():
 
 
 def test_workers_of_a_result_are_those_of_its_frame():
-    frame = qr.aggregate(CROWD.votes).workers_frame()
+    frame = adj.aggregate(CROWD.votes).workers_frame()
     brief = workers_in_brief(frame)
     counted = dict(frame["verdict"].value_counts().iter_rows())
     assert brief.verdicts == {verdict: number for verdict, number in counted.items() if verdict != "informative"}

@@ -4,10 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.io import container
-from quorate.io.sets import read_sets
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.io import container
+from adjudge.io.sets import read_sets
+from adjudge.models.base import MODELS
 
 OPTIONS = ["a", "b", "c"]
 
@@ -30,10 +30,10 @@ VOTES, NEW = crowd(1), crowd(2, tasks=20, workers=10, first=100)
 @pytest.mark.parametrize("per_option", [False, True])
 @pytest.mark.parametrize("model", [name for name, model in MODELS.items() if not (model.is_ordered or model.needs_gold)])
 def test_save_load_predict_bit_for_bit(model, per_option, tmp_path):
-    result = qr.aggregate(VOTES, model, multi=True, per_option=per_option)
+    result = adj.aggregate(VOTES, model, multi=True, per_option=per_option)
     result.save(tmp_path / "a")
-    loaded = qr.load(tmp_path / "a")
-    assert isinstance(loaded, qr.FittedSets)
+    loaded = adj.load(tmp_path / "a")
+    assert isinstance(loaded, adj.FittedSets)
     loaded.save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     here, there = result.predict(NEW), loaded.predict(NEW)
@@ -51,13 +51,13 @@ def test_save_load_predict_bit_for_bit(model, per_option, tmp_path):
 
 @pytest.mark.parametrize("per_option", [False, True])
 def test_predictions_are_those_of_the_questions_posed_by_hand(per_option):
-    result = qr.aggregate(VOTES, "fds", multi=True, per_option=per_option, labels=OPTIONS)
+    result = adj.aggregate(VOTES, "fds", multi=True, per_option=per_option, labels=OPTIONS)
     yes = result.predict(NEW).probabilities
     for place, option in enumerate(OPTIONS):
         asked = OPTIONS if not per_option else [option]
         fitted = [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in VOTES for o in asked]
         new = [(f"{t}|{option}", w, "yes" if option in chosen else "no") for t, w, chosen in NEW]
-        found = qr.aggregate(fitted, "fds", labels=["no", "yes"]).predict(qr.read(new, labels=["no", "yes"]))
+        found = adj.aggregate(fitted, "fds", labels=["no", "yes"]).predict(adj.read(new, labels=["no", "yes"]))
         expected = dict(found.probabilities.select("task", "yes").iter_rows())
         assert dict(zip(yes["task"], yes[option], strict=True)) == pytest.approx(
             {task: expected[f"{task}|{option}"] for task in yes["task"]}
@@ -66,20 +66,20 @@ def test_predictions_are_those_of_the_questions_posed_by_hand(per_option):
 
 def test_confidence_of_predictions(tmp_path):
     for confidence in ("posterior", "honest"):
-        qr.aggregate(VOTES, "ds", multi=True, confidence=confidence).save(tmp_path / confidence)
-    honest, plain = qr.load(tmp_path / "honest"), qr.load(tmp_path / "posterior")
+        adj.aggregate(VOTES, "ds", multi=True, confidence=confidence).save(tmp_path / confidence)
+    honest, plain = adj.load(tmp_path / "honest"), adj.load(tmp_path / "posterior")
     sure = plain.predict(NEW).labels
     assert honest.predict(NEW, confidence="posterior").labels.equals(sure)
     assert honest.predict(NEW).expected_errors > plain.predict(NEW).expected_errors
-    with pytest.raises(qr.OptionError, match="saved without what honest confidence needs"):
+    with pytest.raises(adj.OptionError, match="saved without what honest confidence needs"):
         plain.predict(NEW, confidence="honest")
 
 
 def test_what_a_loaded_model_tells(tmp_path):
     for per_option in (False, True):
-        result = qr.aggregate(VOTES, "ds", multi=True, per_option=per_option, confidence="posterior")
+        result = adj.aggregate(VOTES, "ds", multi=True, per_option=per_option, confidence="posterior")
         result.save(tmp_path / "m")
-        model = qr.load(tmp_path / "m")
+        model = adj.load(tmp_path / "m")
         assert repr(model) == "FittedSets(ds: 8 workers, 3 options)"
         assert (model.model, model.options, model.iterations) == ("ds", OPTIONS, result.iterations)
         both = model.workers.join(result.workers, on="worker", suffix="_fitted")
@@ -88,15 +88,15 @@ def test_what_a_loaded_model_tells(tmp_path):
         assert model.confusion("w1", "b").equals(result.confusion("w1", "b"))
         assert model.priors["option"].to_list() == OPTIONS
         assert (model.priors["prior"].n_unique() == 1) != per_option
-    with pytest.raises(qr.InputError, match="each option was fitted apart: name one of a, b, c, not 'z'"):
+    with pytest.raises(adj.InputError, match="each option was fitted apart: name one of a, b, c, not 'z'"):
         model.confusion("w1", "z")
 
 
 def test_votes_that_are_not_of_the_model(tmp_path):
-    result = qr.aggregate(VOTES, "mv", multi=True)
-    with pytest.raises(qr.InputError, match="'z' is not among the declared labels: a, b, c"):
+    result = adj.aggregate(VOTES, "mv", multi=True)
+    with pytest.raises(adj.InputError, match="'z' is not among the declared labels: a, b, c"):
         result.predict([("t", "w1", ["z"])])
-    with pytest.raises(qr.InputError, match="the model has the options a, b, c, the votes have a"):
+    with pytest.raises(adj.InputError, match="the model has the options a, b, c, the votes have a"):
         result.predict(read_sets([("t", "w1", ["a"])]))
     assert result.predict(read_sets([("t", "w1", ["a"])], labels=OPTIONS)).labels["label"].to_list() == [["a"]]
     text = result.predict({"item": ["t"], "judge": ["w1"], "answer": ["a; c"]}, label="answer", set_separator=";")
@@ -104,14 +104,14 @@ def test_votes_that_are_not_of_the_model(tmp_path):
 
 
 def test_only_predict_uses_a_model_of_sets(tmp_path):
-    qr.aggregate(VOTES, "ds", multi=True).save(tmp_path / "m")
+    adj.aggregate(VOTES, "ds", multi=True).save(tmp_path / "m")
     single = [("t", "w1", "yes"), ("t", "w2", "no")]
-    for given in (tmp_path / "m", qr.load(tmp_path / "m")):
+    for given in (tmp_path / "m", adj.load(tmp_path / "m")):
         for option in ("history", "warm_start"):
-            with pytest.raises(qr.QuorateError, match="of sets \\(multi=True\\), which only predict can use"):
-                qr.aggregate(single, "ds", **{option: given})
-        with pytest.raises(qr.QuorateError, match="which only predict can use"):
-            qr.merge(given, given)
+            with pytest.raises(adj.AdjudgeError, match="of sets \\(multi=True\\), which only predict can use"):
+                adj.aggregate(single, "ds", **{option: given})
+        with pytest.raises(adj.AdjudgeError, match="which only predict can use"):
+            adj.merge(given, given)
 
 
 def forged(path, change):
@@ -140,34 +140,34 @@ def forged(path, change):
     ],
 )
 def test_forged_files_are_refused(change, words, tmp_path):
-    qr.aggregate(VOTES, "ds", multi=True, per_option=True).save(tmp_path / "m")
+    adj.aggregate(VOTES, "ds", multi=True, per_option=True).save(tmp_path / "m")
     forged(tmp_path / "m", change)
-    with pytest.raises(qr.InputError, match=words) as said:
-        qr.load(tmp_path / "m")
+    with pytest.raises(adj.InputError, match=words) as said:
+        adj.load(tmp_path / "m")
     assert "\n" not in str(said.value)
     assert str(tmp_path / "m") in str(said.value)
 
 
 def test_damaged_and_foreign_files(tmp_path):
-    qr.aggregate(VOTES, "mv", multi=True).save(tmp_path / "m")
+    adj.aggregate(VOTES, "mv", multi=True).save(tmp_path / "m")
     whole = (tmp_path / "m").read_bytes()
     (tmp_path / "m").write_bytes(whole[:-40] + b"x" + whole[-39:])
-    with pytest.raises(qr.InputError, match="damaged"):
-        qr.load(tmp_path / "m")
+    with pytest.raises(adj.InputError, match="damaged"):
+        adj.load(tmp_path / "m")
     (tmp_path / "m").write_bytes(whole[:8] + (1 << 60).to_bytes(8, "little") + whole[16:])
-    with pytest.raises(qr.InputError, match="damaged"):
-        qr.load(tmp_path / "m")
-    with pytest.raises(qr.InputError, match="cannot read"):
-        qr.load(tmp_path / "none")
-    with pytest.raises(qr.InputError, match="content is 7"):
-        qr.FittedSets(7)
+    with pytest.raises(adj.InputError, match="damaged"):
+        adj.load(tmp_path / "m")
+    with pytest.raises(adj.InputError, match="cannot read"):
+        adj.load(tmp_path / "none")
+    with pytest.raises(adj.InputError, match="content is 7"):
+        adj.FittedSets(7)
 
 
 def test_sets_of_nothing(tmp_path):
     """Only empty sets, and no option declared: there is nothing to learn, and nothing breaks."""
-    result = qr.aggregate([("t", "w", []), ("t", "v", [])], "mv", multi=True)
+    result = adj.aggregate([("t", "w", []), ("t", "v", [])], "mv", multi=True)
     for action in (lambda: result.save(tmp_path / "m"), lambda: result.predict([("u", "w", [])])):
-        with pytest.raises(qr.InputError, match="no vote names an option, so nothing was learned of any"):
+        with pytest.raises(adj.InputError, match="no vote names an option, so nothing was learned of any"):
             action()
     assert not (tmp_path / "m").exists()
     assert (result.expected_errors, result.expected_wrong_options, result.ties) == (0.0, 0.0, 0)

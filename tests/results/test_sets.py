@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.io.sets import read_sets
+import adjudge as adj
+from adjudge.io.sets import read_sets
 
 OPTIONS = ["a", "b", "c"]
 SETS = st.lists(
@@ -27,8 +27,8 @@ SETS = st.lists(
 def test_the_expansion_is_the_same_problem_posed_by_hand(model, votes):
     by_hand = [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes for o in OPTIONS]
     options = {"confidence": "posterior"} | ({"tol": 1e-2} if model in ("ds", "hybrid") else {})
-    expected = qr.aggregate(by_hand, model=model, labels=["no", "yes"], **options)
-    result = qr.aggregate(votes, model=model, multi=True, labels=OPTIONS, **options)
+    expected = adj.aggregate(by_hand, model=model, labels=["no", "yes"], **options)
+    result = adj.aggregate(votes, model=model, multi=True, labels=OPTIONS, **options)
     labels = dict(expected.labels.select("task", "label").iter_rows())
     for task, chosen in result.labels.select("task", "label").iter_rows():
         assert chosen == [o for o in OPTIONS if labels[f"{task}|{o}"] == "yes"]
@@ -43,17 +43,17 @@ def test_the_expansion_is_the_same_problem_posed_by_hand(model, votes):
 
 @given(votes=SETS)
 def test_each_option_apart_is_a_fit_of_its_own(votes):
-    result = qr.aggregate(votes, model="fds", multi=True, per_option=True, labels=OPTIONS)
+    result = adj.aggregate(votes, model="fds", multi=True, per_option=True, labels=OPTIONS)
     for place, option in enumerate(OPTIONS):
         alone = [(f"{t}|{option}", w, "yes" if option in chosen else "no") for t, w, chosen in votes]
-        expected = dict(qr.aggregate(alone, model="fds", labels=["no", "yes"]).labels.select("task", "label").iter_rows())
+        expected = dict(adj.aggregate(alone, model="fds", labels=["no", "yes"]).labels.select("task", "label").iter_rows())
         for task, chosen in result.labels.select("task", "label").iter_rows():
             assert (option in chosen) == (expected[f"{task}|{option}"] == "yes"), place
 
 
 def of_sets(seed, tasks=60, workers=8):
     """Sets of three options: of the last nobody can be told from others, for all err on the same tasks."""
-    crowd = qr.simulate(tasks=tasks, workers=workers, labels=3, votes_per_task=5, skill=0.4, seed=seed)
+    crowd = adj.simulate(tasks=tasks, workers=workers, labels=3, votes_per_task=5, skill=0.4, seed=seed)
     code = dict(crowd.truth.iter_rows())
     hard = {task for n, task in enumerate(code) if n % 3 == 0}
     draw = np.random.default_rng(seed)
@@ -74,14 +74,14 @@ def test_facts_of_every_fit(confidence):
     votes, options = of_sets(4), ["l0", "l1", "l2"]
     given = {"model": "auto", "confidence": confidence}
     by_hand = {o: [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes] for o in options}
-    pooled = qr.aggregate(votes, multi=True, labels=options, **given)
-    expected = qr.aggregate([v for lines in by_hand.values() for v in lines], labels=["no", "yes"], **given)
+    pooled = adj.aggregate(votes, multi=True, labels=options, **given)
+    expected = adj.aggregate([v for lines in by_hand.values() for v in lines], labels=["no", "yes"], **given)
     assert pooled.facts == pytest.approx(dict(expected.facts))
     assert ("holds" in pooled.facts) == (confidence == "honest")
-    apart = qr.aggregate(votes, multi=True, per_option=True, labels=options, **given)
+    apart = adj.aggregate(votes, multi=True, per_option=True, labels=options, **given)
     assert list(apart.facts) == options
     for option, lines in by_hand.items():
-        alone = qr.aggregate(lines, labels=["no", "yes"], **given)
+        alone = adj.aggregate(lines, labels=["no", "yes"], **given)
         assert apart.facts[option] == pytest.approx(dict(alone.facts))
         assert apart.facts[option]["why"]
     assert {found["chose"] for found in apart.facts.values()} == {"careful", "majority"}
@@ -100,8 +100,8 @@ def test_workers_have_intervals_and_verdicts(confidence, per_option):
     """Of the answers to the questions posed by hand; the answers of one set count as one, so that intervals are wider."""
     votes, options = of_sets(4), ["l0", "l1", "l2"]
     plain = {"model": "fds", "confidence": confidence, "smoothing": 0.1}
-    result = qr.aggregate(votes, multi=True, per_option=per_option, labels=options, **plain)
-    alone = qr.aggregate(by_hand(votes, options), labels=["no", "yes"], **plain)
+    result = adj.aggregate(votes, multi=True, per_option=per_option, labels=options, **plain)
+    alone = adj.aggregate(by_hand(votes, options), labels=["no", "yes"], **plain)
     ours, theirs = result.workers, alone.workers
     assert ours.columns == theirs.columns
     assert ours["votes"].to_list() == (theirs["votes"] // 3).to_list()
@@ -137,7 +137,7 @@ def test_intervals_hold_where_the_answers_of_a_set_are_right_together(confidence
     inside, workers = 0, 0
     for seed in range(4):
         votes, accuracy = crowd_of_sets(seed, together)
-        frame = qr.aggregate(votes, multi=True, confidence=confidence).workers
+        frame = adj.aggregate(votes, multi=True, confidence=confidence).workers
         inside += sum(row["accuracy_low"] <= accuracy[row["worker"]] <= row["accuracy_high"] for row in frame.to_dicts())
         workers += len(frame)
         assert "copy" not in set(frame["verdict"]), "nobody copies here"
@@ -152,7 +152,7 @@ def test_who_does_not_look_and_who_copies(per_option):
     mine = [task for task in tasks if draw.random() < 0.4]
     said = {task: [o for o in ("o0", "o1", "o2", "o3") if draw.random() < 0.3] for task in mine}
     votes += [(task, "lazy", []) for task in mine] + [(task, twin, said[task]) for twin in ("twin1", "twin2") for task in mine]
-    found = qr.aggregate(votes, multi=True, per_option=per_option).workers
+    found = adj.aggregate(votes, multi=True, per_option=per_option).workers
     word, like = (dict(found.select("worker", name).iter_rows()) for name in ("verdict", "answers_like"))
     assert word["lazy"] == "spammer"
     assert (word["twin1"], word["twin2"], like["twin1"]) == ("copy", "copy", "twin2")
@@ -161,7 +161,7 @@ def test_who_does_not_look_and_who_copies(per_option):
 
 @pytest.mark.parametrize("per_option", [False, True])
 def test_expected_errors_are_those_of_the_confidence(per_option):
-    result = qr.aggregate(of_sets(4), multi=True, per_option=per_option)
+    result = adj.aggregate(of_sets(4), multi=True, per_option=per_option)
     yes = result.probabilities.drop("task").to_numpy()
     sure = np.where(yes > 0.5, yes, 1 - yes)
     assert result.expected_wrong_options == pytest.approx((1 - sure).sum())
@@ -174,7 +174,7 @@ def test_expected_errors_are_those_of_the_confidence(per_option):
 @pytest.mark.parametrize("per_option", [False, True])
 def test_priors_of_options_have_intervals(per_option):
     votes, _ = crowd_of_sets(5, together=False)
-    result = qr.aggregate(votes, "ds", multi=True, per_option=per_option)
+    result = adj.aggregate(votes, "ds", multi=True, per_option=per_option)
     priors = result.priors
     assert priors.columns == ["option", "prior", "low", "high"]
     for option, prior, low, high in priors.iter_rows():
@@ -184,7 +184,7 @@ def test_priors_of_options_have_intervals(per_option):
 
 
 def test_posteriors_decide_sets():
-    result = qr.aggregate(of_sets(4), "ds", multi=True)
+    result = adj.aggregate(of_sets(4), "ds", multi=True)
     yes = result.posterior.drop("task").to_numpy()
     assert [sorted(s) for s in result.labels["label"]] == [[f"l{n}" for n in np.flatnonzero(row > 0.5)] for row in yes]
     assert not result.posterior.equals(result.probabilities)
@@ -199,8 +199,8 @@ def test_the_rate_of_missing_sets_of_every_worker():
         ("v", "zed", None),
         ("u", "ann", []),
     ]
-    with pytest.warns(qr.MissingLabels):
-        result = qr.aggregate(rows, "mv", multi=True)
+    with pytest.warns(adj.MissingLabels):
+        result = adj.aggregate(rows, "mv", multi=True)
     assert result.workers.select("worker", "votes", "abstained").rows() == [("ann", 2, 0.0), ("bob", 1, 0.5)]
     assert (result.votes.abstentions, result.unvoted) == (3, 1)
 
@@ -229,7 +229,7 @@ def sources(folder):
 
 def test_every_source(tmp_path):
     for name, source in sources(tmp_path).items():
-        result = qr.aggregate(source, model="mv", multi=True)
+        result = adj.aggregate(source, model="mv", multi=True)
         frame = pl.DataFrame(result.labels)
         assert [sorted(s) for s in frame["label"].to_list()] == [["y"], []], name
         assert frame["votes"].to_list() == [3, 2], name
@@ -237,12 +237,12 @@ def test_every_source(tmp_path):
 
 def test_frames_come_back_in_the_callers_kind(tmp_path):
     frame = sources(tmp_path)["pandas lists"]
-    assert isinstance(qr.aggregate(frame, model="mv", multi=True).labels, pd.DataFrame)
+    assert isinstance(adj.aggregate(frame, model="mv", multi=True).labels, pd.DataFrame)
 
 
 def test_a_missing_value_is_an_abstention_and_an_empty_set_a_vote():
-    with pytest.warns(qr.MissingLabels, match="2 of 3 votes"):
-        result = qr.aggregate([("t", "w", None), ("t", "v", []), ("u", "v", None)], model="mv", multi=True, labels=["x"])
+    with pytest.warns(adj.MissingLabels, match="2 of 3 votes"):
+        result = adj.aggregate([("t", "w", None), ("t", "v", []), ("u", "v", None)], model="mv", multi=True, labels=["x"])
     assert result.labels.select("task", "label", "votes").rows() == [("t", [], 1), ("u", None, 0)]
 
 
@@ -250,9 +250,9 @@ def test_duplicates_and_confusions():
     votes = [("t", "w", ["x"]), ("t", "w", ["y"]), ("t", "v", ["y"])]
     assert read_sets(votes).n_votes == 3
     assert read_sets(votes, duplicates="last").n_votes == 2
-    result = qr.aggregate(votes, model="fds", multi=True, per_option=True)
+    result = adj.aggregate(votes, model="fds", multi=True, per_option=True)
     assert result.confusion("v", "y").columns == ["true", "no", "yes"]
-    pooled = qr.aggregate(votes, model="fds", multi=True)
+    pooled = adj.aggregate(votes, model="fds", multi=True)
     assert pooled.confusion("v").drop("true").sum_horizontal().to_list() == pytest.approx([1, 1])
     assert repr(pooled) == "MultiResult(fds: 1 tasks, 2 workers, 2 options)"
     assert pooled.converged
@@ -262,7 +262,7 @@ def test_duplicates_and_confusions():
 def test_figures_by_hand():
     labels = [("a", ["x", "y"]), ("b", []), ("c", ["x"]), ("d", ["y"])]
     truth = [("a", ["x", "y"]), ("b", []), ("c", ["y"]), ("e", ["x"])]
-    e = qr.evaluate(labels, truth, multi=True)
+    e = adj.evaluate(labels, truth, multi=True)
     assert (e.tasks, e.without_truth, e.without_label) == (3, 1, 1)
     assert e.exact_accuracy == e.accuracy == pytest.approx(2 / 3)
     assert e.option_accuracy == pytest.approx(4 / 6)
@@ -270,8 +270,8 @@ def test_figures_by_hand():
     assert e.micro_f1 == pytest.approx(2 * 2 / (3 + 3))
     assert e.macro_f1 == pytest.approx((2 / 3 + 2 / 3) / 2)
     assert "option accuracy" in repr(e)
-    with pytest.raises(qr.InputError, match="give task 'a' more than one set"):
-        qr.evaluate([("a", ["x"]), ("a", ["y"])], truth, multi=True)
+    with pytest.raises(adj.InputError, match="give task 'a' more than one set"):
+        adj.evaluate([("a", ["x"]), ("a", ["y"])], truth, multi=True)
 
 
 @pytest.mark.parametrize(("name", "most"), [("snow_affect_ml50", 0.908), ("snow_affect_ml25", 0.805)])
@@ -279,7 +279,7 @@ def test_real_sets(data_dir, name, most):
     """The paper's measure on the sets at hand; the best of the models reaches this."""
     votes, truth = data_dir / name / "votes.csv", data_dir / name / "truth.csv"
     found = {
-        m: qr.evaluate(qr.aggregate(votes, model=m, multi=True), truth).option_accuracy for m in ("mv", "ds", "fds", "hybrid")
+        m: adj.evaluate(adj.aggregate(votes, model=m, multi=True), truth).option_accuracy for m in ("mv", "ds", "fds", "hybrid")
     }
     assert max(found.values()) == pytest.approx(most, abs=0.001)
     assert found["fds"] > found["ds"], "as in the paper's Table 5"
@@ -291,16 +291,16 @@ def test_real_sets(data_dir, name, most):
         ([("t", "w", 1)], "the label column holds Int64, not sets"),
         ([("t", "w", "[1, ")], "label in row 1 is .*: not a JSON list"),
         ([("t", None, "a")], "worker is missing in row 1"),
-        (pl.DataFrame({"task": [1], "worker": [1], "label": [[1.5]]}), "quorate does not do numbers"),
+        (pl.DataFrame({"task": [1], "worker": [1], "label": [[1.5]]}), "adjudge does not do numbers"),
     ],
 )
 def test_what_holds_no_sets(votes, message):
-    with pytest.raises(qr.InputError, match=message):
-        qr.aggregate(votes, multi=True)
+    with pytest.raises(adj.InputError, match=message):
+        adj.aggregate(votes, multi=True)
 
 
 def test_options_that_make_no_sense():
-    with pytest.raises(qr.InputError, match="label 'y' is not among the declared labels: x"):
-        qr.aggregate([("t", "w", ["y"])], multi=True, labels=["x"])
-    with pytest.raises(qr.OptionError, match="per_option works only with multi=True"):
-        qr.aggregate([("t", "w", "y")], per_option=True)
+    with pytest.raises(adj.InputError, match="label 'y' is not among the declared labels: x"):
+        adj.aggregate([("t", "w", ["y"])], multi=True, labels=["x"])
+    with pytest.raises(adj.OptionError, match="per_option works only with multi=True"):
+        adj.aggregate([("t", "w", "y")], per_option=True)

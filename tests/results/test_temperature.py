@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.results.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
+import adjudge as adj
+from adjudge.results.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
 
 
 @st.composite
@@ -102,11 +102,11 @@ def test_zeros_are_no_end_of_the_world():
     ],
 )
 def test_bad_input(posterior, truth, message):
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(adj.InputError, match=message):
         fit_temperature(np.array(posterior), np.array(truth))
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 1e308, 1e-308, True, "1"])
 def test_bad_temperature(temperature):
-    with pytest.raises(qr.OptionError, match="give a number of at least 1e-06 and at most 1e"):
+    with pytest.raises(adj.OptionError, match="give a number of at least 1e-06 and at most 1e"):
         tempered(np.array([[0.5, 0.5]]), temperature)

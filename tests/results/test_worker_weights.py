@@ -5,10 +5,10 @@ import polars as pl
 import pytest
 from scipy.stats import chi2
 
-import quorate as qr
-from quorate.models.base import MODELS
+import adjudge as adj
+from adjudge.models.base import MODELS
 
-CROWD = qr.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, adversaries=0.2, seed=5)
+CROWD = adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, adversaries=0.2, seed=5)
 FIRST, SECOND = (CROWD.votes.filter(CROWD.votes["task"].str.slice(1).cast(int) % 2 == half) for half in (0, 1))
 WEIGHTED = ["iwmv", "wawa", "zbs", "catd", "la"]
 
@@ -27,22 +27,22 @@ def weights(right, total, model):
 
 @pytest.mark.parametrize("model", WEIGHTED)
 def test_a_merge_weighs_by_the_votes_of_both(model, tmp_path):
-    parts = [(qr.aggregate(votes, model), votes) for votes in (FIRST, SECOND)]
-    merged = qr.merge(*(result for result, _ in parts))
+    parts = [(adj.aggregate(votes, model), votes) for votes in (FIRST, SECOND)]
+    merged = adj.merge(*(result for result, _ in parts))
     right, total = np.sum([agreed(*part) for part in parts], axis=0)
     assert merged.learned().skill == pytest.approx(weights(right, total, model), rel=1e-9)
     merged.save(tmp_path / "m")
-    assert qr.load(tmp_path / "m").predict(FIRST).labels.equals(merged.predict(FIRST).labels)
-    accuracy = qr.evaluate(merged.predict(CROWD.votes), CROWD.truth).accuracy
-    assert accuracy > qr.evaluate(qr.aggregate(CROWD.votes, "mv"), CROWD.truth).accuracy
+    assert adj.load(tmp_path / "m").predict(FIRST).labels.equals(merged.predict(FIRST).labels)
+    accuracy = adj.evaluate(merged.predict(CROWD.votes), CROWD.truth).accuracy
+    assert accuracy > adj.evaluate(adj.aggregate(CROWD.votes, "mv"), CROWD.truth).accuracy
 
 
 @pytest.mark.parametrize("model", ["kos", "mmsr", "mace", "ebcc"])
 def test_a_model_whose_parameters_do_not_follow_from_counts_is_not_merged(model):
-    crowd = qr.simulate(tasks=60, workers=8, labels=2, votes_per_task=4, seed=1)
-    parts = [qr.aggregate(half, model) for half in (crowd.votes[:120], crowd.votes[120:])]
-    with pytest.raises(qr.InputError, match=f"models of '{model}' know workers .*: fit all votes"):
-        qr.merge(*parts)
+    crowd = adj.simulate(tasks=60, workers=8, labels=2, votes_per_task=4, seed=1)
+    parts = [adj.aggregate(half, model) for half in (crowd.votes[:120], crowd.votes[120:])]
+    with pytest.raises(adj.InputError, match=f"models of '{model}' know workers .*: fit all votes"):
+        adj.merge(*parts)
 
 
 def agreed(result, votes):
@@ -55,9 +55,9 @@ def agreed(result, votes):
 @pytest.mark.parametrize("model", [*WEIGHTED, "goldmv", "zc"])
 @pytest.mark.parametrize("history", [None, SECOND])
 def test_predicting_the_same_votes_gives_the_same_labels(model, history):
-    known = {} if history is None else {"history": qr.aggregate(history, "fds")}
+    known = {} if history is None else {"history": adj.aggregate(history, "fds")}
     gold = CROWD.truth if model == "goldmv" else None
-    result = qr.aggregate(FIRST, model, confidence="posterior", gold=gold, **known)
+    result = adj.aggregate(FIRST, model, confidence="posterior", gold=gold, **known)
     again = result.predict(FIRST)
     if model == "goldmv":  # a prediction knows the weights, not the gold
         assert set(result.workers["worker"]) == set(again.workers["worker"])
@@ -72,29 +72,29 @@ def test_workers_of_a_history_alone_have_the_weight_of_their_history():
     past = pl.DataFrame({"worker": ["old"] * 2, "true": ["l0"] * 2, "given": ["l0", "l1"], "count": [30.0, 10.0]})
     for model in ("wawa", "zbs", "catd", "la", "goldmv"):
         gold = CROWD.truth.head(40) if MODELS[model].needs_gold else None
-        learned = qr.aggregate(FIRST, model, history=past, gold=gold).learned()
+        learned = adj.aggregate(FIRST, model, history=past, gold=gold).learned()
         at = int(learned.knowledge.workers.codes(["old"])[0])
         formula = "wawa" if model == "goldmv" else model
         assert learned.skill[at] == pytest.approx(weights(np.array([30.0]), np.array([40.0]), formula)[0])
 
 
 def test_merged_zencrowd_keeps_equal_priors():
-    merged = qr.merge(*(qr.aggregate(votes, "zc") for votes in (FIRST, SECOND)))
+    merged = adj.merge(*(adj.aggregate(votes, "zc") for votes in (FIRST, SECOND)))
     assert merged.learned().priors == pytest.approx([1 / 3] * 3)
 
 
 def test_what_cannot_be_merged():
-    wawa, iwmv = (qr.aggregate(FIRST, model) for model in ("wawa", "iwmv"))
-    with pytest.raises(qr.InputError, match="a model of 'wawa' and one of 'iwmv' have nothing to add: merge the same kind"):
-        qr.merge(wawa, iwmv)
-    gold = qr.aggregate(FIRST, "goldmv", gold=CROWD.truth.head(40))
-    with pytest.raises(qr.InputError, match="'goldmv' do not keep their votes on gold apart"):
-        qr.merge(gold, gold)
+    wawa, iwmv = (adj.aggregate(FIRST, model) for model in ("wawa", "iwmv"))
+    with pytest.raises(adj.InputError, match="a model of 'wawa' and one of 'iwmv' have nothing to add: merge the same kind"):
+        adj.merge(wawa, iwmv)
+    gold = adj.aggregate(FIRST, "goldmv", gold=CROWD.truth.head(40))
+    with pytest.raises(adj.InputError, match="'goldmv' do not keep their votes on gold apart"):
+        adj.merge(gold, gold)
 
 
 @pytest.mark.parametrize("model", ["wawa", "zbs", "catd", "la", "zc", "goldmv"])
 def test_reports_and_explanations(model, tmp_path):
-    result = qr.aggregate(FIRST, model, gold=CROWD.truth.head(40))
+    result = adj.aggregate(FIRST, model, gold=CROWD.truth.head(40))
     why = result.explain(FIRST["task"][300])
     assert len(why.evidence) == 4
     column = "skill" if model == "zc" else "weight"

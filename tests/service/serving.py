@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import uvloop
 
-from quorate.service import tokens
-from quorate.service.server import run
-from quorate.service.settings import Settings
-from quorate.store.opening import open_store
+from adjudge.service import tokens
+from adjudge.service.server import run
+from adjudge.service.settings import Settings
+from adjudge.store.opening import open_store
 
 BASE = "/v1/campaigns/default"
 

@@ -8,14 +8,14 @@ from contextlib import closing
 
 import pytest
 
-from quorate.client import Client
-from quorate.client.errors import Unauthorized
-from quorate.service.authority import MAX_TOKEN_AGE_S, Authority
-from quorate.service.errors import Forbidden, Unavailable
-from quorate.service.errors import Unauthorized as Refused
-from quorate.service.tokens import EVERYTHING, Tokens
-from quorate.store.beside import open_beside
-from quorate.store.opening import open_store
+from adjudge.client import Client
+from adjudge.client.errors import Unauthorized
+from adjudge.service.authority import MAX_TOKEN_AGE_S, Authority
+from adjudge.service.errors import Forbidden, Unavailable
+from adjudge.service.errors import Unauthorized as Refused
+from adjudge.service.tokens import EVERYTHING, Tokens
+from adjudge.store.beside import open_beside
+from adjudge.store.opening import open_store
 from service.serving import BASE, serving
 from service.test_sse import Stream
 from service.test_streaming import line

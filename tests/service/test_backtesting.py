@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.live.backtest import backtest
+from adjudge.live.backtest import backtest
 from service.serving import serving
 
 

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager, closing, suppress
 import pytest
 
 import postgres
-from quorate.live import snapshot
-from quorate.live.replay import check
-from quorate.service import reach
-from quorate.service.campaigns import Campaigns
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store import events
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
+from adjudge.live import snapshot
+from adjudge.live.replay import check
+from adjudge.service import reach
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store import events
+from adjudge.store.opening import open_store
+from adjudge.store.verify import verify
 from server_process import Served, until
 from service.serving import serving as client_of
 

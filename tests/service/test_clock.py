@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 import postgres
-from quorate.live import snapshot
-from quorate.live.backtest import backtest
-from quorate.live.replay import check, replay
-from quorate.service import server as server_module
-from quorate.service.campaigns import Campaigns
-from quorate.service.clock import MAX_STEP_S, Clock
-from quorate.service.errors import Unavailable
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store import events
-from quorate.store.opening import open_store
+from adjudge.live import snapshot
+from adjudge.live.backtest import backtest
+from adjudge.live.replay import check, replay
+from adjudge.service import server as server_module
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.clock import MAX_STEP_S, Clock
+from adjudge.service.errors import Unavailable
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store import events
+from adjudge.store.opening import open_store
 from service.serving import serving as served
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -352,7 +352,7 @@ def test_over_http(tmp_path, monkeypatch):
         assert client("GET", "tasks/t1").status == 200, "what is there is told"
         assert client("GET", "/healthz").status == 200
         figures = client("GET", "/metrics").body.decode()
-        assert "quorate_clock_jump_seconds 31536000" in figures
+        assert "adjudge_clock_jump_seconds 31536000" in figures
         assert client("POST", "/v1/clock").status == 403
         client.token = client.tokens["one"]
         assert client("POST", "/v1/clock").status == 403, "it is the clock of all campaigns"
@@ -366,10 +366,10 @@ def test_over_http(tmp_path, monkeypatch):
         assert (accepted.status, accepted.json["campaigns"]) == (200, ["default"])
         assert client.vote("t3", "w1", "spam").status == 200
         assert client("GET", "/readyz").status == 200
-        assert "quorate_clock_jump_seconds 0" in client("GET", "/metrics").body.decode()
+        assert "adjudge_clock_jump_seconds 0" in client("GET", "/metrics").body.decode()
 
 
-def test_doctor_says_how_to_set_a_log_back(tmp_path, quorate):
+def test_doctor_says_how_to_set_a_log_back(tmp_path, adjudge):
     async def story():
         clock = Clock()
         wall = clock._wall
@@ -378,7 +378,7 @@ def test_doctor_says_how_to_set_a_log_back(tmp_path, quorate):
         await campaigns.close()
 
     asyncio.run(story())
-    code, out, _ = quorate("doctor", str(tmp_path / "votes.db"), "--json")
+    code, out, _ = adjudge("doctor", str(tmp_path / "votes.db"), "--json")
     assert code == 0
     [warning] = [one["text"] for one in json.loads(out) if one["state"] == "warn" and "campaign" in one["what"]]
     assert "ahead of the clock" in warning

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from quorate.service import limits
-from quorate.service.errors import HeadersTooLarge, Malformed
-from quorate.service.headers import read_headers
+from adjudge.service import limits
+from adjudge.service.errors import HeadersTooLarge, Malformed
+from adjudge.service.headers import read_headers
 from server_process import Served, until
 from service.serving import BASE, Client, serving
 
@@ -236,8 +236,8 @@ def test_clients_that_do_not_read_stop_nobody(process):
             assert process.ask("POST", f"{BASE}/votes", {**VOTE, "task": f"t{n}"})[0] == 200
             time.sleep(0.05)
         page = process.ask("GET", "/metrics")[1]
-        assert re.search(r"quorate_connections (\d+)", page)[1] == "2101"
-        assert int(re.search(r"quorate_requests_under_way (\d+)", page)[1]) < 10
+        assert re.search(r"adjudge_connections (\d+)", page)[1] == "2101"
+        assert int(re.search(r"adjudge_requests_under_way (\d+)", page)[1]) < 10
         assert memory(process) - before < 2100 * 1_000_000
     finally:
         for sock in sockets:
@@ -250,7 +250,7 @@ def test_a_client_that_does_not_read_is_cut_off(server, monkeypatch, caplog):
     for end in (b"\r\n", b"Connection: close\r\n\r\n"):  # one whose connection is being closed, too
         with connect(server) as sock:
             sock.sendall((request + b"\r\n") * 400 + request + end)
-            until(lambda: "quorate_connections 1\n" in server("GET", "/metrics").body.decode())
+            until(lambda: "adjudge_connections 1\n" in server("GET", "/metrics").body.decode())
             assert everything(sock).count(b"HTTP/1.1 200") < 400
     assert caplog.records == []
 
@@ -278,7 +278,7 @@ def test_a_client_that_reads_slowly_gets_everything(server, monkeypatch):
 
 def test_pipelined_requests_are_not_taken_while_earlier_ones_wait(server, monkeypatch):
     """One packet held as many requests as fit into it, each with everything that a request needs."""
-    from quorate.service.short import Protocol
+    from adjudge.service.short import Protocol
 
     most, begin = [], Protocol.begin
 
@@ -378,15 +378,15 @@ def test_streams_of_one_token_block_no_other(tmp_path):
 
 def test_streams_are_counted_until_they_end(server):
     connection, response = opened_stream(server)
-    assert "quorate_listeners 1" in server("GET", "/metrics").body.decode()
+    assert "adjudge_listeners 1" in server("GET", "/metrics").body.decode()
     connection.send(b"0\r\n\r\n")
     assert response.read() == b""
     connection.close()
-    until(lambda: "quorate_listeners 0" in server("GET", "/metrics").body.decode())
+    until(lambda: "adjudge_listeners 0" in server("GET", "/metrics").body.decode())
 
 
 def test_limits_of_streams(monkeypatch):
-    from quorate.service.errors import TooMany, Unavailable
+    from adjudge.service.errors import TooMany, Unavailable
 
     streams = limits.Streams()
     monkeypatch.setattr(limits, "MAX_STREAMS", 2)

@@ -11,18 +11,18 @@ import msgspec
 import pytest
 
 import postgres
-from quorate.cli import checks
-from quorate.errors import QuorateError
-from quorate.live.archived import Archived
-from quorate.service.campaigns import Campaigns
-from quorate.service.loading import load
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store import ids
-from quorate.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
-from quorate.store.errors import DamagedStore
-from quorate.store.opening import open_store
-from quorate.store.tables import TABLES
-from quorate.store.verify import verify, verify_shared
+from adjudge.cli import checks
+from adjudge.errors import AdjudgeError
+from adjudge.live.archived import Archived
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.loading import load
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store import ids
+from adjudge.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
+from adjudge.store.errors import DamagedStore
+from adjudge.store.opening import open_store
+from adjudge.store.tables import TABLES
+from adjudge.store.verify import verify, verify_shared
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 FLIPS_PER_COLUMN = 3
@@ -95,7 +95,7 @@ async def fill(url):
 
 
 async def opened(url, clock):
-    from quorate.service.clock import Clock
+    from adjudge.service.clock import Clock
 
     campaigns = await Campaigns.open(url, clock=Clock(clock, clock))
     await asyncio.sleep(0)
@@ -222,7 +222,7 @@ def test_every_flipped_bit_is_found(damaged, table, tmp_path):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 now = asyncio.run(answers(str(path)))
-        except QuorateError:
+        except AdjudgeError:
             continue  # it says so
         assert now == told, where
 
@@ -279,8 +279,8 @@ def test_a_missing_page_of_ids_is_noticed_when_an_id_is_looked_up(damaged, tmp_p
     store.close()
 
 
-def test_replay_fails_on_a_record_that_is_missing_or_forged(quorate, tmp_path):
-    from quorate.store.rows import COLUMNS, row_checksum
+def test_replay_fails_on_a_record_that_is_missing_or_forged(adjudge, tmp_path):
+    from adjudge.store.rows import COLUMNS, row_checksum
 
     async def story():
         clock = Time()
@@ -294,7 +294,7 @@ def test_replay_fails_on_a_record_that_is_missing_or_forged(quorate, tmp_path):
 
     asyncio.run(story())
     path = str(tmp_path / "votes.db")
-    assert quorate("replay", path)[0] == 0
+    assert adjudge("replay", path)[0] == 0
     connection = sqlite3.connect(path)
     kept = connection.execute(f"SELECT {', '.join(COLUMNS['archive'])}, checksum FROM archive WHERE task = 't2'").fetchone()
     assert kept is None
@@ -307,18 +307,18 @@ def test_replay_fails_on_a_record_that_is_missing_or_forged(quorate, tmp_path):
     change = "UPDATE archive SET record = ?, checksum = ? WHERE task = ?"
     with connection:
         connection.execute(change, (forged, check, task))
-    code, _, err = quorate("replay", path)
+    code, _, err = adjudge("replay", path)
     assert code == 1
     assert "table archive of campaign 1: task 't2'" in err
     with connection:
         connection.execute(change, (forged, row_checksum("archive", (campaign, task, position, forged, touched)), task))
-    code, out, _ = quorate("replay", path, "--json")
+    code, out, _ = adjudge("replay", path, "--json")
     assert code == 1
     assert json.loads(out)[0]["difference"]["task"] == "t2"
     with connection:
         connection.execute("DELETE FROM archive WHERE task = ?", (task,))
     connection.close()
-    code, out, _ = quorate("replay", path)
+    code, out, _ = adjudge("replay", path)
     assert code == 1
     assert "the archived record of task 't2' is missing" in out
 
@@ -332,7 +332,7 @@ def test_flipped_bits_in_postgresql_are_found(small_pages):
     chance = random.Random(7)
     kinds = {"snapshot": {"header": "bytes", "checksum": "bytes"}, "snapshot_part": {"part": "int", "body": "bytes"}}
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET search_path = quorate")
+        connection.execute("SET search_path = adjudge")
         for table, columns in {**TABLES, **kinds}.items():
             for column, kind in columns.items():
                 rows = connection.execute(f"SELECT ctid::text, {column} FROM {table} WHERE {column} IS NOT NULL").fetchall()

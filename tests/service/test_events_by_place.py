@@ -9,9 +9,9 @@ import pytest
 
 import postgres
 from postgres_proxy import Proxy
-from quorate.service import sse
-from quorate.service.listening import ALL, Place, stored
-from quorate.store.opening import open_store
+from adjudge.service import sse
+from adjudge.service.listening import ALL, Place, stored
+from adjudge.store.opening import open_store
 from server_process import Served, until
 from service.test_expiry import Clock, expire, fill, opened, serving
 from service.test_sse import allowed, ids
@@ -151,7 +151,7 @@ def _cut_off(database, server):
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
-            [f"quorate % {server.process.pid} %"],
+            [f"adjudge % {server.process.pid} %"],
         )
 
 

@@ -8,20 +8,20 @@ import msgspec
 import pytest
 
 import postgres
-from quorate.errors import InputError
-from quorate.live import snapshot
-from quorate.live.archived import Archived
-from quorate.live.backtest import backtest
-from quorate.live.replay import check, replay
-from quorate.service import expiry
-from quorate.service.campaigns import Campaigns
-from quorate.service.clock import Clock as ServiceClock
-from quorate.service.loading import load
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store import events
-from quorate.store.opening import open_store
-from quorate.store.restore import restore
-from quorate.store.verify import verify
+from adjudge.errors import InputError
+from adjudge.live import snapshot
+from adjudge.live.archived import Archived
+from adjudge.live.backtest import backtest
+from adjudge.live.replay import check, replay
+from adjudge.service import expiry
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.clock import Clock as ServiceClock
+from adjudge.service.loading import load
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store import events
+from adjudge.store.opening import open_store
+from adjudge.store.restore import restore
+from adjudge.store.verify import verify
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 SPEC = CampaignSpec(labels=["spam", "ok"], retention={"votes_days": 10}, policy={"minimum_votes": 3, "confidence": 0.6})
@@ -270,8 +270,8 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 @pytest.mark.parametrize("where", range(12))
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
-    monkeypatch.setattr("quorate.store.bases.PIECE", 2000)
-    monkeypatch.setattr("quorate.store.bases.PART", 20_000)
+    monkeypatch.setattr("adjudge.store.bases.PIECE", 2000)
+    monkeypatch.setattr("adjudge.store.bases.PART", 20_000)
     monkeypatch.setattr(expiry, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 

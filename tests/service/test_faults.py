@@ -14,12 +14,12 @@ import pytest
 
 from crashing.clients import CAMPAIGN, VOTES
 from crashing.server import SPEC, Server, small
-from quorate.live import replay
-from quorate.service.campaigns import Campaigns
-from quorate.service.clock import Clock
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store.errors import DamagedSnapshot
-from quorate.store.opening import open_store
+from adjudge.live import replay
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.clock import Clock
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store.errors import DamagedSnapshot
+from adjudge.store.opening import open_store
 
 counter = itertools.count()
 
@@ -113,7 +113,7 @@ def test_a_file_that_may_not_grow(server):
 def test_a_disk_that_is_full(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "quorate-test", folder]
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "adjudge-test", folder]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a small disk cannot be mounted here")
     running = Server(folder / "votes.db")
@@ -177,7 +177,7 @@ def test_snapshots_that_cannot_be_used(server, tmp_path, damage):
 
 
 @pytest.mark.parametrize("cut", [1, 3000, 60_000])
-@pytest.mark.filterwarnings("ignore::quorate.store.errors.DamagedSnapshot")
+@pytest.mark.filterwarnings("ignore::adjudge.store.errors.DamagedSnapshot")
 def test_a_write_ahead_log_whose_end_is_torn(server, tmp_path, cut):
     votes(server, 240)
     server.kill()

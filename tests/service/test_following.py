@@ -3,8 +3,8 @@
 import pytest
 
 import postgres
-from quorate.live.replay import check
-from quorate.store.opening import open_store
+from adjudge.live.replay import check
+from adjudge.store.opening import open_store
 from server_process import Served, until
 
 VOTES = "/v1/campaigns/default/votes"
@@ -61,8 +61,8 @@ def test_readers_follow_and_writers_are_sent_to_the_owner(two):
     ):
         assert follower.ask(method, path, body)[0] == 503, path
     assert in_force(owner) == {("t/1", name): "spam" for name in ("ann", "bob", "cy")}
-    assert 'quorate_following{campaign="default"} 1' in follower.ask("GET", "/metrics")[1]
-    assert 'quorate_following{campaign="default"} 0' in owner.ask("GET", "/metrics")[1]
+    assert 'adjudge_following{campaign="default"} 1' in follower.ask("GET", "/metrics")[1]
+    assert 'adjudge_following{campaign="default"} 0' in owner.ask("GET", "/metrics")[1]
     assert follower.ask("GET", "/readyz")[0] == 200
 
     # Each writes the campaigns that it made.
@@ -116,7 +116,7 @@ def test_a_server_that_lost_its_connection_follows_the_one_that_took_over(two, d
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
-            [f"quorate % {owner.process.pid} %"],
+            [f"adjudge % {owner.process.pid} %"],
         )
     assert until(lambda: vote(follower, "t", "bob", "spam")[0] == 200)
     owner.process.send_signal(18)  # SIGCONT

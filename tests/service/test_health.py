@@ -3,9 +3,9 @@
 import re
 import time
 
-from quorate.service.metrics import Histogram, Page
-from quorate.store.errors import StoreUnavailable
-from quorate.store.sqlite import SqliteStore
+from adjudge.service.metrics import Histogram, Page
+from adjudge.store.errors import StoreUnavailable
+from adjudge.store.sqlite import SqliteStore
 from service.serving import BASE, segment, serving
 
 SAMPLE = re.compile(r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (?P<value>[0-9.e+-]+|\+Inf)')
@@ -46,21 +46,21 @@ def test_figures(server):
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     found = samples(answer.body.decode())
     default = (("campaign", "default"),)
-    assert found["quorate_votes_accepted_total", default] == 1
-    assert found["quorate_votes_repeated_total", default] == 1
-    assert found["quorate_votes_retracted_total", default] == 1
-    assert found["quorate_decisions_total", (("campaign", "default"), ("status", "decided"))] >= 1
-    assert found["quorate_position", default] == found["quorate_committed_position", default]
-    assert found["quorate_position", (("campaign", 'a\\"b\\\\c'),)] == 1
-    assert found["quorate_breaker_tripped", default] == 0
-    assert found["quorate_memory_bytes", ()] > 1e6
-    assert found["quorate_queued_events", default] == 0
-    assert found["quorate_commit_events_sum", ()] >= found["quorate_commit_seconds_count", ()] >= 4
+    assert found["adjudge_votes_accepted_total", default] == 1
+    assert found["adjudge_votes_repeated_total", default] == 1
+    assert found["adjudge_votes_retracted_total", default] == 1
+    assert found["adjudge_decisions_total", (("campaign", "default"), ("status", "decided"))] >= 1
+    assert found["adjudge_position", default] == found["adjudge_committed_position", default]
+    assert found["adjudge_position", (("campaign", 'a\\"b\\\\c'),)] == 1
+    assert found["adjudge_breaker_tripped", default] == 0
+    assert found["adjudge_memory_bytes", ()] > 1e6
+    assert found["adjudge_queued_events", default] == 0
+    assert found["adjudge_commit_events_sum", ()] >= found["adjudge_commit_seconds_count", ()] >= 4
     votes = "POST /v1/campaigns/{campaign}/votes"
-    assert found["quorate_requests_total", (("route", votes), ("status", "200"))] == 2
-    assert found["quorate_requests_total", (("route", "-"), ("status", "404"))] == 1
-    assert found["quorate_request_seconds_count", (("route", votes),)] == 2
-    assert found["quorate_request_seconds_bucket", (("le", "+Inf"), ("route", votes))] == 2
+    assert found["adjudge_requests_total", (("route", votes), ("status", "200"))] == 2
+    assert found["adjudge_requests_total", (("route", "-"), ("status", "404"))] == 1
+    assert found["adjudge_request_seconds_count", (("route", votes),)] == 2
+    assert found["adjudge_request_seconds_bucket", (("le", "+Inf"), ("route", votes))] == 2
     assert "nowhere" not in answer.body.decode()  # routes are those of the table, whatever is asked for
 
 
@@ -71,8 +71,8 @@ def test_histograms_count_up():
     page = Page()
     page.histogram("x_seconds", "Some.", [({}, seen)])
     found = samples(page.text())
-    assert [found["quorate_x_seconds_bucket", (("le", bound),)] for bound in ("1", "2", "+Inf")] == [2, 3, 4]
-    assert (found["quorate_x_seconds_sum", ()], found["quorate_x_seconds_count", ()]) == (12, 4)
+    assert [found["adjudge_x_seconds_bucket", (("le", bound),)] for bound in ("1", "2", "+Inf")] == [2, 3, 4]
+    assert (found["adjudge_x_seconds_sum", ()], found["adjudge_x_seconds_count", ()]) == (12, 4)
 
 
 def test_label_values_cannot_break_a_line():
@@ -82,7 +82,7 @@ def test_label_values_cannot_break_a_line():
 
 
 def test_a_server_that_stops_is_not_ready(server, monkeypatch):
-    from quorate.service.campaigns import Campaigns
+    from adjudge.service.campaigns import Campaigns
 
     monkeypatch.setattr(Campaigns, "ready", lambda self: ["the disk is full"])
     answer = server("GET", "/readyz")

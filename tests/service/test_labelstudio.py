@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 import postgres
-from quorate.live.replay import check
-from quorate.service.campaigns import Campaigns
-from quorate.service.clock import Clock
-from quorate.service.labelstudio import Incoming, Made, take
-from quorate.service.types import CampaignSpec
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
+from adjudge.live.replay import check
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.clock import Clock
+from adjudge.service.labelstudio import Incoming, Made, take
+from adjudge.service.types import CampaignSpec
+from adjudge.store.opening import open_store
+from adjudge.store.verify import verify
 from server_process import Served, until
 from service.serving import Client, serving
 
@@ -315,7 +315,7 @@ def test_recorded_webhooks(studio):
 
 def test_what_was_skipped_is_logged_and_counted(studio, caplog):
     studio("PUT", "/v1/campaigns/other", {"labels": ["spam", "ok"]})
-    with caplog.at_level(logging.INFO, logger="quorate.service.labelstudio"):
+    with caplog.at_level(logging.INFO, logger="adjudge.service.labelstudio"):
         body = posted(
             "ANNOTATIONS_CREATED", [made(1, choice="ham"), made(2, by=2, was_cancelled=True), made(3, by=3, choice="egg")]
         )
@@ -333,7 +333,7 @@ def test_what_was_skipped_is_logged_and_counted(studio, caplog):
         ("nothing", 1, "ANNOTATIONS_DELETED names nothing: Label Studio posted it without a payload"),
     ]
     metrics = studio("GET", "/metrics").body.decode()
-    assert 'quorate_label_studio_skipped_total{campaign="other",reason="label"} 2' in metrics
+    assert 'adjudge_label_studio_skipped_total{campaign="other",reason="label"} 2' in metrics
 
 
 def everything(client):
@@ -439,7 +439,7 @@ def test_archived_tasks_are_reached(tmp_path):
 
 
 def test_many_deletions_take_few_queries(tmp_path, monkeypatch):
-    from quorate.store.sqlite import SqliteLink
+    from adjudge.store.sqlite import SqliteLink
 
     queries = []
     original = SqliteLink.rows

@@ -66,7 +66,7 @@ def cut_off(connection, server):
     """End every connection of a server to the database."""
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
-        [f"quorate % {server.process.pid} %"],
+        [f"adjudge % {server.process.pid} %"],
     )
 
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from quorate.service.routes import ROUTES
-from quorate.service.server import run
-from quorate.service.settings import Settings
+from adjudge.service.routes import ROUTES
+from adjudge.service.server import run
+from adjudge.service.settings import Settings
 from service.serving import Client
 
 MAX_CALLBACK_S = 0.1

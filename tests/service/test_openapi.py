@@ -18,9 +18,9 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from quorate.service.openapi import describe, problems
-from quorate.service.routes import ROUTES
-from quorate.service.types import MAX_ID
+from adjudge.service.openapi import describe, problems
+from adjudge.service.routes import ROUTES
+from adjudge.service.types import MAX_ID
 
 DESCRIPTION = describe(ROUTES, required=False)
 CHECKS = [

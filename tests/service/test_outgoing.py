@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from quorate.service import addresses, outgoing
-from quorate.service.addresses import check, public, resolve, target
-from quorate.service.errors import Invalid
-from quorate.store.opening import open_store
-from quorate.store.rows import update_rows
+from adjudge.service import addresses, outgoing
+from adjudge.service.addresses import check, public, resolve, target
+from adjudge.service.errors import Invalid
+from adjudge.store.opening import open_store
+from adjudge.store.rows import update_rows
 from service.serving import serving
 
 SECRET = "a secret of some length"
@@ -97,8 +97,8 @@ def test_a_decision_is_posted_and_signed(allowing, hook):
     path, headers, body = seen[0]
     assert path == "/hook?a=b"
     told = json.loads(body)
-    assert told == {"delivery": headers["X-Quorate-Delivery"], "campaign": "default", "decision": decision}
-    moment, _, signed = headers["X-Quorate-Signature"].removeprefix("t=").partition(",v1=")
+    assert told == {"delivery": headers["X-Adjudge-Delivery"], "campaign": "default", "decision": decision}
+    moment, _, signed = headers["X-Adjudge-Signature"].removeprefix("t=").partition(",v1=")
     assert signed == hmac.new(SECRET.encode(), f"{moment}.".encode() + body, hashlib.sha256).hexdigest()
     assert headers["Host"] == url.removeprefix("http://")
     assert len(seen) == 1
@@ -129,7 +129,7 @@ def test_failures_are_tried_again_with_the_same_id(allowing, hook):
         hook(url)
         allowing.decide("stubborn")
         until(lambda: len(seen) == 3)
-        assert len({headers["X-Quorate-Delivery"] for _, headers, _ in seen}) == 1
+        assert len({headers["X-Adjudge-Delivery"] for _, headers, _ in seen}) == 1
         until(lambda: 'outcome="delivered"' in allowing("GET", "/metrics").body.decode())
         assert allowing("GET", "webhooks/dead").json["dead"] == []
 
@@ -145,8 +145,8 @@ def test_dead_letters_can_be_delivered_again(allowing, hook):
         assert letter["error"] == "the receiver answered 500"
         assert allowing("POST", f"webhooks/dead/{letter['id']}/redeliver").status == 202
         until(lambda: len(seen) == 4)
-        assert seen[3][1]["X-Quorate-Delivery"] == letter["delivery"]
-        assert 'quorate_deliveries_total{outcome="dead"} 1' in allowing("GET", "/metrics").body.decode()
+        assert seen[3][1]["X-Adjudge-Delivery"] == letter["delivery"]
+        assert 'adjudge_deliveries_total{outcome="dead"} 1' in allowing("GET", "/metrics").body.decode()
         assert until(lambda: not allowing("GET", "webhooks/dead").json["dead"])
         for wrong in (letter["id"], "nonsense", "0", "9" * 30):
             assert allowing("POST", f"webhooks/dead/{wrong}/redeliver").status == 404

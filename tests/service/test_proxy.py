@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.errors import OptionError
+from adjudge.errors import OptionError
 from service.serving import BASE, Client, serving
 
 VOTE = {"task": "t", "worker": "ann", "label": "spam"}
@@ -102,7 +102,7 @@ def test_a_proxy_opens_nothing(tmp_path, more):
         assert statuses(outside) == [403] * 5
         refused = outside("POST", "votes", VOTE).json
         assert refused["error"] == "forbidden"
-        assert "quorate token add" in refused["detail"]
+        assert "adjudge token add" in refused["detail"]
         assert outside("GET", "/healthz").status == 200  # which tells nothing
         assert client("GET", "tasks/t").status == 404
         assert statuses(client)[:2] == [200, 200]

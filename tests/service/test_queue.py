@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from quorate.service import lists, queue
-from quorate.service.queue import Queue
+from adjudge.service import lists, queue
+from adjudge.service.queue import Queue
 from service.serving import serving
 
 

@@ -11,13 +11,13 @@ import threading
 
 import pytest
 
-from quorate.errors import InputError, OptionError
-from quorate.service import logs
-from quorate.service.server import run
-from quorate.service.settings import Settings
+from adjudge.errors import InputError, OptionError
+from adjudge.service import logs
+from adjudge.service.server import run
+from adjudge.service.settings import Settings
 from service.serving import Client, serving
 
-PROGRAM = "import sys; from quorate.service.server import serve; from quorate.service.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
+PROGRAM = "import sys; from adjudge.service.server import serve; from adjudge.service.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def process(tmp_path):
         running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         started.append(running)
         line = running.stderr.readline()
-        if not (found := re.fullmatch(r"quorate listens on (http://127\.0\.0\.1:\d+)\n", line)):
+        if not (found := re.fullmatch(r"adjudge listens on (http://127\.0\.0\.1:\d+)\n", line)):
             running.kill()
             raise AssertionError(line + running.stderr.read())
         return running, Client(found[1])

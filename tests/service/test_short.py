@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from quorate.service import short as protocol
-from quorate.service.app import Service
-from quorate.store.errors import StoreUnavailable
-from quorate.store.sqlite import SqliteStore
+from adjudge.service import short as protocol
+from adjudge.service.app import Service
+from adjudge.store.errors import StoreUnavailable
+from adjudge.store.sqlite import SqliteStore
 from service.serving import BASE
 
 

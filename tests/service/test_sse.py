@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from quorate.live.decision import Decision, moment
-from quorate.service import listening, sse
-from quorate.service.authority import Authority
-from quorate.service.errors import Malformed
-from quorate.service.listening import ALL, Place, Tail
-from quorate.service.tokens import EVERYTHING, Tokens
-from quorate.store.batch import DecisionRow
+from adjudge.live.decision import Decision, moment
+from adjudge.service import listening, sse
+from adjudge.service.authority import Authority
+from adjudge.service.errors import Malformed
+from adjudge.service.listening import ALL, Place, Tail
+from adjudge.service.tokens import EVERYTHING, Tokens
+from adjudge.store.batch import DecisionRow
 from service.serving import BASE, serving
 
 

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from quorate.service import limits, streaming
-from quorate.service.authority import Authority
-from quorate.service.errors import Conflict, Unavailable
-from quorate.service.limits import MAX_LINE, Bucket
-from quorate.service.streaming import VoteStream
-from quorate.service.tokens import EVERYTHING, Tokens
-from quorate.service.types import Label, VoteAnswer
+from adjudge.service import limits, streaming
+from adjudge.service.authority import Authority
+from adjudge.service.errors import Conflict, Unavailable
+from adjudge.service.limits import MAX_LINE, Bucket
+from adjudge.service.streaming import VoteStream
+from adjudge.service.tokens import EVERYTHING, Tokens
+from adjudge.service.types import Label, VoteAnswer
 from service.serving import BASE, serving
 from service.test_sse import decided
 

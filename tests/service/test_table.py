@@ -2,9 +2,9 @@
 
 import pytest
 
-from quorate.service.errors import Malformed, NotAllowed, NotFound
-from quorate.service.routes import ROUTES
-from quorate.service.table import Router
+from adjudge.service.errors import Malformed, NotAllowed, NotFound
+from adjudge.service.routes import ROUTES
+from adjudge.service.table import Router
 from service.serving import segment
 
 ROUTER = Router(ROUTES)

@@ -6,14 +6,14 @@ from contextlib import closing
 
 import pytest
 
-from quorate.errors import InputError, OptionError
-from quorate.service import tokens
-from quorate.service.errors import Unauthorized
-from quorate.service.routes import ROUTES
-from quorate.service.tokens import IMPLIED, SCOPES, Tokens
-from quorate.store.beside import open_beside
-from quorate.store.rows import update_rows
-from quorate.store.tokens import TokenRow
+from adjudge.errors import InputError, OptionError
+from adjudge.service import tokens
+from adjudge.service.errors import Unauthorized
+from adjudge.service.routes import ROUTES
+from adjudge.service.tokens import IMPLIED, SCOPES, Tokens
+from adjudge.store.beside import open_beside
+from adjudge.store.rows import update_rows
+from adjudge.store.tokens import TokenRow
 from service.serving import BASE, Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from quorate.live import state
-from quorate.service import backtesting, turns
-from quorate.service.campaigns import Campaigns
-from quorate.service.errors import Problem
-from quorate.service.turns import Slice, Turn
-from quorate.service.types import CampaignSpec, VoteIn
-from quorate.store import events
-from quorate.store.opening import open_store
+from adjudge.live import state
+from adjudge.service import backtesting, turns
+from adjudge.service.campaigns import Campaigns
+from adjudge.service.errors import Problem
+from adjudge.service.turns import Slice, Turn
+from adjudge.service.types import CampaignSpec, VoteIn
+from adjudge.store import events
+from adjudge.store.opening import open_store
 from service.serving import BASE, serving
 
 N = 3000

@@ -34,7 +34,7 @@ def spark():
     """A Spark session on two threads of this machine, on the loopback address alone."""
     if why := missing():
         pytest.skip(why)
-    from quorate.spark import session as spark
+    from adjudge.spark import session as spark
 
     running = spark.session("local[2]")
     running.sparkContext.setLogLevel("OFF")  # errors are made on purpose here
@@ -48,7 +48,7 @@ def spark():
 @pytest.fixture
 def engine():
     """Spark over three partitions, however few the votes."""
-    from quorate.spark.engine import SparkEngine
+    from adjudge.spark.engine import SparkEngine
 
     return SparkEngine(partitions=3)
 
@@ -58,7 +58,7 @@ def frame_of(spark):
     """frame_of(source): any table of votes as a Spark frame."""
     import polars as pl
 
-    from quorate.spark.session import to_spark
+    from adjudge.spark.session import to_spark
 
     def make(source, **schema):
         frame = (

@@ -12,12 +12,12 @@ import time
 import warnings
 from pathlib import Path
 
-import quorate as qr
-from quorate.spark import session as home
-from quorate.spark.engine import SparkEngine
+import adjudge as adj
+from adjudge.spark import session as home
+from adjudge.spark.engine import SparkEngine
 
 MOST = 6  # iterations
-warnings.simplefilter("ignore", qr.NotConverged)
+warnings.simplefilter("ignore", adj.NotConverged)
 
 
 def executors(application):
@@ -34,10 +34,10 @@ def executors(application):
 
 
 def where(_):
-    """Which quorate an executor runs, and on which kernels."""
-    from quorate.kernels.cpu import compiled
+    """Which adjudge an executor runs, and on which kernels."""
+    from adjudge.kernels.cpu import compiled
 
-    return qr.__file__, compiled() is not None
+    return adj.__file__, compiled() is not None
 
 
 def fit_and_kill(spark, frame, engine):
@@ -60,7 +60,7 @@ def fit_and_kill(spark, frame, engine):
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    result = qr.aggregate(frame, model="fds", engine=engine, max_iter=MOST, progress=lambda _: begun.set())
+    result = adj.aggregate(frame, model="fds", engine=engine, max_iter=MOST, progress=lambda _: begun.set())
     ended.set()
     killer.join(60)
     if "killed" not in told:

@@ -5,10 +5,10 @@ import signal
 import sys
 from pathlib import Path
 
-import quorate as qr
-from quorate.io import container
-from quorate.spark.files import into_folder
-from quorate.spark.session import session
+import adjudge as adj
+from adjudge.io import container
+from adjudge.spark.files import into_folder
+from adjudge.spark.session import session
 
 SCHEMA = "task string, worker string, label string"
 
@@ -38,7 +38,7 @@ def main(folder, point, batch):
     spark = session("local[1]")
     spark.sparkContext.setLogLevel("OFF")
     votes = spark.readStream.schema(SCHEMA).option("header", "true").option("maxFilesPerTrigger", 1).csv(f"{folder}/votes")
-    qr.SparkStream(qr.Online(labels=["a", "b", "c"]), state=f"{folder}/state", sink=sink, refit_every=3).run(votes)
+    adj.SparkStream(adj.Online(labels=["a", "b", "c"]), state=f"{folder}/state", sink=sink, refit_every=3).run(votes)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, OptionError
-from quorate.models.base import MODELS
-from quorate.spark.engine import SparkEngine
-from quorate.spark.session import gather
+import adjudge as adj
+from adjudge.errors import InputError, OptionError
+from adjudge.models.base import MODELS
+from adjudge.spark.engine import SparkEngine
+from adjudge.spark.session import gather
 from same_fit import assert_same, fit
 
 ENGINES = {
     "driver": SparkEngine(partitions=3),
     "executors": SparkEngine(partitions=2, rows="executors", blocks=3),
 }
-CROWD = qr.simulate(tasks=120, workers=12, labels=4, votes_per_task=5, skill=0.6, seed=6)  # a fit takes few passes
+CROWD = adj.simulate(tasks=120, workers=12, labels=4, votes_per_task=5, skill=0.6, seed=6)  # a fit takes few passes
 GOLD = dict(CROWD.truth.head(25).iter_rows()) | {"unknown": "l1"}
 
 where = pytest.mark.parametrize("rows", ENGINES)
@@ -123,8 +123,8 @@ def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
 def test_all_that_a_user_asks_of_a_result(spark, frame_of, rows):
     """One call with auto and honest confidence, which warns of nothing (a warning is an error here)."""
     frame, new = frame_of(CROWD.votes), CROWD.votes.head(40)
-    far = qr.aggregate(frame, model="auto", confidence="honest", engine=ENGINES[rows])
-    near = qr.aggregate(CROWD.votes, model="auto", confidence="honest")
+    far = adj.aggregate(frame, model="auto", confidence="honest", engine=ENGINES[rows])
+    near = adj.aggregate(CROWD.votes, model="auto", confidence="honest")
     assert far.facts.keys() == near.facts.keys()
     assert far.facts["why"] == near.facts["why"]
     assert far.labels.columns == ["task", "label", "confidence", "votes", "tie"]
@@ -139,7 +139,7 @@ def test_all_that_a_user_asks_of_a_result(spark, frame_of, rows):
         assert ours.drop("confidence").equals(theirs.drop("confidence"))
         assert np.allclose(ours["confidence"].to_numpy(), theirs["confidence"].to_numpy(), rtol=0, atol=1e-6)
     else:
-        with pytest.raises(qr.QuorateError, match="is on the executors, and a saved model is one file"):
+        with pytest.raises(adj.AdjudgeError, match="is on the executors, and a saved model is one file"):
             far.predict(new)
     far.release()
 

@@ -10,14 +10,14 @@ from contextlib import closing
 
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, OptionError, QuorateError
-from quorate.spark import master
-from quorate.spark.files import ELSEWHERE, local_path
-from quorate.spark.master import check_master
+import adjudge as adj
+from adjudge.errors import InputError, OptionError, AdjudgeError
+from adjudge.spark import master
+from adjudge.spark.files import ELSEWHERE, local_path
+from adjudge.spark.master import check_master
 from spark_there import missing
 
-VOTES = qr.simulate(tasks=30, workers=5, labels=3, votes_per_task=3, seed=2).votes
+VOTES = adj.simulate(tasks=30, workers=5, labels=3, votes_per_task=3, seed=2).votes
 WRONG = {
     "the output exists": (["-o", "there.parquet"], "cannot write there.parquet: it exists already; remove it, or name another"),
     "the workers exist": (["--workers", "there.parquet"], "cannot write there.parquet: it exists already"),
@@ -60,9 +60,9 @@ def no_spark(monkeypatch):
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_spark_is_not_even_loaded(folder, no_spark, quorate, case):
+def test_spark_is_not_even_loaded(folder, no_spark, adjudge, case):
     options, message = WRONG[case]
-    code, out, err = quorate("aggregate", "votes.csv", *(a.format(here=folder) for a in options), "--engine", "spark")
+    code, out, err = adjudge("aggregate", "votes.csv", *(a.format(here=folder) for a in options), "--engine", "spark")
     assert (code, out, err.count("\n")) == (1, "", 1), err
     assert message in err
 
@@ -70,8 +70,8 @@ def test_spark_is_not_even_loaded(folder, no_spark, quorate, case):
 @pytest.mark.parametrize(
     "options", [[], ["-o", "new.parquet"], ["-o", "s3a://b/labels.parquet"], ["--master", "local[2]"]], ids=str
 )
-def test_what_is_right_reaches_for_spark(folder, no_spark, quorate, options):
-    code, _, err = quorate("aggregate", "votes.csv", *options, "--engine", "spark")
+def test_what_is_right_reaches_for_spark(folder, no_spark, adjudge, options):
+    code, _, err = adjudge("aggregate", "votes.csv", *options, "--engine", "spark")
     assert (code, err.count("\n")) == (1, 1)
     assert "Spark is not installed" in err
 
@@ -113,7 +113,7 @@ def test_java_is_not_started(folder):
     env = os.environ | {"JAVA_HOME": str(folder / "java")}
 
     def run(*options):
-        command = [sys.executable, "-m", "quorate", "aggregate", "votes.csv", "--engine", "spark", *options]
+        command = [sys.executable, "-m", "adjudge", "aggregate", "votes.csv", "--engine", "spark", *options]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
 
     for options, _ in (WRONG["the output exists"], WRONG["glad"], WRONG["nobody there"]):
@@ -122,7 +122,7 @@ def test_java_is_not_started(folder):
     done = run("--quiet")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "quorate: cannot start Spark: Java did not start (this Java is broken); install Java 17 and set JAVA_HOME to it\n"
+        "adjudge: cannot start Spark: Java did not start (this Java is broken); install Java 17 and set JAVA_HOME to it\n"
     )
     assert (folder / "started").exists()
 
@@ -130,7 +130,7 @@ def test_java_is_not_started(folder):
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_spark_itself_says_nothing(folder):
     """In a process of its own, where Java starts: its first lines come before anybody could set a level of logging."""
-    command = [sys.executable, "-m", "quorate", "aggregate", "votes.csv", "--engine", "spark", "--model", "mv"]
+    command = [sys.executable, "-m", "adjudge", "aggregate", "votes.csv", "--engine", "spark", "--model", "mv"]
     command += ["--master", "local[1]"]
     env = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=240)
@@ -186,9 +186,9 @@ def test_a_master_is_asked_for_a_connection(monkeypatch):
         port = there.getsockname()[1]
         check_master(f"spark://127.0.0.1:{port}")
         check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")  # of several one is enough
-    with pytest.raises(QuorateError, match=f"no Spark master at spark://127.0.0.1:{port}: connection refused"):
+    with pytest.raises(AdjudgeError, match=f"no Spark master at spark://127.0.0.1:{port}: connection refused"):
         check_master(f"spark://127.0.0.1:{port}")
-    with pytest.raises(QuorateError, match="^no Spark master at spark://nowhere.invalid:7077: ") as caught:
+    with pytest.raises(AdjudgeError, match="^no Spark master at spark://nowhere.invalid:7077: ") as caught:
         check_master("spark://nowhere.invalid:7077")
     assert "\n" not in str(caught.value)
 
@@ -196,15 +196,15 @@ def test_a_master_is_asked_for_a_connection(monkeypatch):
         raise TimeoutError(timeout)
 
     monkeypatch.setattr(master.socket, "create_connection", silent)
-    with pytest.raises(QuorateError, match="no Spark master at spark://h:1: no answer within 5 seconds"):
+    with pytest.raises(AdjudgeError, match="no Spark master at spark://h:1: no answer within 5 seconds"):
         check_master("spark://h:1")
 
 
 def test_a_wrong_master_takes_no_time_in_python(no_spark):
-    from quorate.spark.engine import SparkEngine
+    from adjudge.spark.engine import SparkEngine
 
     start = time.monotonic()
     for source in ("votes.csv", VOTES):
-        with pytest.raises(QuorateError, match="no Spark master at spark://127.0.0.1:1: connection refused"):
-            qr.aggregate(source, engine=SparkEngine(master="spark://127.0.0.1:1"))
+        with pytest.raises(AdjudgeError, match="no Spark master at spark://127.0.0.1:1: connection refused"):
+            adj.aggregate(source, engine=SparkEngine(master="spark://127.0.0.1:1"))
     assert time.monotonic() - start < 5

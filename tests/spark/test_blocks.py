@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.vocabulary import Vocabulary
-from quorate.data.votes import Panel
-from quorate.engines.registry import resolve
-from quorate.engines.shard import Units, class_totals
-from quorate.models.confusion import Beliefs, ConfusionRecipe
-from quorate.models.population import lent, moments, population
-from quorate.spark.blocks import (
+import adjudge as adj
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Panel
+from adjudge.engines.registry import resolve
+from adjudge.engines.shard import Units, class_totals
+from adjudge.models.confusion import Beliefs, ConfusionRecipe
+from adjudge.models.population import lent, moments, population
+from adjudge.spark.blocks import (
     BlockPanel,
     Receive,
     RoutedPacking,
@@ -26,12 +26,12 @@ from quorate.spark.blocks import (
     from_part,
     number_rows,
 )
-from quorate.spark.executor import FitSettings, TaskSums
+from adjudge.spark.executor import FitSettings, TaskSums
 
 LABELS = ["a", "b", "c"]
 
 
-RECIPE = ConfusionRecipe(qr.FastDawidSkene(smoothing=0.1), Beliefs(0.1))
+RECIPE = ConfusionRecipe(adj.FastDawidSkene(smoothing=0.1), Beliefs(0.1))
 
 
 class Mailbox:
@@ -89,7 +89,7 @@ VOTES = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(VOTES, st.integers(1, 3), st.integers(1, 4), st.booleans())
 def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
-    post, near = Mailbox(votes, n_parts, n_blocks), qr.read(votes, labels=LABELS)
+    post, near = Mailbox(votes, n_parts, n_blocks), adj.read(votes, labels=LABELS)
     session = resolve("reference").load(near, seed=0, ties="hash")
     unit = None if hard else post.settings.units.unit
     sums = session.start(hard=hard)
@@ -145,7 +145,7 @@ def test_a_block_that_nobody_requests():
 
 @pytest.mark.parametrize("strength", [2.5, "auto"])
 def test_what_groups_of_workers_say_of_the_population_adds(strength):
-    near = qr.read(qr.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, skill=0.6, seed=3).votes)
+    near = adj.read(adj.simulate(tasks=200, workers=20, labels=4, votes_per_task=5, skill=0.6, seed=3).votes)
     session = resolve("reference").load(near, seed=0, ties="hash")
     session.start(hard=True)
     counts = session.gather(lambda _, counts: counts)

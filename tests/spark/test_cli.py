@@ -1,4 +1,4 @@
-"""`quorate aggregate --engine spark`: Spark's formats in and out, and one line for what cannot be."""
+"""`adjudge aggregate --engine spark`: Spark's formats in and out, and one line for what cannot be."""
 
 import json
 import re
@@ -6,14 +6,14 @@ import re
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
-CROWD = qr.simulate(tasks=60, workers=8, labels=3, votes_per_task=3, seed=7)
+CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=3, seed=7)
 
 
 @pytest.fixture(scope="module")
 def near():
-    return qr.aggregate(CROWD.votes, model="mv").labels.sort("task")
+    return adj.aggregate(CROWD.votes, model="mv").labels.sort("task")
 
 
 WRITERS = {
@@ -25,44 +25,44 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_formats(spark, quorate, near, tmp_path, name):
+def test_formats(spark, adjudge, near, tmp_path, name):
     WRITERS[name](tmp_path / name)
-    code, out, err = quorate("aggregate", tmp_path / name, "--engine", "spark", "--model", "mv", "--quiet")
+    code, out, err = adjudge("aggregate", tmp_path / name, "--engine", "spark", "--model", "mv", "--quiet")
     assert (code, err) == (0, "")
     assert pl.read_csv(out.encode()).sort("task").equals(near)
 
 
-def test_odd_ids_in_text(spark, quorate, tmp_path):
+def test_odd_ids_in_text(spark, adjudge, tmp_path):
     odd = ["a b", '"', "a,b", "tab\t", "😀", " ", " é ", "x" * 3000, "007", "7"]
     frame = pl.DataFrame({"task": odd, "worker": odd, "label": odd[::-1], "comment": odd})
     frame.write_csv(tmp_path / "votes.csv")
     arguments = ["aggregate", tmp_path / "votes.csv", "--model", "mv", "--quiet"]
-    assert quorate(*arguments, "--engine", "spark", "-o", tmp_path / "labels.csv")[0] == 0
+    assert adjudge(*arguments, "--engine", "spark", "-o", tmp_path / "labels.csv")[0] == 0
     found = pl.read_csv(tmp_path / "labels.csv" / "*.csv", infer_schema=False).sort("task")
     assert found["task"].to_list() == sorted(odd)
     assert found["label"].to_list() == [odd[::-1][odd.index(task)] for task in sorted(odd)]
 
 
-def test_folders_and_patterns(spark, quorate, near, tmp_path):
+def test_folders_and_patterns(spark, adjudge, near, tmp_path):
     (tmp_path / "votes").mkdir()
     for n, part in enumerate(CROWD.votes.iter_slices(50)):
         part.write_parquet(tmp_path / "votes" / f"part-{n}.parquet")
     for source in (tmp_path / "votes", tmp_path / "votes" / "*.parquet"):
-        code, out, _ = quorate("aggregate", source, "--engine", "spark", "--model", "mv", "--quiet")
+        code, out, _ = adjudge("aggregate", source, "--engine", "spark", "--model", "mv", "--quiet")
         assert code == 0
         assert pl.read_csv(out.encode()).sort("task").equals(near)
 
 
-def test_spark_writes(spark, quorate, near, tmp_path):
+def test_spark_writes(spark, adjudge, near, tmp_path):
     CROWD.votes.write_csv(tmp_path / "votes.csv")
     targets = ["-o", tmp_path / "labels.parquet", "--probabilities", tmp_path / "p.jsonl", "--workers", tmp_path / "w.csv"]
     gold = tmp_path / "gold.csv"
     gold.write_text("task,gold\nt1,l0\nt2,l1\nnobody,l1\n")
     arguments = ["aggregate", tmp_path / "votes.csv", "--engine", "spark", "--gold", gold]
-    code, out, err = quorate(*arguments, *targets, "--save", tmp_path / "crowd.quorate", "--json")
+    code, out, err = adjudge(*arguments, *targets, "--save", tmp_path / "crowd.adjudge", "--json")
     assert (code, err) == (0, "")
     facts = json.loads(out)
-    near = json.loads(quorate("aggregate", tmp_path / "votes.csv", "--gold", gold, "--json", "-o", tmp_path / "l.csv")[1])
+    near = json.loads(adjudge("aggregate", tmp_path / "votes.csv", "--gold", gold, "--json", "-o", tmp_path / "l.csv")[1])
     assert facts.pop("priors") == pytest.approx(near.pop("priors"))
     assert (facts.pop("label_shares"), set(near.pop("label_shares"))) == (None, {"l0", "l1", "l2"}), "tasks stay on the executors"
     understood = facts.pop("understood"), near.pop("understood")
@@ -73,8 +73,8 @@ def test_spark_writes(spark, quorate, near, tmp_path):
     assert labels.select("task", "label").equals(pl.read_csv(tmp_path / "l.csv").sort("task").select("task", "label"))
     assert pl.scan_ndjson(tmp_path / "p.jsonl" / "*.json").collect().height == 60
     assert pl.read_csv(tmp_path / "w.csv" / "*.csv")["worker"].to_list() == [f"w{n}" for n in range(8)]
-    assert qr.load(tmp_path / "crowd.quorate").model == "auto"
-    code, _, err = quorate(*arguments, *targets)
+    assert adj.load(tmp_path / "crowd.adjudge").model == "auto"
+    code, _, err = adjudge(*arguments, *targets)
     assert (code, err.count("\n")) == (1, 1)
     assert "labels.parquet: it exists already" in err
 
@@ -99,7 +99,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line(spark, quorate, tmp_path, monkeypatch, case):
+def test_bad_input_is_one_line(spark, adjudge, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     CROWD.votes.write_csv("votes.csv")
     CROWD.votes.write_parquet("votes.parquet")
@@ -111,13 +111,13 @@ def test_bad_input_is_one_line(spark, quorate, tmp_path, monkeypatch, case):
         f"{tmp_path}/{a}" if a.endswith((".csv", ".parquet", ".jsonl")) and "://" not in a and case != "twice" else a
         for a in arguments
     ]
-    code, out, err = quorate("aggregate", *paths, "--engine", "spark")
+    code, out, err = adjudge("aggregate", *paths, "--engine", "spark")
     assert (code, out, err.count("\n")) == (1, "", 1), err
     assert re.search(message, err), err
 
 
-def test_master_without_spark(quorate, tmp_path):
+def test_master_without_spark(adjudge, tmp_path):
     CROWD.votes.write_csv(tmp_path / "votes.csv")
-    code, _, err = quorate("aggregate", tmp_path / "votes.csv", "--master", "local")
+    code, _, err = adjudge("aggregate", tmp_path / "votes.csv", "--master", "local")
     assert (code, err.count("\n")) == (1, 1)
     assert "--master works only with --engine spark" in err

@@ -13,12 +13,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from same_fit import fit
 from spark_there import JAVA
 
 HERE = Path(__file__).parent
-CROWD = qr.simulate(tasks=20_000, workers=60, labels=4, votes_per_task=5, skill=0.5, seed=8)
+CROWD = adj.simulate(tasks=20_000, workers=60, labels=4, votes_per_task=5, skill=0.5, seed=8)
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +30,14 @@ def votes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def near(votes):
-    return qr.aggregate(votes)
+    return adj.aggregate(votes)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """What an executor has: quorate by itself, as a wheel would lay it out, and the libraries it needs."""
+    """What an executor has: adjudge by itself, as a wheel would lay it out, and the libraries it needs."""
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(Path(qr.__file__).parent, folder / "quorate", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(adj.__file__).parent, folder / "adjudge", ignore=shutil.ignore_patterns("__pycache__"))
     # A path in PYTHONPATH runs no .pth file: the checkout that the driver runs from is out of sight.
     return folder, f"{folder}:{sysconfig.get_path('purelib')}"
 
@@ -117,8 +117,8 @@ def python_of_executors():
 
 
 def test_the_command_line_on_a_standalone_cluster(cluster, votes, near, tmp_path):
-    quorate = Path(sys.executable).parent / "quorate"
-    command = [quorate, "aggregate", votes, "--engine", "spark", "--master", cluster, "--json"]
+    adjudge = Path(sys.executable).parent / "adjudge"
+    command = [adjudge, "aggregate", votes, "--engine", "spark", "--master", cluster, "--json"]
     command += ["-o", tmp_path / "labels.parquet", "--workers", tmp_path / "workers.csv"]
     done = run(command, PYSPARK_PYTHON=python_of_executors())
     facts = json.loads(done.stdout)
@@ -132,15 +132,15 @@ def test_spark_submit_and_nothing_but_the_wheel_on_executors(cluster, wheel, vot
     script = tmp_path / "run.py"
     script.write_text(
         "import sys, json, pathlib\n"
-        "from quorate.cli.main import main\n"
+        "from adjudge.cli.main import main\n"
         "try:\n"
         "    main()\n"
         "except SystemExit as leaving:\n"
         "    assert not leaving.code\n"
         "from pyspark.sql import SparkSession\n"
         "def where(_):\n"
-        "    import quorate\n"
-        "    return quorate.__file__\n"
+        "    import adjudge\n"
+        "    return adjudge.__file__\n"
         "files = SparkSession.getActiveSession().sparkContext.parallelize(range(4), 4).map(where).collect()\n"
         "pathlib.Path(sys.argv[-1]).with_name('where.json').write_text(json.dumps(files))\n"
     )
@@ -150,7 +150,7 @@ def test_spark_submit_and_nothing_but_the_wheel_on_executors(cluster, wheel, vot
     command += ["aggregate", votes, "--engine", "spark", "--model", "mv", "-o", tmp_path / "labels.csv"]
     run(command, PYSPARK_PYTHON=python_of_executors(), PYSPARK_DRIVER_PYTHON=sys.executable)
     labels = pl.read_csv(tmp_path / "labels.csv" / "*.csv").sort("task")
-    expected = qr.aggregate(votes, model="mv").labels.sort("task")
+    expected = adj.aggregate(votes, model="mv").labels.sort("task")
     assert labels.select("task", "label", "tie").equals(expected.select("task", "label", "tie"))
     files = json.loads((tmp_path / "where.json").read_text())
     assert files

@@ -7,14 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, OptionError
-from quorate.spark.engine import SparkEngine
-from quorate.spark.session import to_spark
-from quorate.spark.votes import DistributedVotes, read
+import adjudge as adj
+from adjudge.errors import InputError, OptionError
+from adjudge.spark.engine import SparkEngine
+from adjudge.spark.session import to_spark
+from adjudge.spark.votes import DistributedVotes, read
 from same_fit import assert_same, fit
 
-CROWD = qr.simulate(tasks=120, workers=14, labels=4, votes_per_task=4, skill=0.5, seed=6)
+CROWD = adj.simulate(tasks=120, workers=14, labels=4, votes_per_task=4, skill=0.5, seed=6)
 GOLD = dict.fromkeys(sorted(set(CROWD.votes["task"]))[:4], "l0") | {"unknown": "l1"}
 WIDE = SparkEngine(partitions=2, rows="executors", blocks=3)
 
@@ -44,7 +44,7 @@ def test_every_model(spark, frame_of, model, known):
 
 
 def test_histories_and_warm_starts_go_to_where_the_workers_are(spark, frame_of):
-    history = qr.aggregate(qr.simulate(tasks=60, workers=9, labels=5, seed=9).votes)  # over one more label, not of all workers
+    history = adj.aggregate(adj.simulate(tasks=60, workers=9, labels=5, seed=9).votes)  # over one more label, not of all workers
     before = fit(CROWD.votes.head(300), "fds", max_iter=3)
     for model, known in (("fds", {"warm_start": before, "strength": 1.0}), ("iwmv", {"history": history})):
         near = fit(CROWD.votes, model, max_iter=1, **known)
@@ -61,10 +61,10 @@ def test_ids_of_every_kind_and_abstentions(spark, frame_of):
             (t, w, labels[m * n % len(labels)]) for (m, t), (n, w) in itertools.product(enumerate(tasks), enumerate(workers))
         ]
         votes.append((tasks[0], workers[1], None))
-        with pytest.warns(qr.MissingLabels):
-            far = qr.aggregate(frame_of(votes), model="mv", engine=WIDE)
-        with pytest.warns(qr.MissingLabels):
-            near = qr.aggregate(votes, model="mv")
+        with pytest.warns(adj.MissingLabels):
+            far = adj.aggregate(frame_of(votes), model="mv", engine=WIDE)
+        with pytest.warns(adj.MissingLabels):
+            near = adj.aggregate(votes, model="mv")
         assert_same(far, near)
         assert np.allclose(far.confusion_matrix(workers[1]), near.confusion_matrix(workers[1]))
         far.release()
@@ -81,21 +81,21 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
     frame, near = frame_of(CROWD.votes), fit(CROWD.votes, "mv")
     assert not isinstance(SparkEngine().read(frame), DistributedVotes)
     with monkeypatch.context() as patch:
-        patch.setattr("quorate.engines.memory.available", lambda: 1000)
-        patch.setattr("quorate.spark.survey.MIN_PAIRS", 2)  # so that no pair comes along
-        far = qr.aggregate(frame, model="mv")
+        patch.setattr("adjudge.engines.memory.available", lambda: 1000)
+        patch.setattr("adjudge.spark.survey.MIN_PAIRS", 2)  # so that no pair comes along
+        far = adj.aggregate(frame, model="mv")
     assert isinstance(far.votes, DistributedVotes)
     assert_same(far, near)
-    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1000)
-    with pytest.raises(qr.QuorateError, match="the driver needs about .* for its tables .56 rows x 4 labels.*rows='auto'"):
-        qr.aggregate(frame, engine=SparkEngine(rows="driver"))
-    for ask in (lambda: far.save(tmp_path / "far.quorate"), lambda: far.predict(CROWD.votes), lambda: qr.merge(far, far)):
-        with pytest.raises(qr.QuorateError, match="on the executors, and a saved model is one file") as caught:
+    monkeypatch.setattr("adjudge.engines.memory.available", lambda: 1000)
+    with pytest.raises(adj.AdjudgeError, match="the driver needs about .* for its tables .56 rows x 4 labels.*rows='auto'"):
+        adj.aggregate(frame, engine=SparkEngine(rows="driver"))
+    for ask in (lambda: far.save(tmp_path / "far.adjudge"), lambda: far.predict(CROWD.votes), lambda: adj.merge(far, far)):
+        with pytest.raises(adj.AdjudgeError, match="on the executors, and a saved model is one file") as caught:
             ask()
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="'nobody' has no votes here; there are 14 workers"):
         far.confusion("nobody")
-    monkeypatch.setattr("quorate.engines.memory.available", lambda: 1 << 30)
+    monkeypatch.setattr("adjudge.engines.memory.available", lambda: 1 << 30)
     assert len(SparkEngine().read(frame).per_row) == 56  # too many for a partition, and few in all
 
 
@@ -104,14 +104,14 @@ def test_bad_input(spark, frame_of):
     with pytest.raises(OptionError, match="unknown rows 'here'.*auto, driver, executors"):
         SparkEngine(rows="here")
     with pytest.raises(OptionError, match="the votes are in memory: leave rows out"):
-        qr.aggregate(CROWD.votes, engine=WIDE)
+        adj.aggregate(CROWD.votes, engine=WIDE)
     with pytest.raises(OptionError, match="cannot run model 'glad': choose engine"):
-        qr.aggregate(votes, model="glad", engine=WIDE)
+        adj.aggregate(votes, model="glad", engine=WIDE)
     twice = to_spark(pl.DataFrame({"task": ["t1", "t1"], "label": ["l0", "l1"]}), spark)
     with pytest.raises(InputError, match="more than one label"):
-        qr.aggregate(votes, gold=twice, engine=WIDE)
+        adj.aggregate(votes, gold=twice, engine=WIDE)
     with pytest.raises(InputError, match="worker is missing in 1 of 2 votes"):
-        qr.aggregate(frame_of([("t", None, "x"), ("t", "a", "x")]), engine=WIDE)
+        adj.aggregate(frame_of([("t", None, "x"), ("t", "a", "x")]), engine=WIDE)
     known = read(votes)
     assert isinstance(WIDE.read(known), DistributedVotes)
     with pytest.raises(InputError, match="looks at tasks one by one"):
@@ -138,7 +138,7 @@ def test_the_driver_grows_neither_with_tasks_nor_with_workers(spark, tmp_path):
     peaks = []
     for size in (4_000, 40_000):
         path = str(tmp_path / f"{size}.parquet")
-        qr.simulate(tasks=size, workers=size, labels=3, votes_per_task=3, seed=4).votes.write_parquet(path)
+        adj.simulate(tasks=size, workers=size, labels=3, votes_per_task=3, seed=4).votes.write_parquet(path)
         tracemalloc.start()
         result = fit(spark.read.parquet(path), "fds", max_iter=2, engine=WIDE)
         result.labels.write.format("noop").mode("overwrite").save()

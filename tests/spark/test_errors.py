@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, OptionError, QuorateError
-from quorate.spark.engine import SparkEngine
-from quorate.spark.session import plain_errors
+import adjudge as adj
+from adjudge.errors import InputError, OptionError, AdjudgeError
+from adjudge.spark.engine import SparkEngine
+from adjudge.spark.session import plain_errors
 
 
 class PythonException(Exception):  # noqa: N818
@@ -50,7 +50,7 @@ ModuleNotFoundError: No module named '{module}'
  SQLSTATE: 38000
 """
 CASES = [
-    (PythonException(TRACEBACK.format(module="quorate")), "^it failed: the executors' Python has no quorate; install"),
+    (PythonException(TRACEBACK.format(module="adjudge")), "^it failed: the executors' Python has no adjudge; install"),
     (PythonException(TRACEBACK.format(module="pyarrow")), "^it failed: the executors' Python has no pyarrow; install"),
     (PythonException(TRACEBACK.format(module="other")), "^it failed: ModuleNotFoundError: No module named 'other'$"),
     (AnalysisException("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03\n;"), "^it failed: Path does not exist: x.$"),
@@ -63,7 +63,7 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "message"), CASES, ids=range(len(CASES)))
 def test_one_line(error, message):
-    with pytest.raises(QuorateError, match=message) as caught, plain_errors("it failed"):
+    with pytest.raises(AdjudgeError, match=message) as caught, plain_errors("it failed"):
         raise error
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, InputError) == ("does not exist" in message)
@@ -77,10 +77,10 @@ def test_errors_of_others_pass():
 def test_without_pyspark(monkeypatch):
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(QuorateError, match=r"Spark is not installed .*: pip install 'quorate\[spark\]', and Java 17 beside it"):
-        qr.aggregate("votes.csv", engine="spark")
-    with pytest.raises(QuorateError, match="Spark is not installed"):
-        qr.aggregate([("t", "w", "x")], engine="spark")
+    with pytest.raises(AdjudgeError, match=r"Spark is not installed .*: pip install 'adjudge\[spark\]', and Java 17 beside it"):
+        adj.aggregate("votes.csv", engine="spark")
+    with pytest.raises(AdjudgeError, match="Spark is not installed"):
+        adj.aggregate([("t", "w", "x")], engine="spark")
 
 
 class DataFrame:
@@ -98,7 +98,7 @@ class DataFrame:
         raise AssertionError("it would yield the names of columns")
 
 
-@pytest.mark.parametrize("ask", [qr.read, qr.aggregate, qr.agreement, lambda frame: qr.evaluate(frame, {"t": "x"})])
+@pytest.mark.parametrize("ask", [adj.read, adj.aggregate, adj.agreement, lambda frame: adj.evaluate(frame, {"t": "x"})])
 def test_pandas_on_spark(ask):
     with pytest.raises(InputError, match=r"^this is a frame of pandas on Spark: give its to_spark\(\), or its to_pandas\(\)"):
         ask(DataFrame())
@@ -108,7 +108,7 @@ def test_pandas_on_spark_for_every_engine():
     for options in ({"engine": "spark"}, {"engine": "disk"}, {"multi": True}, {"gold": DataFrame()}):
         source = [("t", "w", "x")] if "gold" in options else DataFrame()
         with pytest.raises(InputError, match="^this is a frame of pandas on Spark"):
-            qr.aggregate(source, **options)
+            adj.aggregate(source, **options)
 
 
 @pytest.mark.parametrize("setting", ["partitions", "blocks"])

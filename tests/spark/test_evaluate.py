@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError
-from quorate.spark.session import to_spark
+import adjudge as adj
+from adjudge.errors import InputError
+from adjudge.spark.session import to_spark
 
-CROWD = qr.simulate(tasks=70, workers=9, labels=3, votes_per_task=4, seed=5)
+CROWD = adj.simulate(tasks=70, workers=9, labels=3, votes_per_task=4, seed=5)
 TRUTH = CROWD.truth.rename({"task": "item", "label": "Ground.Truth"}).with_columns(comment=pl.lit("x"))
 
 
@@ -23,34 +23,34 @@ def assert_equal(far, near):
 
 @pytest.fixture(scope="module")
 def near():
-    return qr.aggregate(CROWD.votes)
+    return adj.aggregate(CROWD.votes)
 
 
 def test_truth_of_a_result(spark, engine, frame_of, near):
-    truth, expected = to_spark(TRUTH, spark), qr.evaluate(near, TRUTH)
-    assert_equal(qr.evaluate(qr.aggregate(frame_of(CROWD.votes), engine=engine), truth), expected)
-    assert_equal(qr.evaluate(near, truth), expected)
-    named = qr.evaluate(near, truth.withColumnRenamed("item", "a.b"), truth_task="a.b", truth_label="Ground.Truth")
+    truth, expected = to_spark(TRUTH, spark), adj.evaluate(near, TRUTH)
+    assert_equal(adj.evaluate(adj.aggregate(frame_of(CROWD.votes), engine=engine), truth), expected)
+    assert_equal(adj.evaluate(near, truth), expected)
+    named = adj.evaluate(near, truth.withColumnRenamed("item", "a.b"), truth_task="a.b", truth_label="Ground.Truth")
     assert_equal(named, expected)
 
 
 def test_labels_and_probabilities(spark, engine, frame_of, near):
-    far = qr.aggregate(frame_of(CROWD.votes), engine=engine)
-    found = qr.evaluate(far.labels, TRUTH, probabilities=far.probabilities)
-    assert_equal(found, qr.evaluate(near, TRUTH))
+    far = adj.aggregate(frame_of(CROWD.votes), engine=engine)
+    found = adj.evaluate(far.labels, TRUTH, probabilities=far.probabilities)
+    assert_equal(found, adj.evaluate(near, TRUTH))
     assert found.confusion.columns == ["true", "l0", "l1", "l2"]
-    assert qr.evaluate(far.labels.drop("confidence"), far).accuracy == 1.0  # a result as truth
+    assert adj.evaluate(far.labels.drop("confidence"), far).accuracy == 1.0  # a result as truth
 
 
 def test_numbers_as_ids_meet_texts(spark):
     labels = spark.createDataFrame([(1, 7), (2, 8), (3, None)], "task int, label bigint")
     truth = spark.createDataFrame([("1", "7"), ("2", "7"), ("2", "7"), ("9", None)], "task string, truth string")
-    assert repr(qr.evaluate(labels, truth)) == "Evaluation(accuracy 0.5000 on 2 tasks)"
+    assert repr(adj.evaluate(labels, truth)) == "Evaluation(accuracy 0.5000 on 2 tasks)"
 
 
 def test_agreement_takes_truth(spark, near):
-    votes = qr.read(CROWD.votes)
-    ours, theirs = (qr.agreement(votes, truth=t, resamples=0) for t in (to_spark(TRUTH, spark), TRUTH))
+    votes = adj.read(CROWD.votes)
+    ours, theirs = (adj.agreement(votes, truth=t, resamples=0) for t in (to_spark(TRUTH, spark), TRUTH))
     assert ours.error_correlation == theirs.error_correlation
 
 
@@ -65,8 +65,8 @@ def test_bad_truth_is_one_line(spark, near):
         "cannot read the Spark frame: .*torn": truth.selectExpr("item", "raise_error('torn') as truth"),
     }
     for message, frame in cases.items():
-        with pytest.raises(qr.QuorateError, match=message) as caught:
-            qr.evaluate(near, frame)
+        with pytest.raises(adj.AdjudgeError, match=message) as caught:
+            adj.evaluate(near, frame)
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="a Spark frame is not read into memory: give its toArrow"):
-        qr.evaluate([("t1", "a|b")], truth, multi=True)
+        adj.evaluate([("t1", "a|b")], truth, multi=True)

@@ -8,19 +8,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, MissingLabels, OptionError
-from quorate.spark import votes as spark_votes
-from quorate.spark.engine import SparkEngine
-from quorate.spark.session import gather, to_spark
+import adjudge as adj
+from adjudge.errors import InputError, MissingLabels, OptionError
+from adjudge.spark import votes as spark_votes
+from adjudge.spark.engine import SparkEngine
+from adjudge.spark.session import gather, to_spark
 from same_fit import assert_same, fit
 
-CROWD = qr.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)
+CROWD = adj.simulate(tasks=90, workers=12, labels=3, votes_per_task=4, seed=6)
 
 
 def test_rows_are_numbered_as_in_memory(spark, frame_of):
     for votes in (CROWD.votes, CROWD.votes.with_columns(pl.all().str.slice(1).cast(pl.Int64))):
-        far, near = spark_votes.read(frame_of(votes)), qr.read(votes)
+        far, near = spark_votes.read(frame_of(votes)), adj.read(votes)
         assert far.workers.ids() == near.workers.ids()
         assert far.labels.ids() == near.labels.ids()
         assert (far.worker_ptr == near.worker_ptr).all()
@@ -29,8 +29,8 @@ def test_rows_are_numbered_as_in_memory(spark, frame_of):
 
 
 def test_frames_come_back_as_spark_frames(spark, engine, frame_of):
-    result = qr.aggregate(frame_of(CROWD.votes), engine=engine)
-    near = qr.aggregate(CROWD.votes)
+    result = adj.aggregate(frame_of(CROWD.votes), engine=engine)
+    near = adj.aggregate(CROWD.votes)
     assert type(result).__name__ == "SparkResult"
     assert repr(result) == f"Spark{near!r}"
     assert f"Spark{near!r}" in result._repr_html_(), "a card needs no tasks on the driver"
@@ -47,12 +47,12 @@ def test_frames_come_back_as_spark_frames(spark, engine, frame_of):
 
 
 def test_model_settings_and_saving(spark, engine, frame_of, tmp_path):
-    result = qr.FastDawidSkene(smoothing=0.5).fit(frame_of(CROWD.votes), engine=engine)
-    near = qr.FastDawidSkene(smoothing=0.5).fit(CROWD.votes)
+    result = adj.FastDawidSkene(smoothing=0.5).fit(frame_of(CROWD.votes), engine=engine)
+    near = adj.FastDawidSkene(smoothing=0.5).fit(CROWD.votes)
     assert_same(result, near)
-    result.save(tmp_path / "far.quorate")
-    near.save(tmp_path / "near.quorate")
-    assert repr(qr.load(tmp_path / "far.quorate")) == repr(qr.load(tmp_path / "near.quorate"))
+    result.save(tmp_path / "far.adjudge")
+    near.save(tmp_path / "near.adjudge")
+    assert repr(adj.load(tmp_path / "far.adjudge")) == repr(adj.load(tmp_path / "near.adjudge"))
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint", "float", "double", "string", "varchar(5)"])
@@ -61,7 +61,7 @@ def test_ids_of_every_type(spark, kind):
     frame = spark.createDataFrame(votes, "task int, worker int, label int")
     far = spark_votes.read(frame.select([frame[name].cast(kind).alias(name) for name in frame.columns]))
     is_text = kind in ("string", "varchar(5)")
-    near = qr.read([tuple(map(str, vote)) for vote in votes] if is_text else votes)
+    near = adj.read([tuple(map(str, vote)) for vote in votes] if is_text else votes)
     assert far.task_kind == near.tasks.kind
     assert (far.workers.ids(), far.labels.ids()) == (near.workers.ids(), near.labels.ids())
     if kind == "double":
@@ -71,16 +71,16 @@ def test_ids_of_every_type(spark, kind):
 def test_booleans_and_odd_names(spark, engine):
     votes = [(True, "a", False), (True, "b", True), (False, "a", True), (False, "b", True)]
     frame = spark.createDataFrame(votes, "`the.task` boolean, `Who``s` string, label boolean")
-    far = qr.aggregate(frame.withColumnRenamed("label", "Label"), model="mv", engine=engine, task="the.task", worker="Who`s")
-    assert_same(far, qr.aggregate(votes, model="mv"))
+    far = adj.aggregate(frame.withColumnRenamed("label", "Label"), model="mv", engine=engine, task="the.task", worker="Who`s")
+    assert_same(far, adj.aggregate(votes, model="mv"))
 
 
 def test_missing_labels_are_abstentions(spark, engine, frame_of):
     votes = [("t", "a", "x"), ("t", "b", None), ("u", "a", None), ("v", "c", None), ("w", "a", "y")]
     with pytest.warns(MissingLabels, match="3 of 5 votes have no label: dropped as abstentions"):
-        far = qr.aggregate(frame_of(votes), engine=engine)
+        far = adj.aggregate(frame_of(votes), engine=engine)
     with pytest.warns(MissingLabels):
-        near = qr.aggregate(votes)
+        near = adj.aggregate(votes)
     assert_same(far, near)
     assert far.votes.abstentions == 3
     assert dict(far.workers_frame().select("worker", "abstained").iter_rows()) == {"a": 1 / 3}
@@ -90,19 +90,19 @@ def test_missing_labels_are_abstentions(spark, engine, frame_of):
 def test_declared_labels(spark, engine, frame_of):
     declared = ["never", "l2", "l0", "l1"]
     assert_same(
-        qr.aggregate(frame_of(CROWD.votes), engine=engine, labels=declared), qr.aggregate(qr.read(CROWD.votes, labels=declared))
+        adj.aggregate(frame_of(CROWD.votes), engine=engine, labels=declared), adj.aggregate(adj.read(CROWD.votes, labels=declared))
     )
     with pytest.raises(InputError, match="label 'l2' is not among the declared labels: l0, l1"):
-        qr.aggregate(frame_of(CROWD.votes), labels=["l0", "l1"])
+        adj.aggregate(frame_of(CROWD.votes), labels=["l0", "l1"])
 
 
 def test_repeated_votes(spark, engine, frame_of):
     votes = [("t", "a", "x"), ("t", "a", "y"), ("t", "a", "y"), ("t", "b", "x"), ("u", "b", "x")]
     assert_same(fit(frame_of(votes), "fds", engine=engine), fit(votes, "fds"))
     with pytest.raises(InputError, match="worker 'a' voted more than once on task 't'"):
-        qr.aggregate(frame_of(votes), engine=engine, duplicates="error")
+        adj.aggregate(frame_of(votes), engine=engine, duplicates="error")
     with pytest.raises(OptionError, match="rows of a Spark frame have no order"):
-        qr.aggregate(frame_of(votes), duplicates="last")
+        adj.aggregate(frame_of(votes), duplicates="last")
 
 
 def test_gold(spark, engine, frame_of):
@@ -127,14 +127,14 @@ def test_gold_is_matched_by_text(spark, engine, frame_of):
 def test_bad_gold(spark, engine, frame_of):
     votes, task = frame_of(CROWD.votes), CROWD.votes["task"][0]
     with pytest.raises(InputError, match=f"gold gives task '{task}' the label 'no', which is not among the labels"):
-        qr.aggregate(votes, gold=to_spark(pl.DataFrame({"task": [task], "label": ["no"]}), spark))
+        adj.aggregate(votes, gold=to_spark(pl.DataFrame({"task": [task], "label": ["no"]}), spark))
     twice = to_spark(pl.DataFrame({"task": [task, task], "label": ["l0", "l1"]}), spark)
     with pytest.raises(InputError, match=r"more than one label \(l0, l1\): keep one per task|\(l1, l0\)"):
-        qr.aggregate(votes, gold=twice, engine=engine)
+        adj.aggregate(votes, gold=twice, engine=engine)
 
 
 def test_what_is_known_beforehand(spark, engine, frame_of):
-    history = qr.aggregate(qr.simulate(tasks=60, workers=12, labels=4, seed=9).votes)  # over one more label
+    history = adj.aggregate(adj.simulate(tasks=60, workers=12, labels=4, seed=9).votes)  # over one more label
     known = {"history": history, "priors": "uniform", "max_iter": 5, "strength": "auto"}
     assert_same(fit(frame_of(CROWD.votes), "fds", engine=engine, **known), fit(CROWD.votes, "fds", **known))
     before = fit(CROWD.votes, "ds", max_iter=3)
@@ -155,34 +155,34 @@ def test_bad_input(spark, frame_of):
         "cannot read the Spark frame": votes.selectExpr("task", "worker", "raise_error('torn') as label"),
     }
     for message, frame in cases.items():
-        with pytest.raises(InputError if "Spark frame" not in message else qr.QuorateError, match=message) as caught:
-            qr.aggregate(frame)
+        with pytest.raises(InputError if "Spark frame" not in message else adj.AdjudgeError, match=message) as caught:
+            adj.aggregate(frame)
         assert "\n" not in str(caught.value)
 
 
 def test_what_spark_cannot_do(spark, frame_of):
     votes = frame_of(CROWD.votes)
-    for ask in (lambda: qr.aggregate(votes, model="glad"), lambda: qr.GLAD().fit(votes)):
+    for ask in (lambda: adj.aggregate(votes, model="glad"), lambda: adj.GLAD().fit(votes)):
         with pytest.raises(OptionError, match="engine 'spark' cannot run model 'glad': choose"):
             ask()
     for source, engine in ((votes, "auto"), (votes, "spark"), (CROWD.votes, "spark")):
         with pytest.raises(
             OptionError, match=r"^several options per task \(multi=True\) are not run on Spark: give the votes in"
         ):
-            qr.aggregate(source, multi=True, engine=engine)
+            adj.aggregate(source, multi=True, engine=engine)
     with pytest.raises(InputError, match="^agreement looks at the votes of single tasks together and is not run on Spark: give"):
-        qr.agreement(votes)
+        adj.agreement(votes)
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
-        qr.aggregate(votes, engine="cpu")
+        adj.aggregate(votes, engine="cpu")
     with pytest.raises(OptionError, match="calibrate looks at tasks one by one"):
-        qr.aggregate(votes, gold={"t1": "l0"}, calibrate=True)
+        adj.aggregate(votes, gold={"t1": "l0"}, calibrate=True)
     with pytest.raises(OptionError, match="calibrate looks at tasks one by one"):
-        qr.aggregate(CROWD.votes, gold=CROWD.truth, calibrate=True, engine="spark")
-    for given in (votes, qr.read(CROWD.votes)):
+        adj.aggregate(CROWD.votes, gold=CROWD.truth, calibrate=True, engine="spark")
+    for given in (votes, adj.read(CROWD.votes)):
         with pytest.raises(OptionError, match="takes no labels to start with"):
-            qr.FastDawidSkene().fit(given, engine=SparkEngine(), start=np.zeros(90, np.int32))
+            adj.FastDawidSkene().fit(given, engine=SparkEngine(), start=np.zeros(90, np.int32))
     with pytest.raises(InputError, match="a Spark frame is not read into memory"):
-        qr.read(votes)
+        adj.read(votes)
 
 
 def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
@@ -190,7 +190,7 @@ def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
     peaks = []
     for tasks in (20_000, 200_000):
         path = str(tmp_path / f"{tasks}.parquet")
-        qr.simulate(tasks=tasks, workers=50, labels=3, votes_per_task=3, seed=4).votes.write_parquet(path)
+        adj.simulate(tasks=tasks, workers=50, labels=3, votes_per_task=3, seed=4).votes.write_parquet(path)
         tracemalloc.start()
         result = fit(spark.read.parquet(path), "fds", max_iter=3)
         result.labels.write.format("noop").mode("overwrite").save()
@@ -202,7 +202,7 @@ def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
 
 
 def test_released_votes_are_gone(spark, engine, frame_of):
-    result = qr.aggregate(frame_of(CROWD.votes), engine=engine)
+    result = adj.aggregate(frame_of(CROWD.votes), engine=engine)
     context = spark.sparkContext._jsc.getPersistentRDDs()
     before = context.size()
     result.release()
@@ -212,11 +212,11 @@ def test_released_votes_are_gone(spark, engine, frame_of):
         assert result.labels.count() == 90  # made again from the source
 
 
-@pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+@pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 def test_partitions_of_nothing_but_abstentions_and_frames_of_nothing(spark):
     rows = [("t", 1, 7), ("t", 2, 7), ("u0", 1, None), ("u1", 1, None)]
     frame = spark.createDataFrame(rows, "task string, worker int, label bigint")
-    result = qr.aggregate(frame, engine=SparkEngine(partitions=8))
+    result = adj.aggregate(frame, engine=SparkEngine(partitions=8))
     assert sorted(result.labels_frame().select("task", "label").rows()) == [("t", 7), ("u0", None), ("u1", None)]
     result.release()
     assert gather(frame.limit(0)).schema == {"task": pl.String, "worker": pl.Int64, "label": pl.Int64}

@@ -2,7 +2,7 @@
 
 import gc
 
-from quorate.spark.garbage import spare_loaded
+from adjudge.spark.garbage import spare_loaded
 
 
 def frozen(_):

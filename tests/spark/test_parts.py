@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.data.counts import Parameters
-from quorate.data.exact import from_coarse
-from quorate.engines.registry import resolve
-from quorate.engines.shard import Units, class_totals
-from quorate.io.answers import gold_codes, read_gold
-from quorate.kernels import reference
-from quorate.models.confusion import ConfusionRecipe
-from quorate.results.honest import _judge, measure
-from quorate.spark import executor as spark_pass
-from quorate.spark.executor import Answers, CountGold, Decision, FitSettings, Judged, Pairs, Scores, Start, Step, TaskSums, run
-from quorate.spark.layout import CHANGED, LINE, Packing, Part, lines
+import adjudge as adj
+from adjudge.data.counts import Parameters
+from adjudge.data.exact import from_coarse
+from adjudge.engines.registry import resolve
+from adjudge.engines.shard import Units, class_totals
+from adjudge.io.answers import gold_codes, read_gold
+from adjudge.kernels import reference
+from adjudge.models.confusion import ConfusionRecipe
+from adjudge.results.honest import _judge, measure
+from adjudge.spark import executor as spark_pass
+from adjudge.spark.executor import Answers, CountGold, Decision, FitSettings, Judged, Pairs, Scores, Start, Step, TaskSums, run
+from adjudge.spark.layout import CHANGED, LINE, Packing, Part, lines
 from strategies import crowds
 
 
@@ -66,7 +66,7 @@ def pieces(draw, tasks):
 @pytest.mark.parametrize("kernels", ["compiled", "reference"])
 @given(data=st.data(), votes=crowds(), ties=st.sampled_from(["hash", "prior"]), with_gold=st.booleans())
 def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
-    votes = qr.read(votes)
+    votes = adj.read(votes)
     gold = read_gold({votes.tasks[0]: votes.labels[0]}, votes.labels) if with_gold else None
     parts = Parts(votes, data.draw(pieces(votes.n_tasks)), ties, gold)
     with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +83,7 @@ def counts_of(session):
 
 def _compare(parts):
     votes, session = parts.votes, parts.session
-    sums, recipe = session.start(hard=True), ConfusionRecipe(qr.DawidSkene())
+    sums, recipe = session.start(hard=True), ConfusionRecipe(adj.DawidSkene())
     tally = parts.dense(parts.sum(Start(parts.settings, hard=True)), np.int64)
     assert np.array_equal(tally[0], counts_of(session))
     before, is_hard = "votes", True
@@ -181,7 +181,7 @@ def _decide(parts, decision, outcome, posterior):
 
 @given(data=st.data(), votes=crowds())
 def test_a_partition_made_again_is_the_same_to_the_last_byte(data, votes):
-    panel = qr.read(votes)
+    panel = adj.read(votes)
     shuffled = data.draw(st.permutations(votes))
     schema = ["task", "worker", "label"]
     batches = [pl.DataFrame(votes, schema=schema, orient="row")]
@@ -198,7 +198,7 @@ def packed(panel, rows, duplicates="all", gold=False):
 
 
 def test_trouble_is_told_as_data():
-    panel = qr.read([("t", "a", "x"), ("u", "b", "y")])
+    panel = adj.read([("t", "a", "x"), ("u", "b", "y")])
     assert packed(panel, [("t", "new", "x")])["problem"] == CHANGED
     assert packed(panel, [("t", "a", "y")])["problem"] == CHANGED
     assert "not among the declared labels" in packed(panel, [("t", "a", "z")])["problem"]

@@ -4,16 +4,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.errors import InputError, MissingLabels, OptionError
-from quorate.spark.engine import SparkEngine
-from quorate.spark.session import gather
+import adjudge as adj
+from adjudge.errors import InputError, MissingLabels, OptionError
+from adjudge.spark.engine import SparkEngine
+from adjudge.spark.session import gather
 from same_fit import assert_same, fit
 
-CROWD = qr.simulate(tasks=80, workers=10, labels=3, votes_per_task=4, seed=8)
+CROWD = adj.simulate(tasks=80, workers=10, labels=3, votes_per_task=4, seed=8)
 # Other tasks, two more workers, and one label that nobody gives.
 NEW = (
-    qr.simulate(tasks=60, workers=12, labels=3, votes_per_task=3, seed=9)
+    adj.simulate(tasks=60, workers=12, labels=3, votes_per_task=3, seed=9)
     .votes.filter(pl.col("label") != "l1")
     .with_columns(task="new " + pl.col("task"))
 )
@@ -54,10 +54,10 @@ def test_the_same_labels_as_in_memory(spark, engine, frame_of, model, confidence
 
 
 def test_a_fit_on_spark_predicts_on_spark(spark, engine, frame_of, tmp_path):
-    far, near = qr.aggregate(frame_of(CROWD.votes), engine=engine), qr.aggregate(CROWD.votes)
+    far, near = adj.aggregate(frame_of(CROWD.votes), engine=engine), adj.aggregate(CROWD.votes)
     assert_same_prediction(far.predict(frame_of(NEW)), near.predict(NEW))
-    far.save(tmp_path / "far.quorate")
-    saved = qr.load(tmp_path / "far.quorate")
+    far.save(tmp_path / "far.adjudge")
+    saved = adj.load(tmp_path / "far.adjudge")
     assert_same_prediction(saved.predict(frame_of(NEW)), near.predict(NEW))
     NEW.write_parquet(tmp_path / "new.parquet")
     assert_same_prediction(saved.predict(str(tmp_path / "new.parquet"), engine="spark"), near.predict(NEW))
@@ -78,13 +78,13 @@ def test_a_calibrated_model(spark, engine, frame_of, model, confidence):
     known = fit(CROWD.votes, model, gold=CROWD.truth.head(40), calibrate=True, confidence=confidence)
     assert known.temperature != 1.0
     far, near = known.predict(frame_of(NEW), engine=engine), known.predict(NEW)
-    plain = qr.aggregate(CROWD.votes, model=model, confidence=confidence).predict(NEW)
+    plain = adj.aggregate(CROWD.votes, model=model, confidence=confidence).predict(NEW)
     assert not np.allclose(near.labels["confidence"].to_numpy(), plain.labels["confidence"].to_numpy(), atol=1e-3)
     assert_same_prediction(far, near)
 
 
 def test_abstentions_columns_and_ids_of_numbers(spark, engine, frame_of):
-    known = qr.aggregate(CROWD.votes.with_columns(pl.col("worker").str.slice(1).cast(pl.Int64)))
+    known = adj.aggregate(CROWD.votes.with_columns(pl.col("worker").str.slice(1).cast(pl.Int64)))
     new = pl.DataFrame({"item": [7, 7, 8], "judge": [1, 99, 2], "verdict": ["l0", "l2", None]})
     with pytest.warns(MissingLabels, match="1 of 3 votes"):
         far = known.predict(frame_of(new), engine=engine, task="item", worker="judge", label="verdict")
@@ -95,14 +95,14 @@ def test_abstentions_columns_and_ids_of_numbers(spark, engine, frame_of):
 
 
 def test_what_is_refused_in_one_line(spark, engine, frame_of):
-    known, frame = qr.aggregate(CROWD.votes), frame_of(NEW)
+    known, frame = adj.aggregate(CROWD.votes), frame_of(NEW)
     with pytest.raises(InputError, match="the model has the labels l0, l1, l2, the votes have other"):
         known.predict(frame_of([("t", "w1", "other")]))
     with pytest.raises(OptionError, match="^predict needs the workers of the votes in one process, and those of 24 rows stay"):
         known.predict(frame, engine=SparkEngine(rows="executors"))
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
         known.predict(frame, engine="cpu")
-    grouped = qr.aggregate(CROWD.votes, groups={"w1": "a", "w2": "a"})
+    grouped = adj.aggregate(CROWD.votes, groups={"w1": "a", "w2": "a"})
     with pytest.raises(OptionError, match="a model with groups needs the votes in memory, not on engine 'spark'"):
         grouped.predict(frame)
     with pytest.raises(OptionError, match="rows of a Spark frame have no order"):

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.evaluation import contract
-from quorate.spark.votes import read
+import adjudge as adj
+from adjudge.evaluation import contract
+from adjudge.spark.votes import read
 from same_fit import assert_same, fit
 
 MOST = 4  # iterations: enough to see every phase, and soon over
@@ -14,7 +14,7 @@ MOST = 4  # iterations: enough to see every phase, and soon over
 
 @pytest.mark.parametrize("real_votes", ["labelme", "trec2010"], indirect=True)  # many labels, most votes
 def test_real_votes(spark, engine, real_votes):
-    near, far = qr.read(pl.read_csv(real_votes, infer_schema=False)), read(spark.read.csv(str(real_votes), header=True))
+    near, far = adj.read(pl.read_csv(real_votes, infer_schema=False)), read(spark.read.csv(str(real_votes), header=True))
     for model in ("fds", "ds"):
         result = fit(far, model, engine=engine, max_iter=MOST)
         assert_same(result, fit(near, model, max_iter=MOST))
@@ -79,5 +79,5 @@ def test_ties_fall_alike(spark, engine, frame_of, ties):
 
 
 def test_stop_by_labels(spark, engine, frame_of):
-    votes = qr.simulate(tasks=300, workers=20, labels=4, votes_per_task=3, skill=0.5, seed=2).votes
+    votes = adj.simulate(tasks=300, workers=20, labels=4, votes_per_task=3, skill=0.5, seed=2).votes
     assert_same(fit(frame_of(votes), "fds", engine=engine, stop="labels"), fit(votes, "fds", stop="labels"))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.io import write
-from quorate.spark.stream import Progress, StateFolder, _Job, check_turn, decide
+import adjudge as adj
+from adjudge.io import write
+from adjudge.spark.stream import Progress, StateFolder, _Job, check_turn, decide
 
 LABELS = ["a", "b"]
 ids = st.integers(0, 4).map(str)
@@ -33,13 +33,13 @@ def fake_batch(rows, order=()):
 def no_spark():
     """What goes to Spark and what comes from it are polars frames."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quorate.spark.stream.gather", lambda batch: batch.frame)
-        patch.setattr("quorate.spark.stream.to_spark", lambda frame, _: frame)
+        patch.setattr("adjudge.spark.stream.gather", lambda batch: batch.frame)
+        patch.setattr("adjudge.spark.stream.to_spark", lambda frame, _: frame)
         yield
 
 
 def job(folder, *, model="fds", bad="fail", refit_every=0, **options):
-    online = qr.Online(labels=LABELS, model=model, **options)
+    online = adj.Online(labels=LABELS, model=model, **options)
     return _Job(folder, *folder.begin(online), None, bad, refit_every)
 
 
@@ -70,7 +70,7 @@ def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
     assert saved(folders[0]) == saved(folders[1])
     done = folders[0].progress()
     assert done.votes + done.abstentions == sum(map(len, batches))
-    by_hand = qr.Online(labels=LABELS, model=model, duplicates=duplicates)
+    by_hand = adj.Online(labels=LABELS, model=model, duplicates=duplicates)
     for number, rows in enumerate(batches):
         for task, worker, label in sorted(rows, key=lambda row: (row[2] is not None, *map(str, row))):  # abstentions first
             by_hand.learn(task, worker, label)
@@ -84,7 +84,7 @@ def test_gold_holds_for_the_whole_job(tmp_path):
     folder, rows = StateFolder(tmp_path / "state"), []
 
     def begun(gold):
-        online = qr.Online(labels=LABELS, gold=gold)
+        online = adj.Online(labels=LABELS, gold=gold)
         return _Job(folder, *folder.begin(online), lambda frame, _: rows.extend(frame.rows()), "fail", 2)
 
     for number in range(4):  # with refits and without
@@ -92,23 +92,23 @@ def test_gold_holds_for_the_whole_job(tmp_path):
     seen = [(batch, label, confidence) for task, label, confidence, _, _, batch in rows if task == "t1"]
     assert seen == [(batch, "b", 1.0) for batch in range(4)]
     for other in (None, {"t1": "b"}, {"t1": "b", "7": "b"}):
-        with pytest.raises(qr.InputError, match="has 2 gold labels, not the .* given: continue with the original gold"):
+        with pytest.raises(adj.InputError, match="has 2 gold labels, not the .* given: continue with the original gold"):
             begun(other)
     assert folder.online().gold_labels().rows() == [("7", "a"), ("t1", "b")]
 
 
-@pytest.mark.filterwarnings("ignore::quorate.NotConverged")
+@pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 @pytest.mark.parametrize("model", ["auto", "fds", "ds"])
 def test_a_job_that_is_restarted_at_every_batch_gives_the_same_rows(model, confidence, tmp_path):
     """Batches that grow the stream by a tenth and by less: what was measured before a restart must not show."""
-    crowd = qr.simulate(tasks=60, workers=9, labels=2, votes_per_task=5, skill=0.6, seed=2).votes
+    crowd = adj.simulate(tasks=60, workers=9, labels=2, votes_per_task=5, skill=0.6, seed=2).votes
     rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b"})).sample(fraction=1, shuffle=True, seed=1).rows()
     batches = [rows[:200], *(rows[at : at + 9] for at in range(200, 290, 9))]
     given = []
     for restarts in (False, True):
         folder, sunk = StateFolder(tmp_path / str(restarts)), []
-        online = qr.Online(labels=LABELS, model=model, confidence=confidence)
+        online = adj.Online(labels=LABELS, model=model, confidence=confidence)
 
         def begun(folder=folder, online=online, sunk=sunk):
             return _Job(folder, *folder.begin(online), lambda frame, _: sunk.append(frame), "fail", 4)
@@ -182,7 +182,7 @@ def test_killed_at_any_step_of_writing_the_batch_counts_once(tmp_path, monkeypat
         job(folder)(fake_batch(batches[number]), number)
     assert saved(folder) == saved(whole)
     assert folder.progress() == whole.progress()
-    kept = {"state.quorate", "online-000000001.quorate", "online-000000002.quorate"}
+    kept = {"state.adjudge", "online-000000001.adjudge", "online-000000002.adjudge"}
     assert {p.name for p in folder.path.iterdir()} == kept, "what a killed write left is removed"
 
 
@@ -190,9 +190,9 @@ def test_decisions_are_those_of_touched_tasks_and_after_a_refit_of_changed_ones(
     given, folder = [], StateFolder(tmp_path)
     running = job(folder, refit_every=3)
     running._sink = lambda frame, number: given.append((frame, number))
-    crowd = qr.simulate(tasks=60, workers=9, labels=2, votes_per_task=3, skill=0.6, seed=3).votes
+    crowd = adj.simulate(tasks=60, workers=9, labels=2, votes_per_task=3, skill=0.6, seed=3).votes
     rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b"})).rows()
-    twin = qr.Online(labels=LABELS)
+    twin = adj.Online(labels=LABELS)
     for number, start in enumerate((0, 90, 170)):
         some = rows[start : (90, 170, 180)[number]]
         running(fake_batch(some), number)
@@ -230,7 +230,7 @@ def test_order_columns_go_before_the_ids(tmp_path):
 def test_bad_rows_fail_the_batch_or_are_skipped_and_counted(tmp_path, row, message, caplog):
     rows = [("t1", "w1", "a"), row, ("t1", "w2", None)]
     failing = job(StateFolder(tmp_path / "fail"))
-    with pytest.raises(qr.InputError, match=message):
+    with pytest.raises(adj.InputError, match=message):
         failing(fake_batch(rows), 0)
     assert StateFolder(tmp_path / "fail").progress() == Progress()
     folder = StateFolder(tmp_path / "skip")
@@ -240,23 +240,23 @@ def test_bad_rows_fail_the_batch_or_are_skipped_and_counted(tmp_path, row, messa
 
 
 def test_whole_numbers_stay_whole_numbers():
-    online = qr.Online(labels=[0, 1])
+    online = adj.Online(labels=[0, 1])
     decide(pl.DataFrame({"task": [7, 12], "worker": [1, 1], "label": [0, 1]}), online, 0, refit=False)
     decisions = decide(pl.DataFrame({"task": [12], "worker": [2], "label": [1]}), online, 1, refit=False)
     assert decisions.select("task", "label", "votes").rows() == [(12, 1, 2)]
     assert decisions.schema["task"] == pl.Int64
     text = pl.DataFrame({"task": ["x"], "worker": ["2"], "label": ["1"]})
     assert decide(text, online, 2, refit=False)["task"].to_list() == ["x"]
-    with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
+    with pytest.raises(adj.InputError, match="whole numbers, but some known before are text"):
         decide(pl.DataFrame({"task": [12], "worker": [3], "label": [1]}), online, 3, refit=True)
 
 
 def test_a_job_that_refits_finds_text_ids_of_before_in_its_first_batch(tmp_path):
-    known = qr.Online(labels=LABELS)
+    known = adj.Online(labels=LABELS)
     known.learn("t1", "w1", "a")
     folder = StateFolder(tmp_path)
     one = _Job(folder, *folder.begin(known), None, "fail", 100)
-    with pytest.raises(qr.InputError, match="whole numbers, but some known before are text"):
+    with pytest.raises(adj.InputError, match="whole numbers, but some known before are text"):
         one(fake_batch([(12, "w1", "a")]), 0)
 
 
@@ -267,7 +267,7 @@ def test_a_job_that_refits_finds_text_ids_of_before_in_its_first_batch(tmp_path)
 )
 def test_a_batch_decides_its_tasks_as_the_table_of_all_tasks_does(known, batch, model):
     schema = ["task", "worker", "label"]
-    online = qr.Online(labels=LABELS, model=model)
+    online = adj.Online(labels=LABELS, model=model)
     online.learn_many(pl.DataFrame(known, schema=dict.fromkeys(schema, pl.String), orient="row"))
     votes = pl.DataFrame(batch, schema=dict.fromkeys(schema, pl.String), orient="row")
     decisions = decide(votes, online, 7, refit=False)
@@ -279,7 +279,7 @@ def test_a_batch_decides_its_tasks_as_the_table_of_all_tasks_does(known, batch, 
 
 
 def test_a_small_batch_asks_for_no_other_tasks(monkeypatch):
-    online = qr.Online(labels=LABELS)
+    online = adj.Online(labels=LABELS)
     online.learn_many([(f"t{n}", "w1", "a") for n in range(100)])
     asked = []
     predict = online.predict
@@ -294,9 +294,9 @@ def test_state_and_checkpoint_must_be_of_one_moment(tmp_path):
     assert check_turn(past, 5, "q", tmp_path)
     assert not check_turn(past, 4, "q", tmp_path)
     for batch in (0, 3, 6):
-        with pytest.raises(qr.InputError, match=f"Spark gives batch {batch}, but the state .* ends with batch 4"):
+        with pytest.raises(adj.InputError, match=f"Spark gives batch {batch}, but the state .* ends with batch 4"):
             check_turn(past, batch, "q", tmp_path)
-    with pytest.raises(qr.InputError, match="belongs to the query q, not to r"):
+    with pytest.raises(adj.InputError, match="belongs to the query q, not to r"):
         check_turn(past, 5, "r", tmp_path)
 
 
@@ -304,16 +304,16 @@ def test_two_jobs_in_one_folder_are_noticed(tmp_path):
     folder = StateFolder(tmp_path)
     one, two = job(folder), job(folder)
     one(fake_batch([("t1", "w1", "a")]), 0)
-    with pytest.raises(qr.QuorateError, match="another job writes"):
+    with pytest.raises(adj.AdjudgeError, match="another job writes"):
         two(fake_batch([("t1", "w1", "a")]), 0)
 
 
 def test_a_stream_goes_on_as_it_began(tmp_path):
     folder = StateFolder(tmp_path)
-    folder.begin(qr.Online(labels=LABELS))
+    folder.begin(adj.Online(labels=LABELS))
     for other, message in (({"labels": ["a"]}, "has labels a, b, not a:"), ({"labels": LABELS, "seed": 3}, "has seed 0, not 3")):
-        with pytest.raises(qr.InputError, match=message):
-            folder.begin(qr.Online(**other))
+        with pytest.raises(adj.InputError, match=message):
+            folder.begin(adj.Online(**other))
 
 
 def test_damage_is_told(tmp_path):
@@ -322,19 +322,19 @@ def test_damage_is_told(tmp_path):
     for path in (folder._file(0), folder.pointer):
         whole = path.read_bytes()
         path.write_bytes(whole[:-40] + bytes(40))
-        with pytest.raises(qr.InputError, match=f"{path.name} is damaged"):
+        with pytest.raises(adj.InputError, match=f"{path.name} is damaged"):
             job(folder)
         path.write_bytes(whole)
     folder._file(0).unlink()
-    with pytest.raises(qr.InputError, match="cannot read .*online-000000000.quorate"):
+    with pytest.raises(adj.InputError, match="cannot read .*online-000000000.adjudge"):
         job(folder)
     folder.pointer.unlink()
     folder.checkpoint.mkdir()
-    with pytest.raises(qr.InputError, match="has a checkpoint but no state"):
+    with pytest.raises(adj.InputError, match="has a checkpoint but no state"):
         job(folder)
     (tmp_path / "file").write_text("")
-    with pytest.raises(qr.InputError, match="cannot keep the state in"):
-        StateFolder(tmp_path / "file" / "state").begin(qr.Online(labels=LABELS))
+    with pytest.raises(adj.InputError, match="cannot keep the state in"):
+        StateFolder(tmp_path / "file" / "state").begin(adj.Online(labels=LABELS))
 
 
 @pytest.mark.parametrize(
@@ -344,17 +344,17 @@ def test_damage_is_told(tmp_path):
         ({"bad": "ignore"}, "unknown bad 'ignore'"),
         ({"refit_every": -1}, "refit_every is -1: give a whole number of at least 0"),
         ({"state": "s3://bucket/state"}, "the state cannot be kept at s3://bucket/state"),
-        ({"online": "x"}, "cannot continue from 'x': give a quorate.Online"),
+        ({"online": "x"}, "cannot continue from 'x': give a adjudge.Online"),
     ],
 )
 def test_bad_options(options, message):
-    given = {"online": qr.Online(labels=LABELS), "state": "state", **options}
-    with pytest.raises(qr.QuorateError, match=message):
-        qr.SparkStream(given.pop("online"), **given)
+    given = {"online": adj.Online(labels=LABELS), "state": "state", **options}
+    with pytest.raises(adj.AdjudgeError, match=message):
+        adj.SparkStream(given.pop("online"), **given)
 
 
 @pytest.mark.parametrize("votes", [None, [("t", "w", "a")], pl.DataFrame()])
 def test_only_streaming_frames_are_taken(votes, tmp_path):
-    with pytest.raises(qr.InputError, match="give a streaming frame"):
-        qr.SparkStream(qr.Online(labels=LABELS), state=tmp_path / "s").start(votes)
+    with pytest.raises(adj.InputError, match="give a streaming frame"):
+        adj.SparkStream(adj.Online(labels=LABELS), state=tmp_path / "s").start(votes)
     assert not (tmp_path / "s").exists()

@@ -12,9 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.spark.session import gather
-from quorate.spark.stream import StateFolder
+import adjudge as adj
+from adjudge.spark.session import gather
+from adjudge.spark.stream import StateFolder
 
 LABELS = ["a", "b", "c"]
 JOB = Path(__file__).with_name("streaming_job.py")
@@ -25,7 +25,7 @@ LAST = 4  # of five batches
 @pytest.fixture(scope="module")
 def batches():
     """The votes of five files, as rows."""
-    crowd = qr.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, skill=0.6, repeats=0.1, seed=2).votes
+    crowd = adj.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, skill=0.6, repeats=0.1, seed=2).votes
     rows = crowd.with_columns(pl.col("label").replace({"l0": "a", "l1": "b", "l2": "c"})).sample(fraction=1, shuffle=True, seed=1)
     size = -(-len(rows) // (LAST + 1))
     return [frame.rows() for frame in rows.iter_slices(size)]
@@ -34,7 +34,7 @@ def batches():
 @pytest.fixture(scope="module")
 def quiet(batches, tmp_path_factory):
     """What comes out by hand, without Spark: the bytes of the Online after all batches, and the decisions of each."""
-    online, decisions = qr.Online(labels=LABELS), []
+    online, decisions = adj.Online(labels=LABELS), []
     for number, rows in enumerate(batches):
         online.renew()
         online.learn_many(sorted(rows))
@@ -44,7 +44,7 @@ def quiet(batches, tmp_path_factory):
         now = online.labels()
         wanted = pl.col("task").is_in([task for task, _, _ in rows]) | (now["label"] != before["label"])
         decisions.append(now.filter(wanted).with_columns(batch_id=pl.lit(number, pl.Int64)))
-    path = tmp_path_factory.mktemp("quiet") / "online.quorate"
+    path = tmp_path_factory.mktemp("quiet") / "online.adjudge"
     online.save(path)
     return path.read_bytes(), pl.concat(decisions)
 
@@ -72,11 +72,11 @@ def votes(spark, folder, schema=SCHEMA):
 
 def stream(folder, **options):
     sink = str(folder / "decisions.parquet")
-    return qr.SparkStream(qr.Online(labels=LABELS), **{"state": folder / "state", "sink": sink, "refit_every": 3, **options})
+    return adj.SparkStream(adj.Online(labels=LABELS), **{"state": folder / "state", "sink": sink, "refit_every": 3, **options})
 
 
 def state(folder, batch=LAST):
-    return (folder / "state" / f"online-{batch:09d}.quorate").read_bytes()
+    return (folder / "state" / f"online-{batch:09d}.adjudge").read_bytes()
 
 
 def decided(folder, read=pl.read_parquet, kind="parquet"):
@@ -96,7 +96,7 @@ def test_a_quiet_run_equals_votes_learned_by_hand(spark, folder, batches, quiet)
     read = spark.read.parquet(str(folder / "decisions.parquet"))
     assert read.columns == ["task", "label", "confidence", "votes", "tie", "batch_id"]
     assert read.count() == len(quiet[1])
-    assert stream(folder).online().labels().equals(qr.Online.load(folder / "state" / f"online-{LAST:09d}.quorate").labels())
+    assert stream(folder).online().labels().equals(adj.Online.load(folder / "state" / f"online-{LAST:09d}.adjudge").labels())
 
 
 def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
@@ -109,12 +109,12 @@ def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
     stream(folder).run(votes(spark, folder))
     assert state(folder) == quiet[0]
     assert decided(folder).equals(quiet[1])
-    assert len(list((folder / "state").glob("*.quorate"))) == 3
+    assert len(list((folder / "state").glob("*.adjudge"))) == 3
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_sink_that_fails_is_told_and_tried_again(spark, folder, quiet, when):
-    from quorate.spark.files import into_folder
+    from adjudge.spark.files import into_folder
 
     write, left = into_folder(str(folder / "decisions.parquet")), [1, 3]
 
@@ -152,7 +152,7 @@ def test_a_checkpoint_of_another_moment_is_an_error(spark, folder):
     stream(folder).run(votes(spark, folder))
     checkpoint = folder / "state" / "checkpoint"
     shutil.move(checkpoint, folder / "kept")
-    with pytest.raises(qr.InputError, match="belongs to the query"):
+    with pytest.raises(adj.InputError, match="belongs to the query"):
         stream(folder).run(votes(spark, folder))
     shutil.rmtree(checkpoint)
     shutil.move(folder / "kept", checkpoint)
@@ -160,31 +160,31 @@ def test_a_checkpoint_of_another_moment_is_an_error(spark, folder):
     shutil.copytree(folder / "state", folder / "backup")
     stream(folder).run(votes(spark, folder))
     drop(folder / "votes", 10, [("t1", "w2", "a")])
-    for path in (folder / "backup").glob("*.quorate"):
+    for path in (folder / "backup").glob("*.adjudge"):
         shutil.copy(path, folder / "state")
-    with pytest.raises(qr.InputError, match=f"Spark gives batch {LAST + 2}, but the state .* ends with batch {LAST}"):
+    with pytest.raises(adj.InputError, match=f"Spark gives batch {LAST + 2}, but the state .* ends with batch {LAST}"):
         stream(folder).run(votes(spark, folder))
-    (folder / "state" / "state.quorate").write_bytes(b"QUORATE\nxx")
-    with pytest.raises(qr.InputError, match="state.quorate is damaged"):
+    (folder / "state" / "state.adjudge").write_bytes(b"ADJUDGE\nxx")
+    with pytest.raises(adj.InputError, match="state.adjudge is damaged"):
         stream(folder).start(votes(spark, folder), availableNow=True)
 
 
 def test_bad_votes(spark, tmp_path):
     drop(tmp_path / "votes", 0, [("t1", "w1", "a"), ("t2", "w1", "d"), (None, "w1", "a"), ("t1", "w2", None)])
-    with pytest.raises(qr.InputError, match="batch 0: a vote has no task"):
+    with pytest.raises(adj.InputError, match="batch 0: a vote has no task"):
         stream(tmp_path).run(votes(spark, tmp_path))
     query = stream(tmp_path).start(votes(spark, tmp_path), availableNow=True)
     with pytest.raises(Exception, match="InputError: batch 0: a vote has no task"):  # Spark's own error has it, too
         query.awaitTermination(120)
     done = stream(tmp_path, bad="skip").run(votes(spark, tmp_path))
     assert (done.votes, done.abstentions, done.skipped) == (1, 1, 2)
-    with pytest.raises(qr.InputError, match="the label column 'label' holds double: cast it"):
+    with pytest.raises(adj.InputError, match="the label column 'label' holds double: cast it"):
         stream(tmp_path).start(votes(spark, tmp_path, "task string, worker string, label double"))
-    with pytest.raises(qr.InputError, match="no column looks like the worker"):
+    with pytest.raises(adj.InputError, match="no column looks like the worker"):
         stream(tmp_path).start(votes(spark, tmp_path, "task string, who string, label string"))
-    with pytest.raises(qr.InputError, match="no column 'time' to order by; the columns are: task, worker, label"):
+    with pytest.raises(adj.InputError, match="no column 'time' to order by; the columns are: task, worker, label"):
         stream(tmp_path, order="time").start(votes(spark, tmp_path))
-    with pytest.raises(qr.InputError, match="give a streaming frame"):
+    with pytest.raises(adj.InputError, match="give a streaming frame"):
         stream(tmp_path).start(spark.range(3))
 
 
@@ -192,8 +192,8 @@ def test_order_columns_names_with_dots_and_numbers_as_ids(spark, tmp_path):
     names = ("the.item", "user", "answer", "sent.at")
     drop(tmp_path / "votes", 0, [(7, 1, 2, 20), (7, 1, 3, 10), (12, 1, 2, 5)], names)
     given = []
-    online = qr.Online(labels=[2, 3])
-    job = qr.SparkStream(
+    online = adj.Online(labels=[2, 3])
+    job = adj.SparkStream(
         online, state=tmp_path / "state", task="the.item", order="sent.at", sink=lambda frame, _: given.append(gather(frame))
     )
     schema = "`the.item` int, user bigint, answer short, `sent.at` int"
@@ -218,26 +218,26 @@ def test_json_values_are_parsed_as_the_page_says(spark, tmp_path):
     assert (done.votes, done.skipped) == (2, 2)
 
 
-def test_command(spark, quorate, folder, quiet, batches):
+def test_command(spark, adjudge, folder, quiet, batches):
     arguments = ["stream", folder / "votes" / "*.csv", "--labels", "a,b,c", "--state", folder / "state", "--refit-every", 3]
     out = folder / "decisions.json"
-    code, printed, told = quorate(*arguments, "-o", out, "--files", 1, "--once")
+    code, printed, told = adjudge(*arguments, "-o", out, "--files", 1, "--once")
     assert (code, printed) == (0, "")
     assert f"batches: 5, votes: {sum(map(len, batches))}; decisions are in {out}" in told
     assert state(folder) == quiet[0]
     assert decided(folder, pl.read_ndjson, "json").equals(quiet[1])
-    assert quorate(*arguments, "-o", out, "--once", "--quiet") == (0, "", "")
+    assert adjudge(*arguments, "-o", out, "--once", "--quiet") == (0, "", "")
     drop(folder / "votes", 7, [("w1", "t1", "a")], ("worker", "task", "label"))
-    code, _, told = quorate(*arguments, "-o", out, "--once")
+    code, _, told = adjudge(*arguments, "-o", out, "--once")
     assert code == 1
-    assert "quorate: batch 5: cannot read the votes: CSV header does not conform" in told
+    assert "adjudge: batch 5: cannot read the votes: CSV header does not conform" in told
     (folder / "votes" / "7.csv").write_text("task,worker,label\nt1,w1\n")
-    code, _, told = quorate(*arguments, "-o", out, "--once")
+    code, _, told = adjudge(*arguments, "-o", out, "--once")
     assert code == 1
-    assert "quorate: batch 5: cannot read the votes: " in told
+    assert "adjudge: batch 5: cannot read the votes: " in told
 
 
-def test_command_with_gold(spark, quorate, folder):
+def test_command_with_gold(spark, adjudge, folder):
     (folder / "gold.csv").write_text("task,gold\nt1,c\nlater,a\n")
     arguments = [
         "stream",
@@ -249,24 +249,24 @@ def test_command_with_gold(spark, quorate, folder):
         "-o",
         folder / "out.json",
     ]
-    assert quorate(*arguments, "--once", "--quiet", "--gold", folder / "gold.csv") == (0, "", "")
+    assert adjudge(*arguments, "--once", "--quiet", "--gold", folder / "gold.csv") == (0, "", "")
     online = StateFolder(folder / "state").online()
     assert online.predict("t1").label == "c"
     assert dict(online.gold_labels().iter_rows()) == {"t1": "c", "later": "a"}
-    code, _, told = quorate(*arguments, "--once")
+    code, _, told = adjudge(*arguments, "--once")
     assert code == 1
     assert "has 2 gold labels, not the 0 given: continue with the original gold" in told
 
 
 def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
     drop(tmp_path / "votes", 0, [("t1", "w1", "a")])
-    command = [sys.executable, "-m", "quorate", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
+    command = [sys.executable, "-m", "adjudge", "stream", "votes/*.csv", "--labels", "a,b", "--state", "state", "-o", "out.csv"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         try:
             for number in range(2):
                 if number:
                     drop(tmp_path / "votes", number, [("t1", "w2", "a")])
-                wait_for(tmp_path / "state" / f"online-{number:09d}.quorate")
+                wait_for(tmp_path / "state" / f"online-{number:09d}.adjudge")
             running.send_signal(signal.SIGINT)
             told = running.communicate(timeout=60)[1]
         finally:
@@ -292,8 +292,8 @@ def wait_for(path):
         ("votes/*.json", [], "no file is there yet"),
     ],
 )
-def test_command_bad_sources(spark, quorate, folder, source, options, message):
+def test_command_bad_sources(spark, adjudge, folder, source, options, message):
     out = folder / "out.csv"
-    code, _, told = quorate("stream", folder / source, "--labels", "a,b,c", "--state", folder / "state", "-o", out, *options)
+    code, _, told = adjudge("stream", folder / source, "--labels", "a,b,c", "--state", folder / "state", "-o", out, *options)
     assert code == 1
     assert re.search(message, told)

@@ -1,6 +1,6 @@
 import pytest
 
-from quorate.store.opening import open_store
+from adjudge.store.opening import open_store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

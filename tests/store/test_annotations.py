@@ -6,11 +6,11 @@ from contextlib import closing
 import pytest
 
 import postgres
-from quorate.store.batch import AnnotatedTaskRow, AnnotationRow, Batch
-from quorate.store.errors import DamagedStore, NotOwner
-from quorate.store.opening import open_store
-from quorate.store.restore import restore
-from quorate.store.verify import verify
+from adjudge.store.batch import AnnotatedTaskRow, AnnotationRow, Batch
+from adjudge.store.errors import DamagedStore, NotOwner
+from adjudge.store.opening import open_store
+from adjudge.store.restore import restore
+from adjudge.store.verify import verify
 
 
 def annotation(number, task="t", worker=1, label=0, **more):

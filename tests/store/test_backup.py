@@ -8,18 +8,18 @@ import msgspec
 import polars as pl
 import pytest
 
-from quorate.errors import QuorateError
-from quorate.io.write import write_batches
-from quorate.live.decision import Decision
-from quorate.store.batch import Batch, DecisionRow, OutboxRow
-from quorate.store.errors import NotOwner, StoreError
-from quorate.store.events import Change, Created, LabelAdded, Retraction, Vote
-from quorate.store.export import DECISIONS, decision_frames, vote_frames
-from quorate.store.ids import IdIndex, content_of
-from quorate.store.opening import open_store
-from quorate.store.restore import restore
-from quorate.store.tables import TABLES
-from quorate.store.verify import verify
+from adjudge.errors import AdjudgeError
+from adjudge.io.write import write_batches
+from adjudge.live.decision import Decision
+from adjudge.store.batch import Batch, DecisionRow, OutboxRow
+from adjudge.store.errors import NotOwner, StoreError
+from adjudge.store.events import Change, Created, LabelAdded, Retraction, Vote
+from adjudge.store.export import DECISIONS, decision_frames, vote_frames
+from adjudge.store.ids import IdIndex, content_of
+from adjudge.store.opening import open_store
+from adjudge.store.restore import restore
+from adjudge.store.tables import TABLES
+from adjudge.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
 
@@ -118,7 +118,7 @@ def test_a_backup_of_a_moment_while_others_write(store, tmp_path):
 
 def test_a_backup_is_taken_in_steps_of_one_moment(tmp_path, monkeypatch):
     """A commit between two steps neither shows nor begins the copy anew."""
-    from quorate.store import backup
+    from adjudge.store import backup
 
     store = open_store(tmp_path / "votes.db")
     number = store.create_campaign("c")
@@ -155,7 +155,7 @@ def test_a_backup_replaces_only_backups(tmp_path):
     store, other = open_store(tmp_path / "votes.db"), open_store(tmp_path / "other.db")
     store.create_campaign("c")
     for path in ("votes.db", "other.db", ".", "none/backup.db"):
-        with pytest.raises(QuorateError, match="cannot write"):
+        with pytest.raises(AdjudgeError, match="cannot write"):
             store.backup(tmp_path / path)
     for _ in range(2):
         store.backup(tmp_path / "backup.db")
@@ -164,7 +164,7 @@ def test_a_backup_replaces_only_backups(tmp_path):
 
 
 def test_a_failed_backup_leaves_the_old_one(tmp_path, monkeypatch):
-    from quorate.store import backup
+    from adjudge.store import backup
 
     store = open_store(tmp_path / "votes.db")
     store.create_campaign("c")
@@ -176,7 +176,7 @@ def test_a_failed_backup_leaves_the_old_one(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup.os, "fsync", full)
-    with pytest.raises(QuorateError, match="cannot write .*backup.db: No space left"):
+    with pytest.raises(AdjudgeError, match="cannot write .*backup.db: No space left"):
         store.backup(tmp_path / "backup.db")
     assert (tmp_path / "backup.db").read_bytes() == old
     monkeypatch.undo()
@@ -184,7 +184,7 @@ def test_a_failed_backup_leaves_the_old_one(tmp_path, monkeypatch):
 
 
 def test_a_backup_on_a_full_disk_says_so(tmp_path):
-    from quorate.store import backup
+    from adjudge.store import backup
 
     def fill(target):
         target.execute("PRAGMA max_page_count = 2")
@@ -231,7 +231,7 @@ def test_a_restored_store_does_not_use_snapshots_of_the_lost_one(tmp_path):
 
 
 def test_ids_are_restored_with_the_backup(tmp_path, monkeypatch):
-    from quorate.store import ids
+    from adjudge.store import ids
 
     monkeypatch.setattr(ids, "GENERATION", 10)
     store = open_store(tmp_path / "votes.db")
@@ -314,7 +314,7 @@ def test_votes_in_force_and_all(store):
 
 @pytest.mark.parametrize("end", ["csv", "parquet", "jsonl"])
 def test_exports_are_files(store, tmp_path, end, monkeypatch):
-    from quorate.store import export
+    from adjudge.store import export
 
     monkeypatch.setattr(export, "ROWS", 2)
     number = exported(store)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from quorate.store.bases import PART, parts_of
-from quorate.store.batch import ArchiveRow, Batch
-from quorate.store.errors import DamagedStore, Expired, StoreError
-from quorate.store.events import Created, LabelAdded
-from quorate.store.export import vote_frames
-from quorate.store.opening import open_store
-from quorate.store.restore import restore
-from quorate.store.verify import verify
+from adjudge.store.bases import PART, parts_of
+from adjudge.store.batch import ArchiveRow, Batch
+from adjudge.store.errors import DamagedStore, Expired, StoreError
+from adjudge.store.events import Created, LabelAdded
+from adjudge.store.export import vote_frames
+from adjudge.store.opening import open_store
+from adjudge.store.restore import restore
+from adjudge.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
 SIZES = (1, 3, 5, 2, 4)  # pages that end at positions 1, 4, 9, 11, 15
@@ -101,7 +101,7 @@ def test_parts_that_were_never_named_go_with_the_next_base(store, number):
 
 
 def test_pages_are_deleted_in_pieces_and_every_piece_leaves_a_whole_log(store, number, monkeypatch):
-    monkeypatch.setattr("quorate.store.bases.PIECE", 0)
+    monkeypatch.setattr("adjudge.store.bases.PIECE", 0)
     begin(store, number, position=14, begins=5)
     begin(store, number)
     pieces = 0

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quorate.store.archive import StoreArchive
-from quorate.store.batch import Batch, OutboxRow
-from quorate.store.beside import open_beside
-from quorate.store.errors import NotOwner, StoreError
-from quorate.store.opening import open_store
+from adjudge.store.archive import StoreArchive
+from adjudge.store.batch import Batch, OutboxRow
+from adjudge.store.beside import open_beside
+from adjudge.store.errors import NotOwner, StoreError
+from adjudge.store.opening import open_store
 from stored_logs import batch_of, log_of
 
 

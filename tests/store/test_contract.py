@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from quorate.errors import QuorateError
-from quorate.store.batch import Batch, DecisionRow, OutboxRow
-from quorate.store.errors import DamagedSnapshot, OutOfStep, StoreError
-from quorate.store.events import Tick
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
-from quorate.store.webhooks import Failure
+from adjudge.errors import AdjudgeError
+from adjudge.store.batch import Batch, DecisionRow, OutboxRow
+from adjudge.store.errors import DamagedSnapshot, OutOfStep, StoreError
+from adjudge.store.events import Tick
+from adjudge.store.opening import open_store
+from adjudge.store.verify import verify
+from adjudge.store.webhooks import Failure
 from stored_logs import batch_of, created, log_of, votes
 
 ODD = ["a\x00b", "tab\t", "quote'\"", "%s ?", "ünïcödé 🦊", "\x1b[31m", "'; DROP TABLE log; --", " ", "\\", "a" * 256]
@@ -114,7 +114,7 @@ def test_an_error_in_the_middle_leaves_nothing(store):
     store.write(batch_of(number, 1, 1))
     bad = batch_of(number, 2, 1)
     bad.workers = [(number, 5, "ann"), (number, 5, "bob")]  # one number, twice
-    with pytest.raises(QuorateError):
+    with pytest.raises(AdjudgeError):
         store.write(bad)
     bad.workers = [(number, 5, object())]
     with pytest.raises(AttributeError):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from quorate.store import bloom as bloom_module
-from quorate.store import ids as module
-from quorate.store.archive import MemoryArchive, StoreArchive
-from quorate.store.batch import Batch
-from quorate.store.bloom import Bloom
-from quorate.store.errors import DamagedStore
-from quorate.store.ids import Generation, IdIndex, content_of, found_in, hash_of
+from adjudge.store import bloom as bloom_module
+from adjudge.store import ids as module
+from adjudge.store.archive import MemoryArchive, StoreArchive
+from adjudge.store.batch import Batch
+from adjudge.store.bloom import Bloom
+from adjudge.store.errors import DamagedStore
+from adjudge.store.ids import Generation, IdIndex, content_of, found_in, hash_of
 from stored_logs import batch_of, votes
 
 

@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from quorate.store.batch import Batch, DecisionRow
-from quorate.store.errors import OutOfStep, QuorateError
-from quorate.store.opening import open_store
-from quorate.store.verify import verify
+from adjudge.store.batch import Batch, DecisionRow
+from adjudge.store.errors import OutOfStep, AdjudgeError
+from adjudge.store.opening import open_store
+from adjudge.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
 
@@ -21,7 +21,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="quorate-machine-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="adjudge-machine-"))
         self.copies = 0
         self.path = self.folder / "votes.db"
         self.store = open_store(self.path)
@@ -72,7 +72,7 @@ class Machine(RuleBasedStateMachine):
             batch.workers.append(batch.workers[-1])
         else:
             batch.decisions[number] = [DecisionRow(9, "t", b"{}"), DecisionRow(8, "t", b"{}")]
-        with pytest.raises(OutOfStep if how == "gap" else QuorateError):
+        with pytest.raises(OutOfStep if how == "gap" else AdjudgeError):
             self.store.write(batch)
 
     @rule()

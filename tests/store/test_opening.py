@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import quorate
-from quorate.store.errors import StoreError
-from quorate.store.opening import open_store
+import adjudge
+from adjudge.store.errors import StoreError
+from adjudge.store.opening import open_store
 
-SOURCE = Path(quorate.__file__).parent
+SOURCE = Path(adjudge.__file__).parent
 
 
 def loaded(code):
@@ -29,15 +29,15 @@ def loaded(code):
 
 
 def test_nothing_but_a_store_loads_a_database():
-    modules = loaded("import quorate as qr; qr.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels")
-    assert not {m for m in modules if m.startswith(("quorate.store", "psycopg", "sqlite3"))}
-    modules = loaded("import quorate.store.opening")
+    modules = loaded("import adjudge as adj; adj.aggregate([('t', 'w', 'x'), ('t', 'v', 'x')]).labels")
+    assert not {m for m in modules if m.startswith(("adjudge.store", "psycopg", "sqlite3"))}
+    modules = loaded("import adjudge.store.opening")
     assert not {m for m in modules if m.startswith(("psycopg", "sqlite3", "polars"))}
 
 
 def test_a_file_needs_no_driver_of_postgresql(tmp_path):
-    modules = loaded(f"from quorate.store.opening import open_store; open_store({str(tmp_path / 'votes.db')!r}).close()")
-    assert "quorate.store.sqlite" in modules
+    modules = loaded(f"from adjudge.store.opening import open_store; open_store({str(tmp_path / 'votes.db')!r}).close()")
+    assert "adjudge.store.sqlite" in modules
     assert not {m for m in modules if m.startswith("psycopg")}
 
 
@@ -63,10 +63,10 @@ def test_without_the_driver_the_error_says_what_to_install(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.setitem(sys.modules, "quorate.store.postgres", None)
-    sys.modules.pop("quorate.store.postgres")
+    monkeypatch.setitem(sys.modules, "adjudge.store.postgres", None)
+    sys.modules.pop("adjudge.store.postgres")
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(StoreError, match=r"needs psycopg: pip install 'quorate\[postgres\]'"):
+    with pytest.raises(StoreError, match=r"needs psycopg: pip install 'adjudge\[postgres\]'"):
         open_store("postgresql://localhost/votes")
     monkeypatch.undo()
-    importlib.import_module("quorate.store.opening")
+    importlib.import_module("adjudge.store.opening")

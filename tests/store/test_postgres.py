@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import stored_logs
-from quorate.store import postgres as module
-from quorate.store.errors import DamagedSnapshot, DamagedStore, NotOwner, OutOfStep, StoreError, StoreUnavailable
-from quorate.store.migrations import VERSION
-from quorate.store.opening import open_store
-from quorate.store.tables import TABLES
-from quorate.store.verify import verify
+from adjudge.store import postgres as module
+from adjudge.store.errors import DamagedSnapshot, DamagedStore, NotOwner, OutOfStep, StoreError, StoreUnavailable
+from adjudge.store.migrations import VERSION
+from adjudge.store.opening import open_store
+from adjudge.store.tables import TABLES
+from adjudge.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
 
@@ -45,7 +45,7 @@ def test_settings_and_tables(store):
         assert link.rows("SHOW fsync") == [("on",)]
         for table, columns in TABLES.items():
             found = link.rows(
-                "SELECT column_name FROM information_schema.columns WHERE table_schema = 'quorate' AND table_name = ? "
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = 'adjudge' AND table_name = ? "
                 "ORDER BY ordinal_position",
                 table,
             )
@@ -97,8 +97,8 @@ def test_a_campaign_that_was_never_owned_is_not_written(store, url):
 
 OTHER = """
 import sys
-from quorate.store.opening import open_store
-from quorate.store.errors import NotOwner
+from adjudge.store.opening import open_store
+from adjudge.store.errors import NotOwner
 from stored_logs import batch_of, log_of, votes
 store = open_store(sys.argv[1])
 try:
@@ -333,15 +333,15 @@ def test_another_programs_schema_and_newer_versions(server, url):
     with pytest.raises(StoreError, match="there is no store in"):
         open_store(url, readonly=True)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA quorate")
-        connection.execute("CREATE TABLE quorate.theirs (x int)")
-        with pytest.raises(StoreError, match="the schema quorate of .* is of another program"):
+        connection.execute("CREATE SCHEMA adjudge")
+        connection.execute("CREATE TABLE adjudge.theirs (x int)")
+        with pytest.raises(StoreError, match="the schema adjudge of .* is of another program"):
             open_store(url)
-        connection.execute("DROP TABLE quorate.theirs")
+        connection.execute("DROP TABLE adjudge.theirs")
         open_store(url).close()  # an empty schema, made by whoever gives out rights
-        connection.execute("UPDATE quorate.store SET version = %s", [VERSION + 1])
+        connection.execute("UPDATE adjudge.store SET version = %s", [VERSION + 1])
     for readonly in (False, True):
-        with pytest.raises(StoreError, match=f"version {VERSION + 1}, this one knows {VERSION}.*upgrade quorate"):
+        with pytest.raises(StoreError, match=f"version {VERSION + 1}, this one knows {VERSION}.*upgrade adjudge"):
             open_store(url, readonly=readonly)
 
 
@@ -356,7 +356,7 @@ def test_a_migration_that_fails_leaves_nothing(url, monkeypatch):
 
 
 def test_stores_opened_at_the_same_moment(url):
-    command = [sys.executable, "-c", "import sys; from quorate.store.opening import open_store; open_store(sys.argv[1]).close()"]
+    command = [sys.executable, "-c", "import sys; from adjudge.store.opening import open_store; open_store(sys.argv[1]).close()"]
     runs = [subprocess.Popen([*command, url], stderr=subprocess.PIPE, text=True) for _ in range(3)]
     for run in runs:
         _, errors = run.communicate(timeout=60)

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import stored_logs
-from quorate.errors import QuorateError
-from quorate.store import sqlite as module
-from quorate.store.errors import DamagedSnapshot, DamagedStore, NotOwner, StoreError, StoreUnavailable
-from quorate.store.migrations import VERSION
-from quorate.store.opening import open_store
-from quorate.store.tables import TABLES
-from quorate.store.verify import verify
+from adjudge.errors import AdjudgeError
+from adjudge.store import sqlite as module
+from adjudge.store.errors import DamagedSnapshot, DamagedStore, NotOwner, StoreError, StoreUnavailable
+from adjudge.store.migrations import VERSION
+from adjudge.store.opening import open_store
+from adjudge.store.tables import TABLES
+from adjudge.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
 
@@ -111,14 +111,14 @@ def test_sqlite_says_that_the_disk_is_full(path):
 
 AS_NOBODY = """
 import os, sys
-import quorate.store.sqlite
-from quorate.errors import QuorateError
-from quorate.store.opening import open_store
+import adjudge.store.sqlite
+from adjudge.errors import AdjudgeError
+from adjudge.store.opening import open_store
 if os.geteuid() == 0:  # who may write everything
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 try:
     open_store(sys.argv[1])
-except QuorateError as error:
+except AdjudgeError as error:
     print(type(error).__name__, error)
 print(open_store(sys.argv[1], readonly=True).last(1))
 """
@@ -168,7 +168,7 @@ def test_a_store_of_a_newer_version(path):
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
     for readonly in (False, True):
-        with pytest.raises(StoreError, match=f"of a newer quorate .*version {VERSION + 1}, this one knows {VERSION}.*upgrade"):
+        with pytest.raises(StoreError, match=f"of a newer adjudge .*version {VERSION + 1}, this one knows {VERSION}.*upgrade"):
             open_store(path, readonly=readonly)
 
 
@@ -179,7 +179,7 @@ def test_paths_that_cannot_be(tmp_path):
         open_store(tmp_path / "none" / "votes.db")
     with pytest.raises(StoreError, match="it is no file"):
         open_store(tmp_path)
-    with pytest.raises(QuorateError, match="unknown kind of store 'mysql'.*accepted: a path, postgresql://"):
+    with pytest.raises(AdjudgeError, match="unknown kind of store 'mysql'.*accepted: a path, postgresql://"):
         open_store("mysql://host/votes")
     empty = tmp_path / "empty.db"
     empty.touch()
@@ -353,7 +353,7 @@ def test_a_second_writer_in_this_process_is_refused(path):
 
 OTHER = """
 import sys
-from quorate.store.opening import open_store
+from adjudge.store.opening import open_store
 store = open_store(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()
@@ -390,7 +390,7 @@ def test_another_program_holds_the_file(path, monkeypatch):
 
 COMMITTING = """
 import sys
-from quorate.store.opening import open_store
+from adjudge.store.opening import open_store
 from stored_logs import batch_of
 store = open_store(sys.argv[1])
 number = store.create_campaign("c") if not store.campaigns() else 1

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from quorate.store.batch import Batch
-from quorate.store.errors import StoreError, StoreUnavailable
-from quorate.store.opening import open_store
-from quorate.store.writer import Writer
+from adjudge.store.batch import Batch
+from adjudge.store.errors import StoreError, StoreUnavailable
+from adjudge.store.opening import open_store
+from adjudge.store.writer import Writer
 from stored_logs import batch_of, log_of, votes
 
 
@@ -41,7 +41,7 @@ def test_batches_are_written_in_order_and_told(store):
     assert writer.run(lambda store: store.last(number)).result(20) == 150
     writer.close()
     assert [one[0] for one in done] == batches
-    assert {one[1:] for one in done} == {(None, "quorate-writer")}
+    assert {one[1:] for one in done} == {(None, "adjudge-writer")}
     assert log_of(store, number) == votes(1, 150)
 
 

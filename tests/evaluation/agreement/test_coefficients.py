@@ -12,7 +12,7 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import fleiss_kappa
 
 import oracle_agreement as naive
-import quorate as qr
+import adjudge as adj
 from strategies import crowds
 
 CLOSE = {"rel": 1e-9, "abs": 1e-9, "nan_ok": True}
@@ -30,7 +30,7 @@ def matrix(votes):
 
 
 def plain(votes, **options):
-    return qr.agreement(votes, resamples=0, model=None, **options)
+    return adj.agreement(votes, resamples=0, model=None, **options)
 
 
 def crowd_of(draw, seed):
@@ -122,7 +122,7 @@ def test_ac2_measures_distances_of_numbers_at_level_interval(draw):
 @given(crowds())
 def test_repeated_votes_count_as_votes_of_their_task(votes):
     if not any(len(g) > 1 for g in naive.by_task(votes).values()):
-        with pytest.raises(qr.InputError, match="has two votes"):
+        with pytest.raises(adj.InputError, match="has two votes"):
             plain(votes)
         return
     labels = sorted({v[2] for v in votes})
@@ -206,7 +206,7 @@ def test_where_everybody_says_the_same():
 @pytest.mark.parametrize("level", LEVELS)
 def test_perfect_agreement(level):
     votes = [(t, w, t % 3) for t in range(9) for w in range(3)]
-    found = qr.agreement(votes, level=level)
+    found = adj.agreement(votes, level=level)
     for name, value in found.estimates().items():
         assert (value, value.low, value.high) == pytest.approx((1, 1, 1)), name
 

@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.evaluation.agreement.pairs import COPY_SHARES, VotePairs, common_answers, figures, pair_tables
+import adjudge as adj
+from adjudge.evaluation.agreement.pairs import COPY_SHARES, VotePairs, common_answers, figures, pair_tables
 
 
 def rings_of(crowd):
@@ -19,8 +19,8 @@ def rings_of(crowd):
 
 def agreement(votes, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", qr.CopiedVotes)
-        return qr.agreement(votes, resamples=0, **options)
+        warnings.simplefilter("ignore", adj.CopiedVotes)
+        return adj.agreement(votes, resamples=0, **options)
 
 
 RINGS = {
@@ -53,9 +53,9 @@ def alike(workers):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", [*RINGS, *HARD])
 def test_agreement_and_workers_name_the_same_rings(name, seed):
-    crowd = qr.simulate(**(RINGS | HARD)[name], seed=seed)
+    crowd = adj.simulate(**(RINGS | HARD)[name], seed=seed)
     found = agreement(crowd.votes)
-    workers = qr.aggregate(crowd.votes, model="fds").workers
+    workers = adj.aggregate(crowd.votes, model="fds").workers
     assert sorted(w for ring in found.rings for w in ring) == alike(workers)
     ring_of = {w: ring for ring in found.rings for w in ring}
     named = workers.drop_nulls("answers_like")
@@ -68,20 +68,20 @@ def test_agreement_and_workers_name_the_same_rings(name, seed):
 @pytest.mark.parametrize("known", [60, 300])
 @pytest.mark.parametrize("model", ["fds", "ds", "mv"])
 def test_truth_is_gold_to_both(model, known):
-    crowd = qr.simulate(tasks=300, workers=30, labels=4, colluders=0.2, ring=3, seed=2)
+    crowd = adj.simulate(tasks=300, workers=30, labels=4, colluders=0.2, ring=3, seed=2)
     truth = crowd.truth.head(known)
     found = agreement(crowd.votes, truth=truth, model=model)
     assert found.reference == "truth"
-    assert sorted(w for ring in found.rings for w in ring) == alike(qr.aggregate(crowd.votes, model, gold=truth).workers)
+    assert sorted(w for ring in found.rings for w in ring) == alike(adj.aggregate(crowd.votes, model, gold=truth).workers)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("known", [True, False], ids=["truth", "no truth"])
 @pytest.mark.parametrize("name", RINGS)
 def test_rings_are_found(name, known, seed):
-    crowd = qr.simulate(**RINGS[name], seed=seed)
-    with pytest.warns(qr.CopiedVotes, match="seem to copy each other"):
-        found = qr.agreement(crowd.votes, truth=crowd.truth if known else None, resamples=0)
+    crowd = adj.simulate(**RINGS[name], seed=seed)
+    with pytest.warns(adj.CopiedVotes, match="seem to copy each other"):
+        found = adj.agreement(crowd.votes, truth=crowd.truth if known else None, resamples=0)
     assert {frozenset(ring) for ring in found.rings} == rings_of(crowd)
     assert found.copying["copied"].min() > 0.9
     marked = found.pairs.filter(found.pairs["same_ring"])
@@ -105,9 +105,9 @@ INDEPENDENT = {
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_independent_crowds_are_left_in_peace(name, seed):
-    crowd = qr.simulate(**INDEPENDENT[name], seed=seed)
+    crowd = adj.simulate(**INDEPENDENT[name], seed=seed)
     for truth in (crowd.truth, None):
-        assert qr.agreement(crowd.votes, truth=truth, resamples=0).rings == ()  # a warning would be an error here
+        assert adj.agreement(crowd.votes, truth=truth, resamples=0).rings == ()  # a warning would be an error here
 
 
 def same(skill, k):
@@ -118,21 +118,21 @@ def same(skill, k):
 @pytest.mark.parametrize(("experts", "others", "skill"), [(7, 2, None), (4, 5, 0.7), (3, 1, 0.7), (9, 0, None)])
 def test_experts_who_agree_nearly_always_are_no_ring(k, experts, others, skill):
     rest = np.full((k, k), 1 / k) if skill is None else same(skill, k)
-    crowd = qr.simulate(tasks=500, votes_per_task=9, confusions=np.stack([same(0.98, k)] * experts + [rest] * others), seed=3)
-    assert qr.agreement(crowd.votes, resamples=0).rings == ()
+    crowd = adj.simulate(tasks=500, votes_per_task=9, confusions=np.stack([same(0.98, k)] * experts + [rest] * others), seed=3)
+    assert adj.agreement(crowd.votes, resamples=0).rings == ()
 
 
 def test_spammers_with_the_same_habit_are_no_ring():
     k = 3
     spam = np.tile([0.9, 0.05, 0.05], (k, 1))
-    crowd = qr.simulate(tasks=1000, votes_per_task=9, confusions=np.stack([same(0.8, k)] * 5 + [spam] * 4), seed=3)
+    crowd = adj.simulate(tasks=1000, votes_per_task=9, confusions=np.stack([same(0.8, k)] * 5 + [spam] * 4), seed=3)
     for truth in (crowd.truth, None):
-        assert qr.agreement(crowd.votes, truth=truth, resamples=0).rings == ()
+        assert adj.agreement(crowd.votes, truth=truth, resamples=0).rings == ()
 
 
 def test_partly_copied_answers_are_measured():
     rng = np.random.default_rng(4)
-    crowd = qr.simulate(tasks=2000, workers=6, votes_per_task=6, skill=0.7, seed=4)
+    crowd = adj.simulate(tasks=2000, workers=6, votes_per_task=6, skill=0.7, seed=4)
     said = {(t, w): k for t, w, k in crowd.votes.iter_rows()}
     for share, found_at_all in ((0.3, False), (0.6, False), (0.9, True)):
         votes = []
@@ -172,7 +172,7 @@ def naive_log_odds(votes, truth, a, b, c):
 
 
 def test_the_odds_are_those_of_the_formula():
-    crowd = qr.simulate(tasks=150, workers=5, colluders=0.4, ring=2, seed=1)
+    crowd = adj.simulate(tasks=150, workers=5, colluders=0.4, ring=2, seed=1)
     votes, truth = crowd.votes.rows(), dict(crowd.truth.rows())
     found = agreement(votes, truth=truth)
     row = found.copying.row(0, named=True)
@@ -190,7 +190,7 @@ def test_the_odds_are_those_of_the_formula():
 
 
 def test_truth_of_some_tasks_only():
-    crowd = qr.simulate(tasks=600, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
+    crowd = adj.simulate(tasks=600, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
     some = crowd.truth.head(300)
     half = agreement(crowd.votes.filter(crowd.votes["task"].is_in(some["task"].to_list())), truth=crowd.truth)
     found = agreement(crowd.votes, truth=some)
@@ -201,7 +201,7 @@ def test_truth_of_some_tasks_only():
 
 
 def test_repeated_votes_are_no_evidence():
-    votes = qr.read([("t", "a", "x")] * 30 + [("t", "b", "x")] * 30 + [("t", "c", "y")] + [("u", "a", "y"), ("u", "c", "y")])
+    votes = adj.read([("t", "a", "x")] * 30 + [("t", "b", "x")] * 30 + [("t", "c", "y")] + [("u", "a", "y"), ("u", "c", "y")])
     pairs = VotePairs(votes)
     once = pairs.once()
     assert (len(once.votes), once.repeats) == (5, 0)
@@ -209,22 +209,22 @@ def test_repeated_votes_are_no_evidence():
     common = common_answers(once, np.array([1, 1]), figures(pair_tables(pairs)))
     assert common.shared.tolist() == [1, 2, 1]
     assert common.same_wrong.tolist() == [1, 0, 0]
-    assert qr.agreement(votes).rings == ()
+    assert adj.agreement(votes).rings == ()
 
 
 def test_each_ring_has_one_vote_in_the_labels():
-    crowd = qr.simulate(tasks=500, workers=9, votes_per_task=9, colluders=0.56, ring=5, seed=1)
+    crowd = adj.simulate(tasks=500, workers=9, votes_per_task=9, colluders=0.56, ring=5, seed=1)
     found = agreement(crowd.votes)
     assert found.reference == "fds, one vote per ring"
     by_truth = agreement(crowd.votes, truth=crowd.truth)
-    by_fit = agreement(crowd.votes, truth=qr.aggregate(crowd.votes, model="fds"))  # the labels of the ring, which outvotes
+    by_fit = agreement(crowd.votes, truth=adj.aggregate(crowd.votes, model="fds"))  # the labels of the ring, which outvotes
     ringed, true, fitted = (a.pairs["same_wrong"].sum() for a in (found, by_truth, by_fit))
     assert abs(ringed - true) < 0.2 * true
     assert abs(fitted - true) > 0.5 * true
 
 
 def test_a_truth_that_nobody_gave_is_no_gold():
-    crowd = qr.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
+    crowd = adj.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
     nowhere = dict.fromkeys(crowd.truth["task"], "elsewhere")
     for model in ("fds", None):
         found = agreement(crowd.votes, truth=nowhere, model=model)
@@ -233,9 +233,9 @@ def test_a_truth_that_nobody_gave_is_no_gold():
 
 
 def test_without_memory_nobody_is_called_a_copy(monkeypatch, caplog):
-    crowd = qr.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
-    monkeypatch.setattr("quorate.results.trust.copies.available", lambda: 1000)
-    found = qr.agreement(crowd.votes, resamples=0)
+    crowd = adj.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
+    monkeypatch.setattr("adjudge.results.trust.copies.available", lambda: 1000)
+    found = adj.agreement(crowd.votes, resamples=0)
     assert "no intervals, verdicts and copies" in caplog.text
     assert found.rings == ()
     assert not found.pairs["same_ring"].any()

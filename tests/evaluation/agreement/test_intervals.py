@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.evaluation.agreement import coefficients
-from quorate.evaluation.agreement import pairs as of_pairs
-from quorate.evaluation.agreement.coefficients import Estimate
-from quorate.evaluation.agreement.pairs import figures, pair_tables
+import adjudge as adj
+from adjudge.evaluation.agreement import coefficients
+from adjudge.evaluation.agreement import pairs as of_pairs
+from adjudge.evaluation.agreement.coefficients import Estimate
+from adjudge.evaluation.agreement.pairs import figures, pair_tables
 
 NAMES = ("percent", "cohen", "scott", "fleiss", "alpha", "ac1", "ac2_linear", "ac2_quadratic")
 
@@ -31,7 +31,7 @@ def resampled(votes, rng, level):
     tasks = list(by_task)
     drawn = rng.integers(len(tasks), size=len(tasks))
     again = [(n, w, k) for n, place in enumerate(drawn) for w, k in by_task[tasks[place]]]
-    found = qr.agreement(again, level=level, resamples=0, model=None, labels=[1, 2, 3, 4])
+    found = adj.agreement(again, level=level, resamples=0, model=None, labels=[1, 2, 3, 4])
     return [getattr(found, name) for name in NAMES]
 
 
@@ -41,7 +41,7 @@ def test_intervals_are_those_of_tasks_drawn_with_replacement(draw, level):
     rng = np.random.default_rng(0)
     drawn = np.array([resampled(votes, rng, level) for _ in range(300)])
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
-    mine = intervals(qr.agreement(votes, level=level, labels=[1, 2, 3, 4], confidence=0.9, resamples=4000, model=None))
+    mine = intervals(adj.agreement(votes, level=level, labels=[1, 2, 3, 4], confidence=0.9, resamples=4000, model=None))
     spread = drawn.std(axis=0)
     assert np.all(np.abs(mine[:, 0] - low) < 0.35 * spread)  # the naive quantiles are that sure
     assert np.all(np.abs(mine[:, 1] - high) < 0.35 * spread)
@@ -49,16 +49,16 @@ def test_intervals_are_those_of_tasks_drawn_with_replacement(draw, level):
 
 def test_groups_of_tasks_give_the_same_figures_and_nearly_the_same_intervals(draw, monkeypatch):
     votes = draw(2, tasks=1500, workers=5)
-    exact = qr.agreement(votes, level="ordinal", model=None)
+    exact = adj.agreement(votes, level="ordinal", model=None)
     monkeypatch.setattr(coefficients, "MAX_UNITS", 256)
-    grouped = qr.agreement(votes, level="ordinal", model=None)
+    grouped = adj.agreement(votes, level="ordinal", model=None)
     for name in NAMES:
         assert getattr(grouped, name) == pytest.approx(getattr(exact, name), rel=1e-12)
     assert np.all(np.abs(widths(grouped) / widths(exact) - 1) < 0.25)
 
 
 def test_equal_tasks_are_drawn_as_one_pattern(draw):
-    votes = qr.read(draw(2, tasks=1500, workers=3, labels=2, missing=0))
+    votes = adj.read(draw(2, tasks=1500, workers=3, labels=2, missing=0))
     rng = np.random.default_rng(0)
     found = coefficients.by_pattern(votes, 9, rng)
     assert len(found) == 4  # 3 votes for two labels
@@ -69,21 +69,21 @@ def test_equal_tasks_are_drawn_as_one_pattern(draw):
 
 
 def test_patterns_that_need_too_many_digits_are_not_told_apart():
-    votes = qr.read([(t, w, f"l{(t * w) % 40}") for t in range(30) for w in range(4)])
+    votes = adj.read([(t, w, f"l{(t * w) % 40}") for t in range(30) for w in range(4)])
     assert coefficients._patterns(votes) is None
-    assert qr.agreement(votes).percent.low >= 0
+    assert adj.agreement(votes).percent.low >= 0
 
 
 def test_a_seed_draws_the_same_whatever_the_order_of_the_votes(draw):
     votes = draw(3, tasks=200, labels=2)
-    first, second = qr.agreement(votes, seed=5), qr.agreement(votes[::-1], seed=5)
+    first, second = adj.agreement(votes, seed=5), adj.agreement(votes[::-1], seed=5)
     names = ("percent", "fleiss", "alpha", "ac1")
     assert np.allclose(intervals(first, names), intervals(second, names), rtol=1e-12)
-    assert not np.array_equal(intervals(first, names), intervals(qr.agreement(votes, seed=6), names))
+    assert not np.array_equal(intervals(first, names), intervals(adj.agreement(votes, seed=6), names))
 
 
 def test_no_resamples_no_intervals(draw):
-    found = qr.agreement(draw(3), resamples=0)
+    found = adj.agreement(draw(3), resamples=0)
     assert math.isnan(found.alpha.low)
     assert math.isnan(found.cohen.high)
     assert math.isnan(found.effective_votes.low)
@@ -91,20 +91,20 @@ def test_no_resamples_no_intervals(draw):
 
 
 def test_wider_confidence_is_wider(draw):
-    narrow, wide = (qr.agreement(draw(4), confidence=c, level="ordinal") for c in (0.5, 0.99))
+    narrow, wide = (adj.agreement(draw(4), confidence=c, level="ordinal") for c in (0.5, 0.99))
     assert np.all(widths(narrow) < widths(wide))
 
 
 def test_influence_widths_are_those_of_the_bootstrap(draw, monkeypatch):
     votes = draw(5, tasks=400, workers=6)
-    drawn = qr.agreement(votes, resamples=4000)
+    drawn = adj.agreement(votes, resamples=4000)
     monkeypatch.setattr(of_pairs, "MAX_RESAMPLED", 0)
-    computed = qr.agreement(votes)
+    computed = adj.agreement(votes)
     names = ("cohen", "scott")
     assert (computed.cohen, computed.scott) == (drawn.cohen, drawn.scott)
     assert np.all(np.abs(widths(computed, names) / widths(drawn, names) - 1) < 0.1)
     monkeypatch.setattr(of_pairs, "MAX_DENSE_KEYS", 0)
-    assert np.allclose(intervals(qr.agreement(votes), names), intervals(computed, names), atol=1e-6)
+    assert np.allclose(intervals(adj.agreement(votes), names), intervals(computed, names), atol=1e-6)
 
 
 def test_influence_is_what_one_more_copy_of_a_task_does(draw):
@@ -112,10 +112,10 @@ def test_influence_is_what_one_more_copy_of_a_task_does(draw):
     many = [(f"{n} {t}", w, k) for n in range(times) for t, w, k in votes]
 
     def means(source):
-        found = qr.agreement(source, resamples=0, model=None)
+        found = adj.agreement(source, resamples=0, model=None)
         return np.array([found.cohen, found.scott])
 
-    read = qr.read(votes)
+    read = adj.read(votes)
     pairs = of_pairs.VotePairs(read)
     cells = pair_tables(pairs)
     moved = of_pairs.influence(pairs, cells, figures(cells))

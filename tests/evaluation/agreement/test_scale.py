@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-import quorate as qr
-from quorate.data.vocabulary import Vocabulary
-from quorate.evaluation.agreement.coefficients import scale_of
+import adjudge as adj
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.evaluation.agreement.coefficients import scale_of
 
 
 def ranks(labels):
@@ -27,33 +27,33 @@ def test_a_declared_order_is_kept(draw):
     names = {1: "poor", 2: "fair", 3: "good", 4: "best"}
     votes = draw(1)
     words = [(t, w, names[k]) for t, w, k in votes]
-    expected = qr.agreement(votes, level="ordinal").alpha
-    assert qr.agreement(words, level="ordinal", labels=list(names.values())).alpha == pytest.approx(expected)
-    assert qr.agreement(words, level="ordinal").alpha != pytest.approx(expected)  # best, fair, good, poor
+    expected = adj.agreement(votes, level="ordinal").alpha
+    assert adj.agreement(words, level="ordinal", labels=list(names.values())).alpha == pytest.approx(expected)
+    assert adj.agreement(words, level="ordinal").alpha != pytest.approx(expected)  # best, fair, good, poor
     texts = [(t, w, str(k * 5)) for t, w, k in votes]  # 5, 10, 15, 20
-    assert qr.agreement(texts, level="ordinal").alpha == pytest.approx(expected)
-    assert qr.agreement(texts, level="interval").alpha == pytest.approx(qr.agreement(votes, level="interval").alpha)
+    assert adj.agreement(texts, level="ordinal").alpha == pytest.approx(expected)
+    assert adj.agreement(texts, level="interval").alpha == pytest.approx(adj.agreement(votes, level="interval").alpha)
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", "1_0", ""])
 def test_interval_needs_numbers(label):
     votes = [(1, "a", "1"), (1, "b", label)]
     with pytest.raises(
-        qr.InputError, match=f"level 'interval' needs numbers as labels, but '{label}' is none: take level 'ordinal'"
+        adj.InputError, match=f"level 'interval' needs numbers as labels, but '{label}' is none: take level 'ordinal'"
     ):
-        qr.agreement(votes, level="interval")
+        adj.agreement(votes, level="interval")
 
 
 def test_an_order_of_too_many_labels():
     votes = [(t, w, t) for t in range(600) for w in "ab"]
-    with pytest.raises(qr.InputError, match="at most 512 labels, and these votes have 600: take level 'interval'"):
-        qr.agreement(votes, level="ordinal")
-    assert qr.agreement(votes, level="interval", resamples=10).alpha == 1
+    with pytest.raises(adj.InputError, match="at most 512 labels, and these votes have 600: take level 'interval'"):
+        adj.agreement(votes, level="ordinal")
+    assert adj.agreement(votes, level="interval", resamples=10).alpha == 1
 
 
 def test_labels_of_equal_value():
     votes = [(1, "a", "1"), (1, "b", "1.0"), (2, "a", "1"), (2, "b", "1")]
-    found = qr.agreement(votes, level="interval")
+    found = adj.agreement(votes, level="interval")
     assert math.isnan(found.alpha)
     assert math.isnan(found.ac2_linear)
     assert found.percent == 0.5
@@ -70,11 +70,11 @@ def test_labels_of_equal_value():
     ],
 )
 def test_bad_options(options, message):
-    with pytest.raises(qr.OptionError, match=message):
-        qr.agreement([(1, "a", "x"), (1, "b", "x")], **options)
+    with pytest.raises(adj.OptionError, match=message):
+        adj.agreement([(1, "a", "x"), (1, "b", "x")], **options)
 
 
 @pytest.mark.parametrize("votes", [[], [(1, "a", "x")], [(1, "a", "x"), (2, "b", "x")]])
 def test_without_two_votes_nothing_can_be_said(votes):
-    with pytest.raises(qr.InputError, match=f"none of the {len(votes)} tasks has two votes"):
-        qr.agreement(votes)
+    with pytest.raises(adj.InputError, match=f"none of the {len(votes)} tasks has two votes"):
+        adj.agreement(votes)

@@ -6,19 +6,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.evaluation.compare import advice
-from quorate.evaluation.compare.choice import choose
-from quorate.evaluation.compare.judged import Scores, pairs
+import adjudge as adj
+from adjudge.evaluation.compare import advice
+from adjudge.evaluation.compare.choice import choose
+from adjudge.evaluation.compare.judged import Scores, pairs
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    return qr.simulate(tasks=400, workers=20, labels=2, votes_per_task=5, skill_spread=0.25, seed=11)
+    return adj.simulate(tasks=400, workers=20, labels=2, votes_per_task=5, skill_spread=0.25, seed=11)
 
 
 def test_without_truth_nobody_is_called_most_accurate(crowd):
-    found = qr.compare(crowd.votes)
+    found = adj.compare(crowd.votes)
     text = " ".join(found.advice)
     assert found.best == "auto"
     assert found.advice[0].startswith("Take auto (")
@@ -31,7 +31,7 @@ def test_without_truth_nobody_is_called_most_accurate(crowd):
 
 
 def test_the_evidence_of_overruling_is_that_of_the_frame(crowd):
-    found = qr.compare(crowd.votes)
+    found = adj.compare(crowd.votes)
     own = found.disagreements.filter(pl.col("models").str.contains("auto"))
     sentence = next(one for one in found.advice if one.startswith("auto overrules"))
     assert f"on {len(own)} tasks" in sentence
@@ -41,22 +41,22 @@ def test_the_evidence_of_overruling_is_that_of_the_frame(crowd):
 
 
 def test_where_all_agree_the_choice_does_not_matter():
-    found = qr.compare([(t, w, "ab"[t % 2]) for t in range(30) for w in range(3)])
+    found = adj.compare([(t, w, "ab"[t % 2]) for t in range(30) for w in range(3)])
     assert "Every model gives the labels of majority vote (30 tasks): the choice does not matter here." in found.advice
     assert len(found.disagreements) == 0
     assert "drawn at random" not in " ".join(found.advice), "there is nothing to find"
 
 
 def test_models_that_hardly_differ_cannot_be_far_better():
-    crowd = qr.simulate(tasks=300, workers=10, votes_per_task=5, skill=0.85, skill_spread=0.05, seed=2)
-    found = qr.compare(crowd.votes)
+    crowd = adj.simulate(tasks=300, workers=10, votes_per_task=5, skill=0.85, skill_spread=0.05, seed=2)
+    found = adj.compare(crowd.votes)
     most = found.differences.filter((pl.col("model_a") == "auto") | (pl.col("model_b") == "auto"))["differing"].max()
     assert 0 < most <= 6
     assert f"No model differs from auto on more than {most / 300:.1%} of the tasks, so none can be far better." in found.advice
 
 
 def test_with_truth_the_first_sentence_has_the_figures(crowd):
-    found = qr.compare(crowd.votes, truth=crowd.truth)
+    found = adj.compare(crowd.votes, truth=crowd.truth)
     own = found.models.filter(model=found.best).row(0, named=True)
     assert found.advice[0].startswith(
         f"Take {found.best}: it is right on {own['accuracy']:.1%} of the 400 tasks with truth "
@@ -73,18 +73,18 @@ def test_with_truth_the_first_sentence_has_the_figures(crowd):
 
 
 def test_significantly_below_is_that_of_the_differences(crowd):
-    found = qr.compare(crowd.votes, truth=crowd.truth)
+    found = adj.compare(crowd.votes, truth=crowd.truth)
     top = found.models["model"][0]
     wins = found.differences.filter(pl.col("significant") & (pl.col("model_a") == top))["model_b"].to_list()
     assert found.models.filter(pl.col("below_highest"))["model"].to_list() == wins
 
 
 def test_few_workers_and_tasks_are_called_by_their_number():
-    few = qr.compare([("t", w, "xy"[w % 2]) for w in range(3)])
+    few = adj.compare([("t", w, "xy"[w % 2]) for w in range(3)])
     assert any(one.startswith("Without one of the workers auto keeps ") for one in few.advice)
     assert not any("nan" in one or "Without a fifth" in one for one in few.advice)
     assert "(1 task)" in few.advice[2]
-    assert "of the 1 task with truth" in qr.compare([("t", "a", "x"), ("t", "b", "x")], truth={"t": "x"}).advice[0]
+    assert "of the 1 task with truth" in adj.compare([("t", "a", "x"), ("t", "b", "x")], truth={"t": "x"}).advice[0]
 
 
 def first_sentence(tasks, **right):
@@ -104,18 +104,18 @@ def test_a_lead_is_called_what_it_is():
 
 
 def test_what_gold_says_is_said_to_be_of_hidden_gold(crowd):
-    found = qr.compare(crowd.votes, gold=crowd.truth.head(50), folds=7, models=["auto"])
+    found = adj.compare(crowd.votes, gold=crowd.truth.head(50), folds=7, models=["auto"])
     assert any("without the gold of its own part, one of 7" in one for one in found.advice)
 
 
 def test_few_gold_tasks_leave_the_cautious_model(crowd):
     for seed in range(5):
         gold = crowd.truth.sample(10, seed=seed)
-        assert qr.compare(crowd.votes, gold=gold, seed=seed, models=["auto", "ds", "fds", "iwmv"]).best == "auto"
+        assert adj.compare(crowd.votes, gold=gold, seed=seed, models=["auto", "ds", "fds", "iwmv"]).best == "auto"
 
 
 def test_text_and_summary(crowd):
-    found = qr.compare(crowd.votes, truth=crowd.truth, models=["auto", "ds"])
+    found = adj.compare(crowd.votes, truth=crowd.truth, models=["auto", "ds"])
     assert repr(found) == f"Comparison(advises {found.best}, 3 models, judged by the truth of 400 tasks)"
     text = str(found)
     assert text.startswith("\n".join(found.advice))
@@ -125,7 +125,7 @@ def test_text_and_summary(crowd):
     assert document["best"] == found.best
     assert [row["model"] for row in document["models"]] == found.models["model"].to_list()
     assert len(document["differences"]) == 3
-    alone = qr.compare(crowd.votes, models=["auto"], refits=0)
+    alone = adj.compare(crowd.votes, models=["auto"], refits=0)
     assert repr(alone) == "Comparison(advises auto, 2 models, without truth)"
     assert "accuracy" not in str(alone).split("\n\n")[1]
     json.dumps(alone.summary(), allow_nan=False)

@@ -7,20 +7,20 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.data.votes import Gold
-from quorate.evaluation.compare import fits
-from quorate.io.sets import read_sets
-from quorate.models.base import USUAL
+import adjudge as adj
+from adjudge.data.votes import Gold
+from adjudge.evaluation.compare import fits
+from adjudge.io.sets import read_sets
+from adjudge.models.base import USUAL
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    return qr.simulate(tasks=120, workers=9, labels=2, votes_per_task=4, seed=7)
+    return adj.simulate(tasks=120, workers=9, labels=2, votes_per_task=4, seed=7)
 
 
 def test_the_usual_models_take_part_by_default(crowd):
-    found = qr.compare(crowd.votes, refits=0)
+    found = adj.compare(crowd.votes, refits=0)
     assert found.models["model"].to_list() == list(USUAL)
     assert found.labels.columns == ["task", *USUAL]
     assert len(found.differences) == 28
@@ -29,13 +29,13 @@ def test_the_usual_models_take_part_by_default(crowd):
 
 
 def test_labels_are_those_of_aggregate(crowd):
-    found = qr.compare(crowd.votes, seed=5, refits=0)
+    found = adj.compare(crowd.votes, seed=5, refits=0)
     for model in USUAL:
-        assert found.labels[model].to_list() == qr.aggregate(crowd.votes, model, seed=5).labels["label"].to_list()
+        assert found.labels[model].to_list() == adj.aggregate(crowd.votes, model, seed=5).labels["label"].to_list()
 
 
 def test_named_models_and_majority_vote(crowd):
-    found = qr.compare(crowd.votes, models=["Fast Dawid-Skene", "fds", "IWMV"], refits=0)
+    found = adj.compare(crowd.votes, models=["Fast Dawid-Skene", "fds", "IWMV"], refits=0)
     assert found.models["model"].to_list() == ["fds", "iwmv", "mv"]
     assert found.best == "mv", "the cautious one, where auto is not asked"
 
@@ -56,27 +56,27 @@ def test_named_models_and_majority_vote(crowd):
     ],
 )
 def test_bad_options(crowd, options, words):
-    with pytest.raises(qr.OptionError, match=words):
-        qr.compare(crowd.votes, **options)
+    with pytest.raises(adj.OptionError, match=words):
+        adj.compare(crowd.votes, **options)
 
 
 def test_bad_input(crowd):
-    with pytest.raises(qr.InputError, match="none of the 1 tasks of the truth has votes"):
-        qr.compare(crowd.votes, truth={"no such task": "l0"})
-    with pytest.raises(qr.InputError, match="the gold has one task with votes"):
-        qr.compare(crowd.votes, gold=crowd.truth.head(1))
-    with pytest.raises(qr.InputError, match="the truth has no task with votes beside the gold"):
-        qr.compare(crowd.votes, truth=crowd.truth.head(5), gold=crowd.truth.head(9))
-    with pytest.raises(qr.InputError, match="not among the labels"):
-        qr.compare(crowd.votes, gold=crowd.truth.head(5).with_columns(label=pl.lit("cow")))
-    with pytest.raises(qr.InputError, match="there are no votes"):
-        qr.compare(crowd.votes.head(0))
-    with pytest.raises(qr.InputError, match="votes with one label"):
-        qr.compare(read_sets([("t", "a", "x|y")]))
+    with pytest.raises(adj.InputError, match="none of the 1 tasks of the truth has votes"):
+        adj.compare(crowd.votes, truth={"no such task": "l0"})
+    with pytest.raises(adj.InputError, match="the gold has one task with votes"):
+        adj.compare(crowd.votes, gold=crowd.truth.head(1))
+    with pytest.raises(adj.InputError, match="the truth has no task with votes beside the gold"):
+        adj.compare(crowd.votes, truth=crowd.truth.head(5), gold=crowd.truth.head(9))
+    with pytest.raises(adj.InputError, match="not among the labels"):
+        adj.compare(crowd.votes, gold=crowd.truth.head(5).with_columns(label=pl.lit("cow")))
+    with pytest.raises(adj.InputError, match="there are no votes"):
+        adj.compare(crowd.votes.head(0))
+    with pytest.raises(adj.InputError, match="votes with one label"):
+        adj.compare(read_sets([("t", "a", "x|y")]))
 
 
 def test_threads_change_nothing(crowd):
-    one, three = (qr.compare(crowd.votes, gold=crowd.truth.head(30), threads=n, seed=1, refits=1) for n in (1, 3))
+    one, three = (adj.compare(crowd.votes, gold=crowd.truth.head(30), threads=n, seed=1, refits=1) for n in (1, 3))
     assert one.models.drop("seconds").equals(three.models.drop("seconds"))
     assert one.differences.equals(three.differences)
     assert one.disagreements.equals(three.disagreements)
@@ -90,15 +90,15 @@ def test_threads_are_not_oversubscribed(crowd, monkeypatch, jobs, threads, at_on
     whole, pool = fits._fitted, fits.ThreadPoolExecutor
     monkeypatch.setattr(fits, "ThreadPoolExecutor", lambda n, **how: pools.append(n) or pool(n, **how))
     monkeypatch.setattr(fits, "_fitted", lambda job, engine: engines.append(engine.threads) or whole(job, engine))
-    votes = qr.read(crowd.votes)
-    fits.run([fits.Job(qr.MajorityVote(), votes)] * jobs, threads=threads)
+    votes = adj.read(crowd.votes)
+    fits.run([fits.Job(adj.MajorityVote(), votes)] * jobs, threads=threads)
     assert pools == [at_once]
     assert set(engines) == {each}
 
 
 def test_few_fits_at_once_where_memory_is_small(crowd, monkeypatch):
-    votes = qr.read(crowd.votes)
-    jobs = [fits.Job(qr.FastDawidSkene(), votes)] * 4
+    votes = adj.read(crowd.votes)
+    jobs = [fits.Job(adj.FastDawidSkene(), votes)] * 4
     monkeypatch.setattr(fits, "available", lambda: 1)
     assert fits._fitting(jobs) == 1
     monkeypatch.setattr(fits, "available", lambda: 1 << 40)
@@ -107,7 +107,7 @@ def test_few_fits_at_once_where_memory_is_small(crowd, monkeypatch):
 
 def test_a_model_that_refuses_is_listed_with_its_reason(crowd):
     weighted = crowd.votes.with_columns(sure=pl.Series(np.tile([0.5, 1.0], len(crowd.votes))[: len(crowd.votes)]))
-    found = qr.compare(weighted, weight="sure", truth=crowd.truth)
+    found = adj.compare(weighted, weight="sure", truth=crowd.truth)
     rows = {row["model"]: row for row in found.models.iter_rows(named=True)}
     assert list(rows) == [*(name for name in rows if name != "glad"), "glad"], "last"
     assert "glad" in rows["glad"]["refused"]
@@ -126,63 +126,63 @@ def test_a_model_without_room_does_not_stop_the_others(crowd, monkeypatch):
         return whole(job, engine)
 
     monkeypatch.setattr(fits, "_fitted", fit)
-    found = qr.compare(crowd.votes, refits=1)
+    found = adj.compare(crowd.votes, refits=1)
     assert found.models.filter(model="auto")["refused"].item() == "out of memory"
     assert found.best == "mv"
 
 
-def test_what_is_wrong_with_quorate_is_not_hidden(crowd, monkeypatch):
+def test_what_is_wrong_with_adjudge_is_not_hidden(crowd, monkeypatch):
     def broken(job, engine):
         raise ZeroDivisionError
 
     monkeypatch.setattr(fits, "_fitted", broken)
     with pytest.raises(ZeroDivisionError):
-        qr.compare(crowd.votes)
+        adj.compare(crowd.votes)
 
 
 def test_votes_without_workers_leave_majority_vote():
-    votes = qr.read({"task": [1, 1, 1, 2], "label": ["a", "a", "b", "b"]}, worker="")
-    found = qr.compare(votes)
+    votes = adj.read({"task": [1, 1, 1, 2], "label": ["a", "a", "b", "b"]}, worker="")
+    found = adj.compare(votes)
     assert found.best == "mv"
     assert found.models.filter(pl.col("refused").is_null())["model"].to_list() == ["mv"]
     assert "do not say who gave them" in found.models["refused"][-1]
 
 
 def test_gold_of_an_export_is_gold(crowd):
-    votes = qr.read(crowd.votes)
+    votes = adj.read(crowd.votes)
     codes = votes.labels.codes(crowd.truth["label"].head(20).to_list()).astype(np.int32)
     tasks = votes.tasks.take(votes.tasks.codes(crowd.truth["task"].head(20).to_list()))
     export = replace(votes, found_gold=Gold(tasks, codes))
-    found = qr.compare(export, models=["fds"])
+    found = adj.compare(export, models=["fds"])
     assert (found.judged_by, found.gold_tasks, found.judged_tasks) == ("gold", 20, 20)
-    beside = qr.compare(export, models=["fds"], truth=crowd.truth)
+    beside = adj.compare(export, models=["fds"], truth=crowd.truth)
     assert (beside.judged_by, beside.gold_tasks, beside.judged_tasks) == ("truth", 20, 100)
-    without = qr.compare(export, models=["fds"], gold={}, refits=0)
+    without = adj.compare(export, models=["fds"], gold={}, refits=0)
     assert (without.judged_by, without.gold_tasks) == (None, 0)
-    assert without.labels["fds"].to_list() == qr.aggregate(crowd.votes, "fds").labels["label"].to_list()
+    assert without.labels["fds"].to_list() == adj.aggregate(crowd.votes, "fds").labels["label"].to_list()
 
 
 def test_progress_is_told_of_every_fit(crowd):
     calls = []
-    qr.compare(crowd.votes, gold=crowd.truth.head(20), models=["fds"], folds=4, progress=lambda *call: calls.append(call))
+    adj.compare(crowd.votes, gold=crowd.truth.head(20), models=["fds"], folds=4, progress=lambda *call: calls.append(call))
     assert [done for _, done, _ in calls] == list(range(1, 8)), "two fits of all votes, four folds of fds, one of mv"
     assert {total for *_, total in calls} == {7}
     assert {name for name, *_ in calls} == {"fds", "mv"}
 
 
 def test_frames_are_of_the_callers_kind(crowd):
-    found = qr.compare(crowd.votes.to_pandas(), truth=crowd.truth, models=["mv", "ds"])
+    found = adj.compare(crowd.votes.to_pandas(), truth=crowd.truth, models=["mv", "ds"])
     for frame in (found.models, found.differences, found.disagreements, found.labels):
         assert isinstance(frame, pd.DataFrame)
 
 
 def test_tasks_and_labels_keep_their_kind():
     votes = [(t, w, (t + w // 4) % 2) for t in range(20) for w in range(5)]
-    found = qr.compare(votes, truth={str(t): str(t % 2) for t in range(20)})
+    found = adj.compare(votes, truth={str(t): str(t % 2) for t in range(20)})
     assert found.judged_tasks == 20
     assert found.labels.schema["task"] == pl.Int64
     assert found.disagreements.schema["label"] == found.labels.schema["mv"]
 
 
 def test_facts_are_those_of_auto(crowd):
-    assert qr.compare(crowd.votes, refits=0).facts == qr.aggregate(crowd.votes, "auto").facts
+    assert adj.compare(crowd.votes, refits=0).facts == adj.aggregate(crowd.votes, "auto").facts

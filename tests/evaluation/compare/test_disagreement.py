@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.evaluation.compare.disagreement import differing, overruled
+import adjudge as adj
+from adjudge.evaluation.compare.disagreement import differing, overruled
 
 # t1: two weak workers against one good one; t2: all agree; t3: the good one alone against two.
 VOTES = [
@@ -22,7 +22,7 @@ VOTES = [
 
 @pytest.fixture
 def votes():
-    return qr.read(VOTES)
+    return adj.read(VOTES)
 
 
 def labels(**by_model):
@@ -65,7 +65,7 @@ def test_evidence_for_both_sides(votes):
 
 
 def test_several_labels_of_one_task_and_one_that_nobody_gave():
-    votes = qr.read([("t", "a", "x"), ("t", "b", "y"), ("s", "a", "z")])
+    votes = adj.read([("t", "a", "x"), ("t", "b", "y"), ("s", "a", "z")])
     chosen = labels(mv=[0, 2], ds=[1, 2], glad=[2, 2])
     frame = overruled(votes, chosen, np.array([0.5, 0.7])).frame(votes, chosen["mv"], np.ones(2), np.full(2, -1))
     assert frame.select("label", "label_votes", "label_accuracy", "models").rows() == [
@@ -86,8 +86,8 @@ def test_no_disagreement_is_an_empty_frame_with_all_columns(votes):
 
 
 def test_of_a_whole_comparison():
-    crowd = qr.simulate(tasks=200, workers=8, seed=3)
-    found = qr.compare(crowd.votes)
+    crowd = adj.simulate(tasks=200, workers=8, seed=3)
+    found = adj.compare(crowd.votes)
     frame = found.disagreements
     assert found.disputed == frame["task"].n_unique()
     seen = found.labels.filter(pl.any_horizontal(pl.exclude("task") != pl.col("mv")))

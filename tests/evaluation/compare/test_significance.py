@@ -6,7 +6,7 @@ from scipy.stats import binom
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from quorate.evaluation.compare.significance import accuracy_interval, holm, mid_p, paired, standard_error
+from adjudge.evaluation.compare.significance import accuracy_interval, holm, mid_p, paired, standard_error
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (9, 1), (3, 12), (40, 60), (0, 700), (1500, 1400)])

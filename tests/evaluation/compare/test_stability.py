@@ -4,25 +4,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.evaluation.compare.stability import left_out, votes_kept
+import adjudge as adj
+from adjudge.evaluation.compare.stability import left_out, votes_kept
 
 
 @pytest.fixture(scope="module")
 def crowd():
-    return qr.simulate(tasks=80, workers=12, labels=3, votes_per_task=3, seed=2)
+    return adj.simulate(tasks=80, workers=12, labels=3, votes_per_task=3, seed=2)
 
 
 @pytest.mark.parametrize("what", ["workers", "tasks"])
 def test_votes_left_are_those_of_the_others(crowd, what):
-    votes, column = qr.read(crowd.votes), what.removesuffix("s")
+    votes, column = adj.read(crowd.votes), what.removesuffix("s")
     parts = [part for part in left_out(votes, 5, seed=1) if part.what == what]
     gone = []
     for part in parts:
         kept = crowd.votes.filter(pl.col(column).is_in(list(getattr(part.votes, what).ids())))
-        again = qr.read(kept, labels=list(votes.labels.ids()))
-        same = qr.aggregate(again, "fds").labels.sort("task")
-        assert qr.aggregate(part.votes, "fds").labels.sort("task").equals(same)
+        again = adj.read(kept, labels=list(votes.labels.ids()))
+        same = adj.aggregate(again, "fds").labels.sort("task")
+        assert adj.aggregate(part.votes, "fds").labels.sort("task").equals(same)
         assert list(part.votes.tasks.ids()) == [votes.tasks[int(t)] for t in part.tasks]
         gone.append(set(crowd.votes[column]) - set(kept[column]))
     assert set.union(*gone) == set(crowd.votes[column]), "each is left out once"
@@ -30,14 +30,14 @@ def test_votes_left_are_those_of_the_others(crowd, what):
 
 
 def test_weights_are_kept():
-    votes = qr.read([(1, "a", "x", 0.5), (1, "b", "y", 2.0), (2, "a", "y", 1.0)], weight="w")
+    votes = adj.read([(1, "a", "x", 0.5), (1, "b", "y", 2.0), (2, "a", "y", 1.0)], weight="w")
     left, tasks = votes_kept(votes, np.array([False, True, True]))
     assert tasks.tolist() == [0, 1]
     assert left.row_weight.tolist() == [1.0, 2.0]
 
 
 def test_majority_vote_does_not_depend_on_other_tasks(crowd):
-    found = qr.compare(crowd.votes, refits=3)
+    found = adj.compare(crowd.votes, refits=3)
     figures = {row["model"]: row for row in found.models.iter_rows(named=True)}
     assert figures["mv"]["stable_tasks"] == 1.0
     assert 0.5 < figures["mv"]["stable_workers"] < 1.0
@@ -45,23 +45,23 @@ def test_majority_vote_does_not_depend_on_other_tasks(crowd):
 
 
 def test_by_hand(crowd):
-    found = qr.compare(crowd.votes, models=["mv"], refits=2, seed=4)
-    whole = dict(qr.aggregate(crowd.votes, "mv", seed=4).labels.select("task", "label").iter_rows())
+    found = adj.compare(crowd.votes, models=["mv"], refits=2, seed=4)
+    whole = dict(adj.aggregate(crowd.votes, "mv", seed=4).labels.select("task", "label").iter_rows())
     shares = []
-    for part in left_out(qr.read(crowd.votes), 2, seed=4):
+    for part in left_out(adj.read(crowd.votes), 2, seed=4):
         if part.what == "workers":
-            again = qr.aggregate(part.votes, "mv", seed=4).labels
+            again = adj.aggregate(part.votes, "mv", seed=4).labels
             shares.append(np.mean([whole[task] == label for task, label in again.select("task", "label").iter_rows()]))
     assert found.models["stable_workers"].item() == pytest.approx(np.mean(shares))
 
 
 def test_single_workers_and_tasks_cannot_be_left_out():
-    assert left_out(qr.read([(1, "a", "x")]), 5, seed=0) == []
-    found = qr.compare([(1, "a", "x"), (2, "a", "y")])
+    assert left_out(adj.read([(1, "a", "x")]), 5, seed=0) == []
+    found = adj.compare([(1, "a", "x"), (2, "a", "y")])
     assert found.models["stable_workers"].null_count() == len(found.models)
     assert found.models["stable_tasks"].null_count() == 0
 
 
 def test_with_truth_nothing_is_refitted_unless_asked_for(crowd):
-    assert qr.compare(crowd.votes, truth=crowd.truth, models=["mv"]).models["stable_tasks"].item() is None
-    assert qr.compare(crowd.votes, truth=crowd.truth, models=["mv"], refits=1).models["stable_tasks"].item() == 1.0
+    assert adj.compare(crowd.votes, truth=crowd.truth, models=["mv"]).models["stable_tasks"].item() is None
+    assert adj.compare(crowd.votes, truth=crowd.truth, models=["mv"], refits=1).models["stable_tasks"].item() == 1.0

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 
 def coin(accuracy, labels=3):
@@ -16,7 +16,7 @@ def coin(accuracy, labels=3):
 def judges():
     """Votes and truth of six ordinary judges, an expert, one who guesses, and a copy of the first."""
     accuracy = {**{f"o{n}": 0.7 for n in range(6)}, "expert": 0.95, "guess": 1 / 3}
-    crowd = qr.simulate(
+    crowd = adj.simulate(
         tasks=300, votes_per_task=8, confusions=[coin(a) for a in accuracy.values()], worker_names=list(accuracy), seed=3
     )
     copy = crowd.votes.filter(pl.col("worker") == "o0").with_columns(worker=pl.lit("copy"))
@@ -27,10 +27,10 @@ def judges():
 def study(judges):
     """The judges, looked at with truth and costs."""
     votes, truth = judges
-    return qr.panel(votes, truth=truth, cost={w: 9 if w == "expert" else 1 for w in votes["worker"].unique()}, subsets=12)
+    return adj.panel(votes, truth=truth, cost={w: 9 if w == "expert" else 1 for w in votes["worker"].unique()}, subsets=12)
 
 
 @pytest.fixture(scope="session")
 def blind(judges):
     """The judges, looked at without truth."""
-    return qr.panel(judges[0], subsets=12)
+    return adj.panel(judges[0], subsets=12)

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
-from quorate.evaluation.panel import panel as call
-from quorate.evaluation.panel import sentences
+import adjudge as adj
+from adjudge.evaluation.panel import panel as call
+from adjudge.evaluation.panel import sentences
 
 
 def words(study):
@@ -39,21 +39,21 @@ def test_a_copy_is_measured_beside_its_original(study):
 def test_a_copy_of_an_expert_repeats(judges):
     votes, truth = judges
     again = votes.filter(pl.col("worker") == "expert").with_columns(worker=pl.lit("twin"))
-    found = qr.panel(pl.concat([votes, again]), truth=truth, subsets=3, sizes=[1])
+    found = adj.panel(pl.concat([votes, again]), truth=truth, subsets=3, sizes=[1])
     assert words(found)["expert"] == words(found)["twin"] == "repeats"
     assert "repeat another" in str(found)
 
 
 def test_the_curve_is_that_of_its_panels(judges):
     votes, truth = judges
-    found = qr.panel(votes, truth=truth, model="mv", sizes=[1, 8], subsets=20)
+    found = adj.panel(votes, truth=truth, model="mv", sizes=[1, 8], subsets=20)
     points = {point.size: point for point in found.points}
     alone = [
-        qr.evaluate(qr.aggregate(votes.filter(pl.col("worker") == w), "mv"), truth).accuracy for w in votes["worker"].unique()
+        adj.evaluate(adj.aggregate(votes.filter(pl.col("worker") == w), "mv"), truth).accuracy for w in votes["worker"].unique()
     ]
     assert points[1].panels == len(alone) == 9, "every panel there is"
     assert points[1].accuracy == pytest.approx(np.mean(alone))
-    assert points[9].accuracy == qr.evaluate(qr.aggregate(votes, "mv"), truth).accuracy
+    assert points[9].accuracy == adj.evaluate(adj.aggregate(votes, "mv"), truth).accuracy
     assert points[1].shortfall.value == pytest.approx(points[9].accuracy - points[1].accuracy)
     assert points[9].shortfall.value == 0
     assert points[9].agreement == 1 > points[8].agreement > points[1].agreement
@@ -66,9 +66,9 @@ def test_effective_votes_are_those_of_agreement(judges):
     votes, truth = judges
     for known in (truth, None):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", qr.CopiedVotes)
-            wanted = qr.agreement(votes, truth=known, resamples=0)
-        found = qr.panel(votes, truth=known, sizes=[1], subsets=1)
+            warnings.simplefilter("ignore", adj.CopiedVotes)
+            wanted = adj.agreement(votes, truth=known, resamples=0)
+        found = adj.panel(votes, truth=known, sizes=[1], subsets=1)
         assert found.effective_votes == pytest.approx(float(wanted.effective_votes))
         assert found.ceiling == pytest.approx(1 / float(wanted.error_correlation))
         assert found.points[0].effective_votes == 1
@@ -76,10 +76,10 @@ def test_effective_votes_are_those_of_agreement(judges):
 
 def test_lost_without_is_the_fit_without_the_judge(judges, study):
     votes, truth = judges
-    whole = qr.evaluate(qr.aggregate(votes), truth).accuracy
+    whole = adj.evaluate(adj.aggregate(votes), truth).accuracy
     rows = {row["worker"]: row for row in study.judges_frame().to_dicts()}
     for worker in ("expert", "guess"):
-        without = qr.evaluate(qr.aggregate(votes, exclude=[worker]), truth).accuracy
+        without = adj.evaluate(adj.aggregate(votes, exclude=[worker]), truth).accuracy
         assert rows[worker]["lost_without"] == pytest.approx(whole - without, abs=1e-9)
         assert rows[worker]["lost_without_low"] < rows[worker]["lost_without"] < rows[worker]["lost_without_high"]
 
@@ -100,7 +100,7 @@ def test_without_truth_it_is_called_an_estimate(judges, blind, study):
     assert "Accuracy is an estimate" in str(blind)
     assert "estimate" not in str(study)
     whole = blind.points[-1]
-    fitted = qr.aggregate(judges[0])
+    fitted = adj.aggregate(judges[0])
     assert whole.accuracy == pytest.approx(1 - fitted.expected_errors / 300), "as confident as the labels are"
 
 
@@ -123,13 +123,13 @@ def test_best_keeps_to_the_budget(study):
     assert "expert" not in cheap.workers
     affordable = [one.accuracy.value for one in study.chosen if one.cost <= 5]
     assert cheap.accuracy >= max(affordable) - study.within - 1e-9
-    with pytest.raises(qr.InputError, match="the cheapest panel costs 1"):
+    with pytest.raises(adj.InputError, match="the cheapest panel costs 1"):
         study.best(budget=0.5)
 
 
 def test_a_crowd_is_looked_at_by_votes_per_task():
-    crowd = qr.simulate(tasks=300, workers=40, votes_per_task=(3, 6), spammers=0.1, power=0.8, seed=5)
-    found = qr.panel(crowd.votes, truth=crowd.truth, cost=0.5, budget=1.6, subsets=4)
+    crowd = adj.simulate(tasks=300, workers=40, votes_per_task=(3, 6), spammers=0.1, power=0.8, seed=5)
+    found = adj.panel(crowd.votes, truth=crowd.truth, cost=0.5, budget=1.6, subsets=4)
     assert found.by == "votes"
     assert [point.size for point in found.points] == [1, 2, 3, 4, 5, 6]
     assert found.points[0].votes_per_task == 1
@@ -150,19 +150,19 @@ def test_a_crowd_is_looked_at_by_votes_per_task():
 
 
 def test_judges_and_votes_can_be_asked_for():
-    votes = qr.simulate(tasks=50, workers=6, votes_per_task=6, seed=1).votes
-    assert qr.panel(votes, sizes=[1], subsets=2).by == "judges"
-    assert qr.panel(votes, by="votes", sizes=[1], subsets=2).by == "votes"
-    sparse = qr.simulate(tasks=50, workers=20, votes_per_task=3, seed=1).votes
-    assert qr.panel(sparse, sizes=[1], subsets=2).by == "votes"
-    assert qr.panel(sparse, by="judges", sizes=[1], subsets=2).by == "judges"
+    votes = adj.simulate(tasks=50, workers=6, votes_per_task=6, seed=1).votes
+    assert adj.panel(votes, sizes=[1], subsets=2).by == "judges"
+    assert adj.panel(votes, by="votes", sizes=[1], subsets=2).by == "votes"
+    sparse = adj.simulate(tasks=50, workers=20, votes_per_task=3, seed=1).votes
+    assert adj.panel(sparse, sizes=[1], subsets=2).by == "votes"
+    assert adj.panel(sparse, by="judges", sizes=[1], subsets=2).by == "judges"
 
 
 def test_of_many_votes_some_tasks_are_looked_at(monkeypatch):
     monkeypatch.setattr(call, "MAX_VOTES", 500)
-    crowd = qr.simulate(tasks=400, workers=8, votes_per_task=8, seed=1)
+    crowd = adj.simulate(tasks=400, workers=8, votes_per_task=8, seed=1)
     known = crowd.truth.head(30)
-    found = qr.panel(crowd.votes, truth=known, sizes=[1], subsets=2)
+    found = adj.panel(crowd.votes, truth=known, sizes=[1], subsets=2)
     assert found.sampled_from == 400
     assert found.votes <= 500
     assert found.tasks == found.votes // 8
@@ -172,8 +172,8 @@ def test_of_many_votes_some_tasks_are_looked_at(monkeypatch):
 
 def test_the_same_seed_gives_the_same_study(judges):
     votes, truth = judges
-    once, again = (qr.panel(votes, truth=truth, sizes=[2, 4], subsets=4, seed=7).to_dict() for _ in range(2))
-    other = qr.panel(votes, truth=truth, sizes=[2, 4], subsets=4, seed=8).to_dict()
+    once, again = (adj.panel(votes, truth=truth, sizes=[2, 4], subsets=4, seed=7).to_dict() for _ in range(2))
+    other = adj.panel(votes, truth=truth, sizes=[2, 4], subsets=4, seed=8).to_dict()
     assert once == again
     assert once["sizes"] != other["sizes"]
 
@@ -181,19 +181,19 @@ def test_the_same_seed_gives_the_same_study(judges):
 def test_truth_of_some_tasks_counts_alone(judges):
     votes, truth = judges
     some = truth.sample(80, seed=1)
-    found = qr.panel(votes, truth=some, model="mv", sizes=[1], subsets=2)
+    found = adj.panel(votes, truth=some, model="mv", sizes=[1], subsets=2)
     assert found.judged_tasks == 80
-    assert found.points[-1].accuracy == qr.evaluate(qr.aggregate(votes, "mv"), some).accuracy
+    assert found.points[-1].accuracy == adj.evaluate(adj.aggregate(votes, "mv"), some).accuracy
 
 
 def test_a_task_without_label_is_wrong():
     votes = [("a", "x", "1"), ("b", "x", "1"), ("c", "x", "1"), ("a", "y", "1"), ("b", "y", "1")]
-    found = qr.panel(votes, truth={"a": "1", "b": "1", "c": "1"}, by="judges", model="mv", sizes=[1], subsets=9)
+    found = adj.panel(votes, truth={"a": "1", "b": "1", "c": "1"}, by="judges", model="mv", sizes=[1], subsets=9)
     assert found.points[0].accuracy == pytest.approx((1 + 2 / 3) / 2)
 
 
 def test_frames_come_in_the_kind_of_the_votes(judges):
-    found = qr.panel(judges[0].to_pandas(), sizes=[1], subsets=1, model="mv")
+    found = adj.panel(judges[0].to_pandas(), sizes=[1], subsets=1, model="mv")
     assert {type(frame).__module__.split(".")[0] for frame in (found.sizes, found.judges, found.panels)} == {"pandas"}
 
 
@@ -223,51 +223,51 @@ def test_everything_goes_into_json(study, blind):
     ],
 )
 def test_bad_options_say_what_is_accepted(options, message):
-    votes = qr.simulate(tasks=20, workers=6, votes_per_task=6, seed=1).votes
-    with pytest.raises((qr.OptionError, qr.InputError), match=message):
-        qr.panel(votes, **options)
+    votes = adj.simulate(tasks=20, workers=6, votes_per_task=6, seed=1).votes
+    with pytest.raises((adj.OptionError, adj.InputError), match=message):
+        adj.panel(votes, **options)
 
 
 def test_a_panel_needs_two_of_each():
-    with pytest.raises(qr.InputError, match="1 worker on 2 tasks: a panel needs two of each"):
-        qr.panel([(1, "ann", "x"), (2, "ann", "y")])
-    with pytest.raises(qr.OptionError, match="weight"):
-        qr.panel([(1, "a", "x", 0.5), (2, "b", "y", 1.0)], weight="sure")
+    with pytest.raises(adj.InputError, match="1 worker on 2 tasks: a panel needs two of each"):
+        adj.panel([(1, "ann", "x"), (2, "ann", "y")])
+    with pytest.raises(adj.OptionError, match="weight"):
+        adj.panel([(1, "a", "x", 0.5), (2, "b", "y", 1.0)], weight="sure")
 
 
 def test_extreme_votes_have_a_study():
     same = [(task, worker, "x") for task in range(4) for worker in "abc"]
-    found = qr.panel(same, subsets=3)
+    found = adj.panel(same, subsets=3)
     assert found.enough == 1
     assert "adds" not in found.words()
-    two = qr.panel([(1, "a", "x"), (1, "b", "y"), (2, "a", "y"), (2, "b", "x")], truth={"1": "z"}, subsets=3)
+    two = adj.panel([(1, "a", "x"), (1, "b", "y"), (2, "a", "y"), (2, "b", "x")], truth={"1": "z"}, subsets=3)
     assert two.points[-1].accuracy == 0
     assert str(two)
 
 
 def test_control_characters_stay_data(judges):
     votes = judges[0].with_columns(pl.col("worker").replace("guess", "\x1b[31mred\n"))
-    found = qr.panel(votes, sizes=[1], subsets=2, model="mv")
+    found = adj.panel(votes, sizes=[1], subsets=2, model="mv")
     assert "\x1b[31mred\n" in found.judges_frame()["worker"].to_list()
     assert "\x1b" not in str(found)
     assert not any("\x1b" in line or "\n" in line for line in found.sentences())
 
 
 def test_options_that_are_no_such_thing_are_refused():
-    votes = qr.simulate(tasks=20, workers=3, votes_per_task=3, seed=1).votes
+    votes = adj.simulate(tasks=20, workers=3, votes_per_task=3, seed=1).votes
     for sizes in (5, "12"):
-        with pytest.raises(qr.OptionError, match="give a list of whole numbers"):
-            qr.panel(votes, sizes=sizes)
-    with pytest.raises(qr.OptionError, match="budget is True"):
-        qr.panel(votes, cost=1, budget=True)
-    sets = qr.aggregate([("t", "ann", ["a"])], multi=True).votes
-    with pytest.raises(qr.InputError, match="panel is for votes with one label"):
-        qr.panel(sets)
+        with pytest.raises(adj.OptionError, match="give a list of whole numbers"):
+            adj.panel(votes, sizes=sizes)
+    with pytest.raises(adj.OptionError, match="budget is True"):
+        adj.panel(votes, cost=1, budget=True)
+    sets = adj.aggregate([("t", "ann", ["a"])], multi=True).votes
+    with pytest.raises(adj.InputError, match="panel is for votes with one label"):
+        adj.panel(sets)
 
 
 def test_where_every_label_is_wrong_no_share_is_below_nothing():
-    crowd = qr.simulate(tasks=20, workers=5, votes_per_task=5, seed=1)
-    study = qr.panel(crowd.votes, truth=crowd.truth.with_columns(label=pl.lit("another")), subsets=3)
+    crowd = adj.simulate(tasks=20, workers=5, votes_per_task=5, seed=1)
+    study = adj.panel(crowd.votes, truth=crowd.truth.with_columns(label=pl.lit("another")), subsets=3)
     assert all(one.accuracy.low >= 0 for one in study.chosen)
     assert not any("-0.0%" in line for line in study.sentences())
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.evaluation.panel.judges import RandomPanels, answers
-from quorate.evaluation.panel.sampling import drawn_panels, kept, some_tasks, thinned, vote_tasks
-from quorate.evaluation.panel.yardstick import Yardstick, majority_shares, of_result, of_truth
+import adjudge as adj
+from adjudge.evaluation.panel.judges import RandomPanels, answers
+from adjudge.evaluation.panel.sampling import drawn_panels, kept, some_tasks, thinned, vote_tasks
+from adjudge.evaluation.panel.yardstick import Yardstick, majority_shares, of_result, of_truth
 
 
 def loop_shares(counts):
@@ -46,8 +46,8 @@ def test_doubt_about_truth_widens_a_gain():
 
 
 def test_what_a_judge_adds_is_that_of_a_loop():
-    crowd = qr.simulate(tasks=12, workers=5, labels=3, votes_per_task=(3, 5), seed=2)
-    votes = qr.read(crowd.votes)
+    crowd = adj.simulate(tasks=12, workers=5, labels=3, votes_per_task=(3, 5), seed=2)
+    votes = adj.read(crowd.votes)
     true = np.array([votes.labels.texts().index(label) for label in crowd.truth["label"]])
     yardstick, answered = of_truth(true, 3), answers(votes, np.arange(12))
     panels = RandomPanels.of(answered, np.random.default_rng(1))
@@ -66,11 +66,11 @@ def test_intervals_of_gains_hold_the_truth():
     confusions = np.where(np.eye(3, dtype=bool), accuracy[:, None, None], (1 - accuracy[:, None, None]) / 2)
 
     def gains(tasks, seed):
-        crowd = qr.simulate(tasks=tasks, confusions=confusions, votes_per_task=5, seed=seed)
-        votes = qr.read(crowd.votes)
+        crowd = adj.simulate(tasks=tasks, confusions=confusions, votes_per_task=5, seed=seed)
+        votes = adj.read(crowd.votes)
         names = votes.labels.texts()
         truth = of_truth(np.array([names.index(label) for label in crowd.truth["label"]]), 3)
-        estimate = of_result(qr.aggregate(votes), np.arange(tasks), tasks)
+        estimate = of_result(adj.aggregate(votes), np.arange(tasks), tasks)
         panels = RandomPanels.of(answers(votes, np.arange(tasks)), np.random.default_rng(1))
         order = [votes.workers.texts().index(f"w{n}") for n in range(5)]
         return [[panels.gain(order[n], order[(n + 1) % 5], one) for n in range(5)] for one in (truth, estimate)]
@@ -83,7 +83,7 @@ def test_intervals_of_gains_hold_the_truth():
 
 
 def test_kept_votes_are_the_votes_kept():
-    votes = qr.read(qr.simulate(tasks=30, workers=6, votes_per_task=4, seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=30, workers=6, votes_per_task=4, seed=1).votes)
     mask = np.random.default_rng(0).random(len(votes)) < 0.5
     part = kept(votes, mask)
 
@@ -100,7 +100,7 @@ def test_kept_votes_are_the_votes_kept():
 
 
 def test_draws_have_their_size():
-    votes = qr.read(qr.simulate(tasks=30, workers=6, votes_per_task=(2, 5), seed=1).votes)
+    votes = adj.read(adj.simulate(tasks=30, workers=6, votes_per_task=(2, 5), seed=1).votes)
     rng = np.random.default_rng(0)
     size = np.diff(votes.task_ptr)
     left = np.add.reduceat(thinned(votes, 3, rng).astype(int), votes.task_ptr[:-1])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-import quorate as qr
+import adjudge as adj
 
 ROOT = Path(__file__).parents[3]
 MEASURED = pl.read_csv(ROOT / "docs" / "trust" / "rates.csv")
@@ -54,7 +54,7 @@ def test_a_group_is_counted_by_hand():
     votes = [(f"t{n}", f"w{w}", "x" if n < 6 else "y") for n in range(10) for w in range(3)]
     truth = {f"t{n}": "x" if n < 6 else "y" for n in range(10)}
     groups = dict.fromkeys(truth, "g")
-    found = qr.rates(votes, by=groups)
+    found = adj.rates(votes, by=groups)
     shares = pl.DataFrame({"label": ["x", "y"], "true": [0.99, 0.4]})
     assert bench.held(found, shares, groups, truth).select("population", "own").rows() == [(False, True), (True, True)]
     rng = np.random.default_rng(0)

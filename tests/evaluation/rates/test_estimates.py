@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from quorate.evaluation.rates.differences import differences, gold_needed
-from quorate.evaluation.rates.gold import INVERTED, PPI, Gold, corrected, inverted, prediction_powered, table_of
-from quorate.evaluation.rates.intervals import quantile, share_intervals, two_sided
-from quorate.evaluation.rates.shares import Beliefs, Estimate, by_votes, most_likely
+from adjudge.evaluation.rates.differences import differences, gold_needed
+from adjudge.evaluation.rates.gold import INVERTED, PPI, Gold, corrected, inverted, prediction_powered, table_of
+from adjudge.evaluation.rates.intervals import quantile, share_intervals, two_sided
+from adjudge.evaluation.rates.shares import Beliefs, Estimate, by_votes, most_likely
 
 
 def judged(share, n, rng, *, accuracy=0.85, votes=3):

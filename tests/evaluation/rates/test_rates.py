@@ -1,4 +1,4 @@
-"""`qr.rates` as people call it: groups from any source, gold, differences, and what is said of bad input."""
+"""`adj.rates` as people call it: groups from any source, gold, differences, and what is said of bad input."""
 
 import json
 
@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 
 NAMES = ["bad", "good"]
-NEW = qr.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[2, 8], skill=0.85, seed=1)
-OLD = qr.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[5, 5], confusions=NEW.confusions, seed=2)
+NEW = adj.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[2, 8], skill=0.85, seed=1)
+OLD = adj.simulate(tasks=200, workers=9, labels=2, label_names=NAMES, label_weights=[5, 5], confusions=NEW.confusions, seed=2)
 VOTES = pl.concat(
     one.votes.select(pl.format(f"{name} {{}}", "task").alias("task"), "worker", "label", system=pl.lit(name), prompt="task")
     for name, one in (("new", NEW), ("old", OLD))
@@ -28,7 +28,7 @@ def some_gold(number, *, seed=0, systems=("new", "old")):
 
 @pytest.fixture(scope="module")
 def found():
-    return qr.rates(PLAIN, by=SYSTEM)
+    return adj.rates(PLAIN, by=SYSTEM)
 
 
 def test_the_frames(found):
@@ -41,7 +41,7 @@ def test_the_frames(found):
     assert good["old"]["low"] < 0.5 < good["old"]["high"]
     sums = found.rates.group_by("group").agg(pl.col("share", "naive").sum())
     assert sums.drop("group").to_numpy() == pytest.approx(np.ones((2, 2)))
-    labels = qr.aggregate(PLAIN).labels.filter(pl.col("task").str.starts_with("new"))
+    labels = adj.aggregate(PLAIN).labels.filter(pl.col("task").str.starts_with("new"))
     naive = found.rates.filter(group="new", label="good")["naive"].item()
     assert naive == pytest.approx((labels["label"] == "good").mean())
     assert found.gold_needed.select("group", "gold").rows() == [("new", 0), ("old", 0)]
@@ -56,30 +56,30 @@ def test_groups_are_found_wherever_they_stand(found, tmp_path):
     table = pl.DataFrame({"task": list(SYSTEM), "system": list(SYSTEM.values())})
     table.write_csv(tmp_path / "systems.csv")
     ways = [
-        qr.rates(VOTES, by="system"),
-        qr.rates(tmp_path / "votes.csv", by="system"),
-        qr.rates(PLAIN, by=table),
-        qr.rates(qr.read(PLAIN), by=tmp_path / "systems.csv"),
-        qr.rates(PLAIN, by=str(tmp_path / "systems.csv")),
+        adj.rates(VOTES, by="system"),
+        adj.rates(tmp_path / "votes.csv", by="system"),
+        adj.rates(PLAIN, by=table),
+        adj.rates(adj.read(PLAIN), by=tmp_path / "systems.csv"),
+        adj.rates(PLAIN, by=str(tmp_path / "systems.csv")),
     ]
     for one in ways:
         assert one.rates.equals(found.rates)
         assert one.differences.equals(found.differences)
-    pandas = qr.rates(VOTES.to_pandas(), by="system")
+    pandas = adj.rates(VOTES.to_pandas(), by="system")
     assert type(pandas.rates).__module__.startswith("pandas")
     assert type(pandas.differences).__module__.startswith("pandas")
-    assert qr.rates(PLAIN).rates["group"].unique().to_list() == ["all"]
-    weeks = qr.rates(PLAIN, by={task: 10 if group == "new" else 9 for task, group in SYSTEM.items()})
+    assert adj.rates(PLAIN).rates["group"].unique().to_list() == ["all"]
+    weeks = adj.rates(PLAIN, by={task: 10 if group == "new" else 9 for task, group in SYSTEM.items()})
     assert weeks.rates["group"].to_list() == [9, 9, 10, 10]
 
 
 def test_a_column_may_be_called_like_a_folder_or_have_a_dot(found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "system").mkdir()
-    assert qr.rates(VOTES, by="system").rates.equals(found.rates)
-    assert qr.rates(VOTES.rename({"system": "model.version"}), by="model.version").rates.equals(found.rates)
-    with pytest.raises(qr.InputError, match="cannot read systems.csv"):
-        qr.rates(VOTES, by="systems.csv")
+    assert adj.rates(VOTES, by="system").rates.equals(found.rates)
+    assert adj.rates(VOTES.rename({"system": "model.version"}), by="model.version").rates.equals(found.rates)
+    with pytest.raises(adj.InputError, match="cannot read systems.csv"):
+        adj.rates(VOTES, by="systems.csv")
 
 
 def test_differences_and_pairs(found):
@@ -91,39 +91,39 @@ def test_differences_and_pairs(found):
     assert one["low"] > 0
     assert one["p_value"] < 0.01
     for paired in (
-        qr.rates(VOTES, by="system", item="prompt"),
-        qr.rates(VOTES, by=VOTES.unique("task").select("task", group="system", prompt="prompt"), item="prompt"),
+        adj.rates(VOTES, by="system", item="prompt"),
+        adj.rates(VOTES, by=VOTES.unique("task").select("task", group="system", prompt="prompt"), item="prompt"),
     ):
         assert set(paired.differences["pairs"]) == {200}
     three = {task: "abc"[n % 3] for n, task in enumerate(TRUTH)}
-    every, against = qr.rates(PLAIN, by=three), qr.rates(PLAIN, by=three, baseline="b")
+    every, against = adj.rates(PLAIN, by=three), adj.rates(PLAIN, by=three, baseline="b")
     assert every.differences.filter(label="bad").select("group", "other").rows() == [("a", "b"), ("a", "c"), ("b", "c")]
     assert against.differences.filter(label="bad").select("group", "other").rows() == [("a", "b"), ("c", "b")]
-    assert not len(qr.rates(PLAIN).differences)
-    many = qr.rates(PLAIN, by={task: n % 100 for n, task in enumerate(TRUTH)})
+    assert not len(adj.rates(PLAIN).differences)
+    many = adj.rates(PLAIN, by={task: n % 100 for n, task in enumerate(TRUTH)})
     assert not len(many.differences)
     assert "100 groups are too many" in str(many)
 
 
 def test_gold_corrects_and_is_not_learned(found):
     gold = some_gold(40)
-    corrected = qr.rates(PLAIN, by=SYSTEM, gold=gold)
+    corrected = adj.rates(PLAIN, by=SYSTEM, gold=gold)
     assert set(corrected.rates["method"]) == {"ppi"}
     assert corrected.rates["naive"].equals(found.rates["naive"]), "the fit has not seen the gold"
     assert set(corrected.rates["gold"]) == {40}
     wrong = {task: "good" if label == "bad" else "bad" for task, label in gold.items()}
-    turned = qr.rates(PLAIN, by=SYSTEM, gold=wrong)
+    turned = adj.rates(PLAIN, by=SYSTEM, gold=wrong)
     assert turned.rates.filter(label="good", group="new")["share"].item() < 0.4
-    every = qr.rates(PLAIN, by=SYSTEM, gold=TRUTH, sample=False).rates.filter(group="old", label="good").row(0, named=True)
+    every = adj.rates(PLAIN, by=SYSTEM, gold=TRUTH, sample=False).rates.filter(group="old", label="good").row(0, named=True)
     real = np.mean([label == "good" for task, label in TRUTH.items() if task[:3] == "old"])
     assert (every["share"], every["low"], every["high"], every["method"]) == (pytest.approx(real),) * 3 + ("gold",)
-    one_only = qr.rates(PLAIN, by=SYSTEM, gold=some_gold(60, systems=("new",)))
+    one_only = adj.rates(PLAIN, by=SYSTEM, gold=some_gold(60, systems=("new",)))
     assert one_only.rates["method"].to_list() == ["ppi"] * 2 + ["rogan-gladen"] * 2
     assert "err alike in all of them" in str(one_only)
 
 
 def test_too_little_gold_is_said_and_not_used(found):
-    few = qr.rates(PLAIN, by=SYSTEM, gold=some_gold(4, systems=("old",)))
+    few = adj.rates(PLAIN, by=SYSTEM, gold=some_gold(4, systems=("old",)))
     assert few.rates.drop("gold").equals(found.rates.drop("gold"))
     assert few.facts["few_gold"] == ["old"]
     assert "fewer than 10 known labels, which are too few to correct by: old" in str(few)
@@ -131,8 +131,8 @@ def test_too_little_gold_is_said_and_not_used(found):
 
 def test_what_is_left_out_is_counted():
     by = {task: group for task, group in SYSTEM.items() if not task.endswith("7")} | {"unseen": "next"}
-    with pytest.warns(qr.SuspiciousVotes, match="of the gold have no votes"):
-        some = qr.rates(PLAIN, by=by, gold={"x": "good", "y": "bad", "new t0": "good"})
+    with pytest.warns(adj.SuspiciousVotes, match="of the gold have no votes"):
+        some = adj.rates(PLAIN, by=by, gold={"x": "good", "y": "bad", "new t0": "good"})
     assert some.facts["without_group"] == 40
     assert some.facts["empty_groups"] == ["next"]
     assert some.facts["gold_unused"] == 2
@@ -146,7 +146,7 @@ def test_what_is_left_out_is_counted():
     ("source", "options", "message"),
     [
         (PLAIN, {"by": "sistem"}, "there is no column 'sistem' for the group; the columns are: task, worker, label"),
-        (qr.read(PLAIN), {"by": "system"}, "by is 'system', which is no file and so a column, but these votes have already"),
+        (adj.read(PLAIN), {"by": "system"}, "by is 'system', which is no file and so a column, but these votes have already"),
         (iter(PLAIN.rows()), {"by": "system"}, "can be read only once"),
         (PLAIN.rows(), {"by": "system"}, "by is 'system', a column, and these votes have none: give a dict task -> group"),
         (PLAIN, {"by": "missing.csv"}, "missing.csv"),
@@ -169,44 +169,44 @@ def test_what_is_left_out_is_counted():
         (PLAIN.clear(), {}, "there are no votes"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::quorate.SuspiciousVotes")
+@pytest.mark.filterwarnings("ignore::adjudge.SuspiciousVotes")
 def test_bad_input_is_one_line(source, options, message):
-    with pytest.raises(qr.QuorateError) as caught:
-        qr.rates(source, **options)
+    with pytest.raises(adj.AdjudgeError) as caught:
+        adj.rates(source, **options)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model", ["mv", "iwmv", "ds", qr.FastDawidSkene(smoothing=1.0)])
+@pytest.mark.parametrize("model", ["mv", "iwmv", "ds", adj.FastDawidSkene(smoothing=1.0)])
 def test_any_model(model):
-    share = qr.rates(PLAIN, by=SYSTEM, model=model).rates.filter(label="good")
+    share = adj.rates(PLAIN, by=SYSTEM, model=model).rates.filter(label="good")
     assert [low < true < high for low, high, true in zip(share["low"], share["high"], (0.8, 0.5), strict=True)] == [True] * 2
 
 
 @pytest.mark.parametrize("known", [0, 40, 300])
 @pytest.mark.parametrize("sample", [True, False])
 def test_the_shares_of_a_group_sum_to_one(known, sample):
-    crowd = qr.simulate(tasks=300, workers=9, labels=4, label_weights=[90, 5, 3, 2], skill=0.6, votes_per_task=3, seed=4)
+    crowd = adj.simulate(tasks=300, workers=9, labels=4, label_weights=[90, 5, 3, 2], skill=0.6, votes_per_task=3, seed=4)
     groups = {task: "even" if int(task[1:]) % 2 == 0 else "odd" for task, _ in crowd.truth.rows()}
-    found = qr.rates(crowd.votes, by=groups, gold=dict(crowd.truth.rows()[:known]), sample=sample).rates
+    found = adj.rates(crowd.votes, by=groups, gold=dict(crowd.truth.rows()[:known]), sample=sample).rates
     assert found.group_by("group").agg(pl.col("share").sum())["share"].to_list() == pytest.approx([1.0, 1.0], abs=1e-8)
     assert found.select((pl.col("low") <= pl.col("share")) & (pl.col("share") <= pl.col("high"))).to_series().all()
 
 
 def test_no_interval_is_one_of_all():
-    assert qr.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
+    assert adj.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
 
 
 def test_small_and_odd_groups():
-    one = qr.rates([("a", "w", "x"), ("a", "v", "x"), ("b", "w", "y"), ("b", "v", "x")], by={"a": "g", "b": "h"})
+    one = adj.rates([("a", "w", "x"), ("a", "v", "x"), ("b", "w", "y"), ("b", "v", "x")], by={"a": "g", "b": "h"})
     assert one.rates["share"].is_between(0, 1).all()
     assert (one.rates["low"] <= one.rates["share"]).all()
     assert (one.rates["share"] <= one.rates["high"]).all()
     assert (one.rates["high"] - one.rates["low"]).min() > 0.3, "one task tells little"
-    declared = qr.rates(PLAIN, labels=["bad", "good", "ugly"]).rates.filter(label="ugly").row(0, named=True)
+    declared = adj.rates(PLAIN, labels=["bad", "good", "ugly"]).rates.filter(label="ugly").row(0, named=True)
     assert declared["share"] == declared["low"] == 0.0
     assert 0 < declared["high"] < 0.05
-    alone = qr.rates([(n, "w", "x") for n in range(9)])
+    alone = adj.rates([(n, "w", "x") for n in range(9)])
     assert alone.rates.select("label", "share").rows() == [("x", 1.0)]
     assert alone.rates["low"].item() < 0.95
 
@@ -214,7 +214,7 @@ def test_small_and_odd_groups():
 def test_a_group_that_is_known_and_one_that_is_not():
     known = dict.fromkeys([task for task, label in TRUTH.items() if label == "good"][:15], "good")  # no table of both labels
     groups = {task: "known" if task in known else "open" for task in TRUTH}
-    found = qr.rates(PLAIN, by=groups, gold=known, sample=False)
+    found = adj.rates(PLAIN, by=groups, gold=known, sample=False)
     assert dict(found.rates.select("group", "method").iter_rows()) == {"known": "gold", "open": "votes"}
     assert found.differences.filter(label="good")["low"].item() > 0
 
@@ -225,7 +225,7 @@ def test_the_picture_shows_every_group(found):
     assert '"new"' in chart
     assert '"old"' in chart
     assert "share of bad" in json.dumps(found.plot(label="bad", theme="dark").to_dict())
-    with pytest.raises(qr.OptionError, match="label is 'ugly': choose one of bad, good"):
+    with pytest.raises(adj.OptionError, match="label is 'ugly': choose one of bad, good"):
         found.plot(label="ugly")
 
 
@@ -233,9 +233,9 @@ def test_about_nine_in_ten_intervals_hold_the_rate_that_made_the_labels():
     held = []
     for seed in range(24):
         share = (0.5, 0.7, 0.85)[seed % 3]
-        crowd = qr.simulate(
+        crowd = adj.simulate(
             tasks=500, workers=12, labels=2, votes_per_task=5, skill=0.75, label_weights=[1 - share, share], seed=seed
         )
-        found = qr.rates(crowd.votes, by={task: int(task[1:]) % 5 for task in crowd.truth["task"]})
+        found = adj.rates(crowd.votes, by={task: int(task[1:]) % 5 for task in crowd.truth["task"]})
         held += [low <= share <= high for low, high in found.rates.filter(label="l1").select("low", "high").iter_rows()]
     assert 0.85 <= np.mean(held) <= 0.985  # 120 intervals, few of them independent: benchmarks/rates_coverage.py has many more

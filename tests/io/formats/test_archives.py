@@ -9,9 +9,9 @@ import zipfile
 import pytest
 
 import exports
-import quorate as qr
+import adjudge as adj
 from exports import VOTES, WORKERS
-from quorate.io.formats import archive
+from adjudge.io.formats import archive
 
 LINE = json.dumps({"id": 1, "text": "s", "label": ["x"]}) + "\n"
 
@@ -24,8 +24,8 @@ def packed(path, members, method=zipfile.ZIP_DEFLATED):
 
 
 def refused(path, message):
-    with pytest.raises(qr.InputError, match=message) as raised:
-        qr.read(path)
+    with pytest.raises(adj.InputError, match=message) as raised:
+        adj.read(path)
     assert "\n" not in str(raised.value)
 
 
@@ -89,14 +89,14 @@ def test_damaged_members(tmp_path):
 def test_what_file_managers_add_is_ignored(tmp_path):
     members = [(f"out/{w}.jsonl", LINE.replace('"x"', f'"{w}"')) for w in WORKERS]
     path = packed(tmp_path / "a.zip", [("__MACOSX/._ann.jsonl", "x"), ("out/.DS_Store", "x"), ("out/", ""), *members])
-    assert qr.read(path).workers.ids() == sorted(WORKERS)
+    assert adj.read(path).workers.ids() == sorted(WORKERS)
 
 
 def test_an_archive_of_one_file_is_that_file(tmp_path):
     for name in ("community-notes", "label-studio", "crowdflower"):
         path = exports.EXPORTS[name][1](tmp_path)
-        votes = qr.read(packed(tmp_path / f"{name}.zip", [(path.name, path.read_bytes())]))
+        votes = adj.read(packed(tmp_path / f"{name}.zip", [(path.name, path.read_bytes())]))
         assert len(votes) == len(VOTES)
     plain = packed(tmp_path / "plain.zip", [("votes.csv", "task,worker,label\n1,ann,x\n")])
-    assert len(qr.read(plain)) == 1
-    assert len(qr.encode(plain, tmp_path / "encoded")) == 1
+    assert len(adj.read(plain)) == 1
+    assert len(adj.encode(plain, tmp_path / "encoded")) == 1

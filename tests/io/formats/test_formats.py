@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 import exports
-import quorate as qr
+import adjudge as adj
 from exports import EXPORTS, TRUTH, VOTES, annotation, csv, dump, lines, result
-from quorate.io.formats.content import look, look_frame
-from quorate.io.formats.registry import FORMATS, recognise
+from adjudge.io.formats.content import look, look_frame
+from adjudge.io.formats.registry import FORMATS, recognise
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 
 
 def counted(votes):
@@ -29,7 +29,7 @@ def counted(votes):
 
 
 def frame_of(votes):
-    from quorate.io.ids import frame_of
+    from adjudge.io.ids import frame_of
 
     return frame_of(votes)
 
@@ -42,16 +42,16 @@ def digits(task):
 def test_file_to_labels(tmp_path, name):
     form, write, as_label = EXPORTS[name]
     path = write(tmp_path)
-    votes = qr.read(path)
+    votes = adj.read(path)
     plain = [(t, w, as_label(label)) for t, w, label in VOTES]
     assert counted(frame_of(votes)) == counted(plain)
     assert votes.understood.format == form
     assert votes.understood.votes == len(VOTES)
     assert set(votes.understood.columns) >= {"task", "worker", "label"}
     assert (votes.understood.abstentions, votes.understood.repeated, votes.understood.gold) == (0, 0, 0)
-    wanted = {str(t): label for t, label in qr.aggregate(plain, model="mv").labels.select("task", "label").rows()}
-    found = qr.aggregate(path, model="mv").labels.select("task", "label").rows()
-    tied = {str(t) for t, _, _, _, tie in qr.aggregate(plain, model="mv").labels.rows() if tie}  # decided by a hash of the ids
+    wanted = {str(t): label for t, label in adj.aggregate(plain, model="mv").labels.select("task", "label").rows()}
+    found = adj.aggregate(path, model="mv").labels.select("task", "label").rows()
+    tied = {str(t) for t, _, _, _, tie in adj.aggregate(plain, model="mv").labels.rows() if tie}  # decided by a hash of the ids
     assert {str(digits(t)): str(label) for t, label in found if str(digits(t)) not in tied} == {
         t: label for t, label in wanted.items() if t not in tied
     }
@@ -69,7 +69,7 @@ def test_recognised_as_its_own_and_as_nothing_else(tmp_path, name):
         if other == form:
             assert recognise([content], other).name == form
         elif other != "fast-dawid-skene":  # which takes any table of three columns when it is named
-            with pytest.raises(qr.InputError, match=f"does not look like {other}: .* expected"):
+            with pytest.raises(adj.InputError, match=f"does not look like {other}: .* expected"):
                 recognise([content], other)
 
 
@@ -108,51 +108,51 @@ def test_ordinary_tables_are_no_exports(tmp_path, name):
 @pytest.mark.parametrize("name", ["label-studio-csv", "mturk", "toloka", "crowdflower", "community-notes", "netease-crowd"])
 def test_tables_are_recognised_as_frames_and_packed(tmp_path, name):
     path = EXPORTS[name][1](tmp_path)
-    wanted = counted(frame_of(qr.read(path)))
+    wanted = counted(frame_of(adj.read(path)))
     frame = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",")
     for source in (frame, frame.to_pandas(), frame.to_arrow(), datasets.Dataset(frame.to_arrow())):
-        votes = qr.read(source)
+        votes = adj.read(source)
         assert counted(frame_of(votes)) == wanted
     packed = tmp_path / f"{path.name}.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert counted(frame_of(qr.read(packed))) == wanted
-    assert isinstance(qr.aggregate(frame.to_pandas(), model="mv").labels, pd.DataFrame)
+    assert counted(frame_of(adj.read(packed))) == wanted
+    assert isinstance(adj.aggregate(frame.to_pandas(), model="mv").labels, pd.DataFrame)
 
 
 @pytest.mark.parametrize("name", ["label-studio", "label-studio-json-min", "argilla", "argilla-flat", "peerannot"])
 def test_json_is_recognised_packed_and_in_other_encodings(tmp_path, name):
     path = EXPORTS[name][1](tmp_path)
-    wanted = counted(frame_of(qr.read(path)))
+    wanted = counted(frame_of(adj.read(path)))
     packed, wide, spread = tmp_path / "x.json.gz", tmp_path / "wide.json", tmp_path / "spread.json"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     wide.write_text(path.read_text(), encoding="utf-16")
     spread.write_text("\n" + json.dumps(json.loads(path.read_text()), indent=2))
     for other in (packed, wide, spread):
-        assert counted(frame_of(qr.read(other))) == wanted, other
+        assert counted(frame_of(adj.read(other))) == wanted, other
     if name != "peerannot":
-        assert counted(frame_of(qr.read(json.loads(path.read_text())))) == wanted  # as Python's own lists
+        assert counted(frame_of(adj.read(json.loads(path.read_text())))) == wanted  # as Python's own lists
 
 
 def test_argilla_flat_as_a_hugging_face_dataset():
     dataset = datasets.Dataset.from_list(exports.flat_records())
-    assert counted(frame_of(qr.read(dataset))) == counted(VOTES)
+    assert counted(frame_of(adj.read(dataset))) == counted(VOTES)
 
 
 def test_several_files_of_one_export(tmp_path):
     tasks = exports.label_studio_tasks()
     dump(tmp_path / "part-1.json", tasks[:5])
     dump(tmp_path / "part-2.json", tasks[5:])
-    votes = qr.read(str(tmp_path / "part-*.json"))
+    votes = adj.read(str(tmp_path / "part-*.json"))
     assert counted(frame_of(votes)) == counted(VOTES)
     csv(tmp_path / "part-3.json", [{"task": 1, "worker": 2, "label": 3}])
-    with pytest.raises(qr.InputError, match=r"these are of several formats: .*label-studio.*ordinary"):
-        qr.read(str(tmp_path / "part-*.json"))
+    with pytest.raises(adj.InputError, match=r"these are of several formats: .*label-studio.*ordinary"):
+        adj.read(str(tmp_path / "part-*.json"))
     folder = exports.doccano_folder(tmp_path)
-    assert counted(frame_of(qr.read(str(folder / "*.jsonl")))) == counted(VOTES)
+    assert counted(frame_of(adj.read(str(folder / "*.jsonl")))) == counted(VOTES)
     other = [{**task, "annotations": [annotation("ann", [result("x", "topic")])]} for task in tasks[:2]]
     dump(tmp_path / "part-2.json", other)
-    with pytest.raises(qr.InputError, match="2 questions: sentiment, topic"):
-        qr.read([tmp_path / "part-1.json", tmp_path / "part-2.json"])
+    with pytest.raises(adj.InputError, match="2 questions: sentiment, topic"):
+        adj.read([tmp_path / "part-1.json", tmp_path / "part-2.json"])
 
 
 DAMAGED = {
@@ -172,8 +172,8 @@ DAMAGED = {
 def test_a_cut_off_file_is_a_clear_error(tmp_path, name):
     path = EXPORTS[name][1](tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(qr.InputError, match=DAMAGED[name]) as raised:
-        qr.read(path)
+    with pytest.raises(adj.InputError, match=DAMAGED[name]) as raised:
+        adj.read(path)
     assert "\n" not in str(raised.value)
 
 
@@ -220,31 +220,31 @@ def drop(rows, column):
 def test_what_is_damaged_inside_is_named(tmp_path, make, message):
     path = make(tmp_path)
     if message is None:
-        assert len(qr.read(path)) == 0
+        assert len(adj.read(path)) == 0
         return
-    with pytest.raises(qr.InputError, match=message) as raised:
-        qr.read(path)
+    with pytest.raises(adj.InputError, match=message) as raised:
+        adj.read(path)
     assert "\n" not in str(raised.value)
 
 
 def test_damaged_folders(tmp_path):
     script, inference = exports.script_files(tmp_path), exports.truth_inference(tmp_path)
     (script / "gold.csv").write_text("1,2,3\n")
-    with pytest.raises(qr.InputError, match=r"gold.csv has 3 columns: fast-dawid-skene has 2"):
-        qr.read(script)
+    with pytest.raises(adj.InputError, match=r"gold.csv has 3 columns: fast-dawid-skene has 2"):
+        adj.read(script)
     (inference / "label.csv").write_text('item,worker,label\n1,"a,b\n')
-    with pytest.raises(qr.InputError, match=r"label.csv"):
-        qr.read(inference)
-    with pytest.raises(qr.InputError, match="is a folder that is no known export"):
-        qr.read(tmp_path)
+    with pytest.raises(adj.InputError, match=r"label.csv"):
+        adj.read(inference)
+    with pytest.raises(adj.InputError, match="is a folder that is no known export"):
+        adj.read(tmp_path)
 
 
 def test_truth_only_evaluates(tmp_path):
     """The truth of a file is never learned from; given as truth it evaluates."""
     for name in ("netease-crowd", "truth-inference", "fast-dawid-skene"):
         path = EXPORTS[name][1](tmp_path)
-        votes = qr.read(path)
+        votes = adj.read(path)
         assert votes.found_gold is None
-        found = qr.aggregate(path, model="mv")
+        found = adj.aggregate(path, model="mv")
         assert "gold_of_export" not in found.facts
-        assert qr.evaluate(found, path).tasks == len(TRUTH)
+        assert adj.evaluate(found, path).tasks == len(TRUTH)

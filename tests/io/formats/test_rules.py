@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 import exports
-import quorate as qr
+import adjudge as adj
 from exports import TASKS, VOTES, annotation, csv, dump, lines, result
-from quorate.io.formats.extract import PREDICTED, SeveralQuestions
-from quorate.io.ids import frame_of
+from adjudge.io.formats.extract import PREDICTED, SeveralQuestions
+from adjudge.io.ids import frame_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 
 
 def tasks(*annotations, **more):
@@ -42,7 +42,7 @@ def test_label_studio_gold_abstentions_and_drafts(tmp_path):
         [annotation({"id": 9, "email": "e@x.org"}, [result("a")])],
         drafts=[{"id": 1}],
     )
-    votes = qr.read(path)
+    votes = adj.read(path)
     assert ballots(votes) == [(1, "1", "a"), (2, "e@x.org", "a")]
     assert votes.labels.ids() == ["a", "b"]  # b is gold's alone
     assert gold(votes) == {"1": "b"}
@@ -52,18 +52,18 @@ def test_label_studio_gold_abstentions_and_drafts(tmp_path):
 
 def test_gold_of_the_export_is_learned_from_unless_other_is_given(tmp_path):
     path = studio(tmp_path, [annotation("ann", [result("a")]), annotation("bob", [result("b")], ground_truth=True)])
-    found = qr.aggregate(path, model="mv")
+    found = adj.aggregate(path, model="mv")
     assert found.labels["label"].to_list() == ["b"]
     assert found.facts["gold_of_export"] == 1
-    assert qr.aggregate(qr.read(path), model="mv").labels["label"].to_list() == ["b"]
+    assert adj.aggregate(adj.read(path), model="mv").labels["label"].to_list() == ["b"]
     for other, label in (({1: "a"}, "a"), ({}, "a")):
-        result_ = qr.aggregate(path, model="mv", gold=other)
+        result_ = adj.aggregate(path, model="mv", gold=other)
         assert result_.labels["label"].to_list() == [label]
         assert "gold_of_export" not in result_.facts
-    assert qr.aggregate({"task": [1], "worker": ["x"], "label": ["a"]}, labels=["a", "b"], gold=path).labels["label"][0] == "b"
-    assert qr.evaluate(found, path).accuracy == 1.0
-    with pytest.raises(qr.InputError, match="not among the labels: a"):
-        qr.read(path, labels=["a"])
+    assert adj.aggregate({"task": [1], "worker": ["x"], "label": ["a"]}, labels=["a", "b"], gold=path).labels["label"][0] == "b"
+    assert adj.evaluate(found, path).accuracy == 1.0
+    with pytest.raises(adj.InputError, match="not among the labels: a"):
+        adj.read(path, labels=["a"])
 
 
 def test_gold_of_the_export_with_workers_left_out_on_disk_and_as_sets(tmp_path):
@@ -72,8 +72,8 @@ def test_gold_of_the_export_with_workers_left_out_on_disk_and_as_sets(tmp_path):
         [annotation("ann", [result("a")]), annotation("bob", [result("b")], ground_truth=True), annotation("cyd", [result("c")])],
     )
     for options in ({"exclude": [3]}, {"engine": "disk"}, {"engine": "reference"}):
-        assert qr.aggregate(path, model="mv", **options).labels["label"].to_list() == ["b"], options
-    sets = qr.aggregate(path, multi=True)
+        assert adj.aggregate(path, model="mv", **options).labels["label"].to_list() == ["b"], options
+    sets = adj.aggregate(path, multi=True)
     assert sets.labels["label"].to_list() == [["b"]]
     assert sets.votes.understood.gold == 1
 
@@ -84,21 +84,21 @@ def test_two_kinds_of_gold_for_one_task_are_an_error(tmp_path):
         [annotation(w, [result(label)], ground_truth=True) for w, label in (("ann", "a"), ("bob", "b"))]
         + [annotation("eve", [result("a")])],
     )
-    with pytest.raises(qr.InputError, match="gold gives task '1' more than one label"):
-        qr.read(path)
+    with pytest.raises(adj.InputError, match="gold gives task '1' more than one label"):
+        adj.read(path)
 
 
 def test_predictions_vote_only_when_asked(tmp_path):
     predicted = [{"model_version": "bert", "score": 0.9, "result": [result("b")]}]
     path = studio(tmp_path, [annotation("ann", [result("a")])], predictions=predicted)
-    votes = qr.read(path)
+    votes = adj.read(path)
     assert ballots(votes) == [(1, 1, "a")]
     assert votes.understood.skipped == {PREDICTED: 1}
-    both = qr.read(path, predictions=True)
+    both = adj.read(path, predictions=True)
     assert ballots(both) == [(1, "1", "a"), (1, "bert", "b")]
     assert both.understood.columns["worker"] == "annotations[].completed_by, predictions[].model_version"
     for write in (exports.argilla, exports.argilla_flat):
-        votes = qr.read(write(tmp_path), predictions=True)
+        votes = adj.read(write(tmp_path), predictions=True)
         assert len(votes) == len(VOTES) + len(TASKS)
         assert "gpt" in votes.workers.ids()
         assert votes.understood.columns["worker"].endswith(".agent")
@@ -115,24 +115,24 @@ def test_other_kinds_of_label_studio_results(tmp_path):
         [annotation("ann", [of("pairwise", {"selected": "left"})])],
         [annotation("ann", [of("choices", {"choices": ["x"]}), of("choices", {"choices": ["y"]})])],
     )
-    votes = qr.read(path)
+    votes = adj.read(path)
     assert ballots(votes) == [(1, 1, "4"), (2, 1, "animal / cat"), (3, 1, "left")]
     assert votes.understood.skipped == {"answers on several regions of one task": 1}
     boxes = studio(tmp_path, [annotation("ann", [of("rectanglelabels", {"x": 1, "rectanglelabels": ["car"]})])])
-    with pytest.raises(qr.InputError, match="only results of the kinds rectanglelabels"):
-        qr.read(boxes)
+    with pytest.raises(adj.InputError, match="only results of the kinds rectanglelabels"):
+        adj.read(boxes)
     decimal = studio(tmp_path, [annotation("ann", [of("rating", {"rating": 4.5})])])
-    with pytest.raises(qr.InputError, match=r"is 4.5, which is no label"):
-        qr.read(decimal)
+    with pytest.raises(adj.InputError, match=r"is 4.5, which is no label"):
+        adj.read(decimal)
 
 
 def test_several_choices_are_sets(tmp_path):
     path = studio(tmp_path, [annotation("ann", [result(["a", "b"])]), annotation("bob", [result(["a"])])])
-    with pytest.raises(qr.InputError, match=r"has 2 options \(a, b\): these are sets, which multi=True \(--multi\) reads"):
-        qr.read(path)
-    assert qr.aggregate(path, multi=True, model="mv").votes.options.ids() == ["a", "b"]
+    with pytest.raises(adj.InputError, match=r"has 2 options \(a, b\): these are sets, which multi=True \(--multi\) reads"):
+        adj.read(path)
+    assert adj.aggregate(path, multi=True, model="mv").votes.options.ids() == ["a", "b"]
     rows = [{**row, "sentiment": '{"choices": ["a", "b"]}' if n == 0 else "a"} for n, row in enumerate(exports.min_rows())]
-    found = qr.aggregate(csv(tmp_path / "a.csv", rows), multi=True, model="mv").votes
+    found = adj.aggregate(csv(tmp_path / "a.csv", rows), multi=True, model="mv").votes
     assert (found.options.ids(), found.n_votes) == (["a", "b"], len(rows))
 
 
@@ -142,15 +142,15 @@ def test_several_questions_are_listed_and_chosen(tmp_path):
         [annotation("ann", [result("a"), result("x", "topic")]), annotation("bob", [result("b"), result("y", "topic")])],
     )
     with pytest.raises(SeveralQuestions, match="has 2 questions: sentiment, topic; choose one with question=") as raised:
-        qr.read(path)
+        adj.read(path)
     assert raised.value.questions == ("sentiment", "topic")
-    assert qr.read(path, question="topic").labels.ids() == ["x", "y"]
-    assert qr.aggregate(path, question="topic", model="mv").votes.understood.columns["label"] == "topic"
-    assert qr.agreement(path, question="topic", model=None).votes == 2
-    with pytest.raises(qr.InputError, match="has no question 'mood'; the questions are: sentiment, topic"):
-        qr.read(path, question="mood")
-    with pytest.raises(qr.OptionError, match="ordinary table"):
-        qr.read(csv(tmp_path / "t.csv", [{"task": 1, "worker": 2, "label": 3}]), question="q")
+    assert adj.read(path, question="topic").labels.ids() == ["x", "y"]
+    assert adj.aggregate(path, question="topic", model="mv").votes.understood.columns["label"] == "topic"
+    assert adj.agreement(path, question="topic", model=None).votes == 2
+    with pytest.raises(adj.InputError, match="has no question 'mood'; the questions are: sentiment, topic"):
+        adj.read(path, question="mood")
+    with pytest.raises(adj.OptionError, match="ordinary table"):
+        adj.read(csv(tmp_path / "t.csv", [{"task": 1, "worker": 2, "label": 3}]), question="q")
 
 
 QUESTIONS = {
@@ -173,28 +173,28 @@ QUESTIONS = {
 def test_every_format_with_questions_lists_them(tmp_path, name):
     path = QUESTIONS[name](tmp_path)
     with pytest.raises(SeveralQuestions, match="has 2 questions"):
-        qr.read(path)
-    assert len(qr.read(path, question="topic"))
+        adj.read(path)
+    assert len(adj.read(path, question="topic"))
 
 
 def test_label_studio_csv_never_guesses_between_data_and_questions(tmp_path):
     """The file of the trial that took annotation_id for the label."""
-    votes = qr.read(exports.label_studio_csv(tmp_path))
+    votes = adj.read(exports.label_studio_csv(tmp_path))
     assert votes.labels.ids() == sorted(exports.LABELS)
     unanimous = [{**row, "sentiment": "same"} for row in exports.min_rows()]
     path = csv(tmp_path / "u.csv", unanimous)
-    with pytest.raises(qr.InputError, match=r"No column differs .* \(--question\): text, sentiment"):
-        qr.read(path)
-    assert qr.read(path, question="sentiment").labels.ids() == ["same"]
-    assert qr.read(path, label="sentiment").labels.ids() == ["same"]
-    assert qr.read(path, label="sentiment", task="text").understood.columns["task"] == "text"
+    with pytest.raises(adj.InputError, match=r"No column differs .* \(--question\): text, sentiment"):
+        adj.read(path)
+    assert adj.read(path, question="sentiment").labels.ids() == ["same"]
+    assert adj.read(path, label="sentiment").labels.ids() == ["same"]
+    assert adj.read(path, label="sentiment", task="text").understood.columns["task"] == "text"
 
 
 def test_mturk_status_and_forms(tmp_path):
     rows = exports.mturk_rows()
     rows[0]["AssignmentStatus"] = "Rejected"
     rows[1]["Answer.sentiment.label"] = ""
-    votes = qr.read(csv(tmp_path / "a.csv", rows))
+    votes = adj.read(csv(tmp_path / "a.csv", rows))
     assert votes.understood.skipped == {"rejected": 1}
     assert (votes.understood.votes, votes.understood.abstentions) == (len(VOTES) - 2, 1)
     assert votes.understood.columns["label"] == "Answer.sentiment.label"
@@ -205,7 +205,7 @@ def test_mturk_status_and_forms(tmp_path):
         }
         for row, (_, _, label) in zip(exports.mturk_rows(), VOTES, strict=True)
     ]
-    assert qr.read(csv(tmp_path / "b.csv", radio)).labels.ids() == sorted(exports.LABELS)
+    assert adj.read(csv(tmp_path / "b.csv", radio)).labels.ids() == sorted(exports.LABELS)
     document = [
         {
             **{k: v for k, v in row.items() if k != "Answer.sentiment.label"},
@@ -213,11 +213,11 @@ def test_mturk_status_and_forms(tmp_path):
         }
         for row, (_, _, label) in zip(exports.mturk_rows(), VOTES, strict=True)
     ]
-    assert qr.read(csv(tmp_path / "c.csv", document)).labels.ids() == sorted(exports.LABELS)
-    assert len(qr.read(csv(tmp_path / "d.csv", exports.mturk_rows()), task="Input.text")) == len(VOTES)
+    assert adj.read(csv(tmp_path / "c.csv", document)).labels.ids() == sorted(exports.LABELS)
+    assert len(adj.read(csv(tmp_path / "d.csv", exports.mturk_rows()), task="Input.text")) == len(VOTES)
     document[3]["Answer.taskAnswers"] = "[{"
-    with pytest.raises(qr.InputError, match=r"taskAnswers in row 4 is '\[\{', which is not JSON"):
-        qr.read(csv(tmp_path / "c.csv", document))
+    with pytest.raises(adj.InputError, match=r"taskAnswers in row 4 is '\[\{', which is not JSON"):
+        adj.read(csv(tmp_path / "c.csv", document))
 
 
 def test_toloka_gold_and_status(tmp_path):
@@ -226,14 +226,14 @@ def test_toloka_gold_and_status(tmp_path):
         row["GOLDEN:result"] = "Positive"
     rows[7]["ASSIGNMENT:status"] = "REJECTED"
     rows[8]["ASSIGNMENT:status"] = "SKIPPED"
-    votes = qr.read(csv(tmp_path / "a.tsv", rows, "\t"))
+    votes = adj.read(csv(tmp_path / "a.tsv", rows, "\t"))
     assert gold(votes) == {"task-100": "Positive"}
     assert votes.understood.gold == 1
     assert votes.understood.skipped == {"rejected": 1}
     assert votes.understood.abstentions == 1
     assert len(votes) == len(VOTES) - 2  # workers vote on control tasks, too
     without = [{k: v for k, v in row.items() if k != "ASSIGNMENT:task_id"} for row in rows]
-    assert qr.read(csv(tmp_path / "b.tsv", without, "\t")).understood.columns["task"] == "INPUT:text"
+    assert adj.read(csv(tmp_path / "b.tsv", without, "\t")).understood.columns["task"] == "INPUT:text"
 
 
 def test_crowdflower_gold_and_tainted(tmp_path):
@@ -244,7 +244,7 @@ def test_crowdflower_gold_and_tainted(tmp_path):
         row |= {"_golden": "true", "sentiment_gold": "Neutral\nPositive"}
     rows[11]["_tainted"] = "true"
     rows[12]["sentiment"] = None
-    votes = qr.read(csv(tmp_path / "a.csv", rows))
+    votes = adj.read(csv(tmp_path / "a.csv", rows))
     assert gold(votes) == {"100": "Neutral"}
     assert votes.understood.skipped == {"gold with several right answers": 1, "rejected": 1}
     assert votes.understood.abstentions == 1
@@ -260,85 +260,85 @@ def test_argilla_statuses(tmp_path):
         "sentiment.responses.status": ["draft", "discarded", "submitted", "submitted", "submitted"]
     }
     for path in (dump(tmp_path / "a.json", [record]), dump(tmp_path / "b.json", [flat])):
-        found = qr.read(path).understood
+        found = adj.read(path).understood
         assert (found.votes, found.abstentions, found.skipped["drafts"]) == (3, 1, 1)
 
 
 def test_prodigy_answers(tmp_path):
     records = exports.choice_records()
     records[0]["answer"], records[1]["answer"], records[2]["accept"] = "ignore", "reject", []
-    votes = qr.read(lines(tmp_path / "a.jsonl", records))
+    votes = adj.read(lines(tmp_path / "a.jsonl", records))
     assert (votes.understood.abstentions, votes.understood.skipped) == (2, {"rejected": 1})
     binary = exports.binary_records()
     binary[0]["answer"] = "ignore"
-    votes = qr.read(lines(tmp_path / "b.jsonl", binary))
+    votes = adj.read(lines(tmp_path / "b.jsonl", binary))
     assert (votes.labels.ids(), votes.abstentions) == (["accept", "reject"], 1)
-    with pytest.raises(qr.InputError, match="marks spans"):
-        qr.read(lines(tmp_path / "c.jsonl", [{**binary[0], "spans": [{"start": 0}]}]))
+    with pytest.raises(adj.InputError, match="marks spans"):
+        adj.read(lines(tmp_path / "c.jsonl", [{**binary[0], "spans": [{"start": 0}]}]))
 
 
 def test_doccano_without_a_label_is_an_abstention(tmp_path):
     folder = exports.doccano_folder(tmp_path)
     lines(folder / "zoe.jsonl", [{"id": t, "text": "x", "label": []} for t in TASKS])
-    assert qr.read(folder).abstentions == len(TASKS)
+    assert adj.read(folder).abstentions == len(TASKS)
 
 
 def test_truth_is_refused_as_gold(tmp_path):
     votes = {"task": TASKS, "worker": ["w"] * len(TASKS), "label": [exports.TRUTH[t] for t in TASKS]}
-    with pytest.raises(qr.InputError, match="whose truth only evaluates"):
-        qr.aggregate(votes, gold=exports.truth_inference(tmp_path), model="mv")
+    with pytest.raises(adj.InputError, match="whose truth only evaluates"):
+        adj.aggregate(votes, gold=exports.truth_inference(tmp_path), model="mv")
 
 
 def test_headerless_votes_are_the_script_s_only_by_name_and_content(tmp_path):
     folder = exports.script_files(tmp_path)
     other = tmp_path / "votes.csv"
     other.write_bytes((folder / "crowd.csv").read_bytes())
-    with pytest.raises(qr.InputError, match="no column looks like"):
-        qr.read(other)
-    assert len(qr.read(other, format="fast-dawid-skene")) == len(VOTES)
-    assert qr.evaluate(qr.aggregate(folder, model="mv"), folder).tasks == len(TASKS)
+    with pytest.raises(adj.InputError, match="no column looks like"):
+        adj.read(other)
+    assert len(adj.read(other, format="fast-dawid-skene")) == len(VOTES)
+    assert adj.evaluate(adj.aggregate(folder, model="mv"), folder).tasks == len(TASKS)
 
 
 def test_unknown_formats_and_options_that_do_not_fit(tmp_path):
     path = exports.label_studio(tmp_path)
-    with pytest.raises(qr.OptionError, match=r"unknown format 'label-studo': did you mean 'label-studio'"):
-        qr.read(path, format="label-studo")
-    with pytest.raises(qr.OptionError, match="ask for one question at a time"):
-        qr.read(path, question="all")
-    with pytest.raises(qr.OptionError, match="task names a column, and argilla-flat has none"):
-        qr.read(exports.argilla_lines(tmp_path), task="id")
-    with pytest.raises(qr.InputError, match="no column looks like"):
-        qr.read(exports.mturk(tmp_path), format="table")
-    votes = qr.read(path)
-    with pytest.raises(qr.OptionError, match="already been read"):
-        qr.aggregate(votes, question="sentiment")
+    with pytest.raises(adj.OptionError, match=r"unknown format 'label-studo': did you mean 'label-studio'"):
+        adj.read(path, format="label-studo")
+    with pytest.raises(adj.OptionError, match="ask for one question at a time"):
+        adj.read(path, question="all")
+    with pytest.raises(adj.OptionError, match="task names a column, and argilla-flat has none"):
+        adj.read(exports.argilla_lines(tmp_path), task="id")
+    with pytest.raises(adj.InputError, match="no column looks like"):
+        adj.read(exports.mturk(tmp_path), format="table")
+    votes = adj.read(path)
+    with pytest.raises(adj.OptionError, match="already been read"):
+        adj.aggregate(votes, question="sentiment")
 
 
 def test_votes_keep_what_was_understood(tmp_path):
     import pickle
 
-    votes = qr.read(exports.label_studio(tmp_path))
+    votes = adj.read(exports.label_studio(tmp_path))
     assert pickle.loads(pickle.dumps(votes)).understood == votes.understood
-    assert qr.aggregate(votes, exclude=[1], model="mv").votes.understood == votes.understood
-    encoded = qr.encode(exports.label_studio(tmp_path), tmp_path / "v")
+    assert adj.aggregate(votes, exclude=[1], model="mv").votes.understood == votes.understood
+    encoded = adj.encode(exports.label_studio(tmp_path), tmp_path / "v")
     assert len(encoded) == len(VOTES)
-    assert len(qr.encode(exports.community_notes(tmp_path), tmp_path / "n")) == len(VOTES)
+    assert len(adj.encode(exports.community_notes(tmp_path), tmp_path / "n")) == len(VOTES)
 
 
 def test_repeated_votes_are_counted(tmp_path):
     path = studio(
         tmp_path, [annotation("ann", [result("a")]), annotation("ann", [result("b")]), annotation("bob", [result("a")])]
     )
-    assert qr.read(path).understood.repeated == 1
+    assert adj.read(path).understood.repeated == 1
     rows = exports.netease_rows()
     path = csv(tmp_path / "a.csv", [*rows, *rows[:4]])
-    assert qr.read(path).understood.repeated == 4
+    assert adj.read(path).understood.repeated == 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert qr.read(pl.read_csv(path)).understood.format == "netease-crowd"
+        assert adj.read(pl.read_csv(path)).understood.format == "netease-crowd"
 
 
 def test_gold_of_the_export_is_learned_from_by_models_too(tmp_path):
     path = studio(tmp_path, [annotation("ann", [result("a")]), annotation("bob", [result("b")], ground_truth=True)])
-    assert qr.MajorityVote().fit(path).labels["label"].to_list() == ["b"]
-    assert qr.MajorityVote().fit(path, gold={}).labels["label"].to_list() == ["a"]
+    assert adj.MajorityVote().fit(path).labels["label"].to_list() == ["b"]
+    assert adj.MajorityVote().fit(path, gold={}).labels["label"].to_list() == ["a"]

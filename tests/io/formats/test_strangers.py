@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 import exports
-import quorate as qr
+import adjudge as adj
 from exports import EXPORTS, VOTES, annotation, csv, dump, lines, result
-from quorate.io.formats.label_studio import NUMBERS, SEVERAL
+from adjudge.io.formats.label_studio import NUMBERS, SEVERAL
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.errors.MissingLabels")
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 ROWS = {
     "mturk": exports.mturk_rows,
     "toloka": exports.toloka_rows,
@@ -25,8 +25,8 @@ STATUS = {"mturk": "AssignmentStatus", "toloka": "ASSIGNMENT:status"}
 
 
 def refused(source, message, **options):
-    with pytest.raises((qr.InputError, qr.OptionError), match=message) as raised:
-        qr.read(source, **options)
+    with pytest.raises((adj.InputError, adj.OptionError), match=message) as raised:
+        adj.read(source, **options)
     assert "\n" not in str(raised.value)
 
 
@@ -42,7 +42,7 @@ def rows_of(name):
 @pytest.mark.parametrize("mark", [";", "|", "\t", ","])
 def test_tables_are_recognised_whatever_separates_them(tmp_path, name, mark):
     rows, votes = rows_of(name)
-    found = qr.read(csv(tmp_path / "saved again.csv", rows, mark)).understood
+    found = adj.read(csv(tmp_path / "saved again.csv", rows, mark)).understood
     assert (found.format, found.votes) == (name, votes)
 
 
@@ -58,7 +58,7 @@ def test_tables_are_recognised_however_they_are_held(tmp_path, name):
         lines(tmp_path / "a.jsonl", rows),
     ]
     for source in sources:
-        found = qr.read(source).understood
+        found = adj.read(source).understood
         assert (found.format, found.votes) == (name, votes), type(source)
 
 
@@ -67,7 +67,7 @@ def test_spreadsheets_of_exports(tmp_path):
     pytest.importorskip("xlsxwriter")
     rows, votes = rows_of("mturk")
     pl.DataFrame(rows).write_excel(tmp_path / "batch.xlsx")
-    found = qr.read(tmp_path / "batch.xlsx").understood
+    found = adj.read(tmp_path / "batch.xlsx").understood
     assert (found.format, found.votes, found.skipped) == ("mturk", votes, {"rejected": 1})
 
 
@@ -76,7 +76,7 @@ def test_tables_packed_with_zstandard(tmp_path):
     path = tmp_path / "batch.csv.zst"
     pl.DataFrame(rows).write_csv(path, compression="zstd")
     for label in (None, "Answer.sentiment.label"):
-        found = qr.read(path, label=label).understood
+        found = adj.read(path, label=label).understood
         assert (found.format, found.votes, found.skipped) == ("mturk", votes, {"rejected": 1})
     path.write_bytes(path.read_bytes()[:-20])
     refused(path, "cannot read .*batch.csv.zst")
@@ -85,10 +85,10 @@ def test_tables_packed_with_zstandard(tmp_path):
 def test_typed_files_are_known_by_their_content(tmp_path):
     path = exports.argilla_parquet(tmp_path)
     with path.open("rb") as file:
-        assert qr.read(file).understood.format == "argilla-flat"
+        assert adj.read(file).understood.format == "argilla-flat"
     plain = tmp_path / "votes.csv"
     pl.DataFrame({"task": ["t"], "worker": ["a"], "label": ["x"]}).write_parquet(plain)
-    assert len(qr.read(plain)) == 1
+    assert len(adj.read(plain)) == 1
 
 
 def test_argilla_flat_as_text_is_never_one_vote_per_record(tmp_path):
@@ -101,7 +101,7 @@ def test_argilla_flat_as_text_is_never_one_vote_per_record(tmp_path):
 def test_argilla_whose_first_record_nobody_has_seen(tmp_path, empty):
     records = exports.argilla_records()
     records[0]["responses"] = empty
-    found = qr.read(dump(tmp_path / "a.json", records)).understood
+    found = adj.read(dump(tmp_path / "a.json", records)).understood
     assert (found.format, found.votes) == ("argilla", len(VOTES) - 5)
 
 
@@ -123,9 +123,9 @@ def test_pandas_columns_are_no_answers_of_peerannot(tmp_path):
     frame = pd.DataFrame({"task": ["t1", "t1"], "worker": ["a", "b"], "label": ["x", "y"]})
     frame.to_json(path)
     refused(path, r"looks like a table by columns \(task, worker, label\).*orient='records'")
-    assert qr.read(path, format="peerannot").n_tasks == 3  # as the caller says
+    assert adj.read(path, format="peerannot").n_tasks == 3  # as the caller says
     frame.to_json(path, orient="records")
-    assert len(qr.read(path)) == 2
+    assert len(adj.read(path)) == 2
 
 
 def studio(path, annotations, **more):
@@ -135,13 +135,13 @@ def studio(path, annotations, **more):
 def test_label_studio_counts_what_it_leaves_out(tmp_path):
     both = [result("a"), result("b")]
     votes = [annotation("ann", [result("a")]), annotation("bob", [result("b")])]
-    found = qr.read(studio(tmp_path, [*votes, annotation("cyd", both, ground_truth=True)])).understood
+    found = adj.read(studio(tmp_path, [*votes, annotation("cyd", both, ground_truth=True)])).understood
     assert (found.votes, found.gold, found.skipped) == (2, 0, {SEVERAL: 1})
     cancelled = annotation("cyd", [result("a")], ground_truth=True, was_cancelled=True)
-    found = qr.read(studio(tmp_path, [*votes, cancelled])).understood
+    found = adj.read(studio(tmp_path, [*votes, cancelled])).understood
     assert (found.votes, found.gold, found.abstentions) == (2, 0, 1)
     models = [{"model_version": "m", "result": both}, {"model_version": "n", "result": [result("a")]}, 17]
-    found = qr.read(studio(tmp_path, votes, predictions=models), predictions=True).understood
+    found = adj.read(studio(tmp_path, votes, predictions=models), predictions=True).understood
     assert (found.votes, found.skipped) == (3, {SEVERAL: 1, NUMBERS: 1})
 
 
@@ -149,7 +149,7 @@ def test_label_studio_in_memory_with_drafts_and_a_task_that_nobody_has_seen():
     tasks = exports.label_studio_tasks()
     tasks[1]["drafts"] = [{"id": 3, "result": []}]
     unseen = {"id": 1, "data": {}, "annotations": None, "predictions": None}
-    found = qr.read([unseen, *tasks]).understood
+    found = adj.read([unseen, *tasks]).understood
     assert (found.format, found.votes, found.skipped) == ("label-studio", len(VOTES), {"drafts": 1})
 
 
@@ -176,7 +176,7 @@ def test_label_studio_min_writes_answers_that_are_no_text_as_objects(tmp_path, a
     rows = [{**row, "sentiment": answer} for row in exports.min_rows()]
     as_text = [{**row, "sentiment": json.dumps(answer)} for row in rows]
     for path in (dump(tmp_path / "a.json", rows), csv(tmp_path / "a.csv", as_text)):
-        assert [str(one) for one in qr.read(path, question="sentiment").labels.ids()] == [label]
+        assert [str(one) for one in adj.read(path, question="sentiment").labels.ids()] == [label]
 
 
 def test_documents_nested_too_deeply(tmp_path):
@@ -186,14 +186,14 @@ def test_documents_nested_too_deeply(tmp_path):
         del row["Answer.sentiment.label"]
     refused(csv(tmp_path / "a.csv", rows), "taskAnswers in row 1 .* nested too deeply")
     rows = [{**row, "sentiment": deep} for row in exports.min_rows()[:3]]
-    assert qr.read(csv(tmp_path / "b.csv", rows), question="sentiment").labels.ids() == [deep]
+    assert adj.read(csv(tmp_path / "b.csv", rows), question="sentiment").labels.ids() == [deep]
 
 
 def test_crowdflower_options_on_lines_of_windows(tmp_path):
     rows = exports.crowdflower_rows()
     rows[0]["sentiment"] = "Neutral\r\nPositive"
     path = csv(tmp_path / "a.csv", rows)
-    labels = qr.aggregate(path, multi=True, model="mv").probabilities.columns
+    labels = adj.aggregate(path, multi=True, model="mv").probabilities.columns
     assert set(labels) == {"task", "Negative", "Neutral", "Positive"}
 
 
@@ -219,7 +219,7 @@ def test_doccano_needs_the_names_of_files(tmp_path):
     line = json.dumps({"id": 1, "text": "s", "label": ["x"]}) + "\n"
     path = tmp_path / "Zoë.json"
     path.write_text(line)
-    assert qr.read(path).workers.ids() == ["Zoë"]
+    assert adj.read(path).workers.ids() == ["Zoë"]
     with (tmp_path / "Zoë.json").open("rb", buffering=0) as file:
         nameless = type("Nameless", (), {"read": file.read})()
         refused(nameless, "looks like a file of doccano, whose name is the annotator")
@@ -242,5 +242,5 @@ def test_a_column_that_an_export_does_not_have_is_never_ignored(tmp_path, name, 
 def test_exports_without_truth_say_so(tmp_path, name):
     form, write, _ = EXPORTS[name]
     path = write(tmp_path)
-    with pytest.raises(qr.InputError, match=f"is an export of {form} that gives no task its right label"):
-        qr.evaluate(qr.aggregate(path, model="mv"), path)
+    with pytest.raises(adj.InputError, match=f"is an export of {form} that gives no task its right label"):
+        adj.evaluate(adj.aggregate(path, model="mv"), path)

@@ -4,12 +4,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from oracle_auto import judged
 from oracle_trust import below_chance
-from quorate.kernels import cpu, reference
-from quorate.results.trust.posterior import Kinds
-from quorate.results.trust.verdicts import ADVERSARY, INFORMATIVE, UNCLEAR, verdicts
+from adjudge.kernels import cpu, reference
+from adjudge.results.trust.posterior import Kinds
+from adjudge.results.trust.verdicts import ADVERSARY, INFORMATIVE, UNCLEAR, verdicts
 
 CROWDS = {
     "plain": {"tasks": 60, "workers": 9, "labels": 3, "votes_per_task": 4, "seed": 1},
@@ -23,7 +23,7 @@ def naive(votes, labels):
     """z of each worker, [workers], of labels, [tasks]."""
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     triples = list(zip(task.tolist(), votes.row_worker()[votes.row].tolist(), votes.row_label[votes.row].tolist(), strict=True))
-    majority = dict(enumerate(qr.MajorityVote().fit(votes, engine="reference").fit.outcome.labels.tolist()))
+    majority = dict(enumerate(adj.MajorityVote().fit(votes, engine="reference").fit.outcome.labels.tolist()))
     chosen = dict(enumerate(labels.tolist()))
     found = below_chance(triples, votes.n_labels, chosen, judged(triples, votes.n_labels, chosen, majority)[2])
     return np.array([found[w] for w in range(votes.n_workers)])
@@ -34,24 +34,24 @@ def naive(votes, labels):
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("confidence", ["honest", "posterior"])
 def test_z_is_that_of_the_naive_version(name, model, engine, confidence):
-    votes = qr.read(qr.simulate(**CROWDS[name]).votes)
-    result = qr.aggregate(votes, model=model, engine=engine, confidence=confidence)
+    votes = adj.read(adj.simulate(**CROWDS[name]).votes)
+    result = adj.aggregate(votes, model=model, engine=engine, confidence=confidence)
     found = result.workers["below_chance"].to_numpy()
     assert found == pytest.approx(naive(votes, result.fit.outcome.labels), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["rte", "bm", "snow_temp"])
 def test_z_of_real_votes(data_dir, name):
-    votes = qr.read(data_dir / name / "votes.csv")
-    result = qr.aggregate(votes, model="fds", confidence="honest")
+    votes = adj.read(data_dir / name / "votes.csv")
+    result = adj.aggregate(votes, model="fds", confidence="honest")
     assert result.workers["below_chance"].to_numpy() == pytest.approx(naive(votes, result.fit.outcome.labels), abs=1e-9)
 
 
 def test_the_compiled_sums_are_those_of_the_reference_to_the_last_unit():
-    votes = qr.read(qr.simulate(tasks=3000, workers=40, labels=5, votes_per_task=(1, 9), seed=3).votes)
+    votes = adj.read(adj.simulate(tasks=3000, workers=40, labels=5, votes_per_task=(1, 9), seed=3).votes)
     sums = []
     for kernels, threads in ((reference, 1), (cpu, 1), (cpu, 3)):
-        session = qr.aggregate(votes, model="fds", confidence="honest", engine="reference").fit.honest
+        session = adj.aggregate(votes, model="fds", confidence="honest", engine="reference").fit.honest
         lines = session.honest.lines(session.session._block, session.session._counted[0])
         out = np.zeros((4, votes.n_rows), np.int64)
         ids = votes.row_worker(), votes.worker_ptr
@@ -74,9 +74,9 @@ def test_the_compiled_sums_are_those_of_the_reference_to_the_last_unit():
 
 
 def test_disk_has_z_too_and_no_verdicts(tmp_path):
-    votes = qr.read(qr.simulate(**CROWDS["plain"]).votes)
-    here = qr.aggregate(votes, model="fds", confidence="honest", engine="cpu").workers.sort("worker")
-    there = qr.aggregate(votes, model="fds", confidence="honest", engine="disk").workers.sort("worker")
+    votes = adj.read(adj.simulate(**CROWDS["plain"]).votes)
+    here = adj.aggregate(votes, model="fds", confidence="honest", engine="cpu").workers.sort("worker")
+    there = adj.aggregate(votes, model="fds", confidence="honest", engine="disk").workers.sort("worker")
     assert there["below_chance"].to_numpy() == pytest.approx(here["below_chance"].to_numpy(), abs=1e-12)
     if "verdict" not in there.columns:
         assert {"why", "answers_like"}.isdisjoint(there.columns)
@@ -86,7 +86,7 @@ def test_gold_says_for_certain_what_others_say():
     rows = [(t, w, "ab"[t % 2]) for t in range(20) for w in "uvw"] + [(t, "odd", "ab"[(t + 1) % 2]) for t in range(20)]
     rows += [(100 + t, "alone", "ab"[t % 2]) for t in range(8)]
     gold = {t: "ab"[t % 2] for t in range(20)} | {100 + t: "ab"[(t + t // 4) % 2] for t in range(8)}
-    workers = qr.aggregate(rows, model="fds", confidence="honest", gold=gold).workers
+    workers = adj.aggregate(rows, model="fds", confidence="honest", gold=gold).workers
     z = dict(workers.select("worker", "below_chance").iter_rows())
     # Certain answers are 0 or 1: mean and square are the share of the label, and z follows by hand.
     n, share = 20, 0.5
@@ -111,7 +111,7 @@ def test_adversaries_are_significantly_below_chance(z, evader, word):
 def test_honest_workers_are_no_adversaries():
     """Of 1,600 workers of mean skill 0.75 none is below chance."""
     for seed in range(40):
-        crowd = qr.simulate(tasks=300, workers=40, labels=3, votes_per_task=6, seed=100 + seed)
-        workers = qr.aggregate(crowd.votes, model="fds", confidence="posterior").workers
+        crowd = adj.simulate(tasks=300, workers=40, labels=3, votes_per_task=6, seed=100 + seed)
+        workers = adj.aggregate(crowd.votes, model="fds", confidence="posterior").workers
         assert (workers["verdict"] != "adversary").all()
         assert workers.filter(pl.col("below_chance") < -2.33).is_empty()

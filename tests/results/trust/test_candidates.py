@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.results.trust import posterior
-from quorate.results.trust.verdicts import assess
+import adjudge as adj
+from adjudge.results.trust import posterior
+from adjudge.results.trust.verdicts import assess
 
 
 def crowd(labels, tasks=400, workers=30, per_task=5, seed=0):
@@ -21,10 +21,10 @@ def crowd(labels, tasks=400, workers=30, per_task=5, seed=0):
 
 def both(monkeypatch, rows, gold=None):
     """What is said with all labels told apart, and with few."""
-    result = qr.aggregate(rows, model="mv", gold=gold)
+    result = adj.aggregate(rows, model="mv", gold=gold)
     found = []
     for many in (10**9, 1):
-        monkeypatch.setattr("quorate.results.trust.copies.MANY_LABELS", many)
+        monkeypatch.setattr("adjudge.results.trust.copies.MANY_LABELS", many)
         found.append(assess(result.votes, result.fit.outcome.labels, result.session.gold()))
     return found
 
@@ -41,8 +41,8 @@ def test_figures_are_nearly_those_of_all_labels(monkeypatch, labels):
 
 
 def test_rings_are_found_among_many_labels():
-    drawn = qr.simulate(tasks=400, workers=20, labels=80, votes_per_task=6, colluders=0.2, ring=4, seed=2)
-    workers = qr.aggregate(drawn.votes, model="fds", confidence="posterior").workers
+    drawn = adj.simulate(tasks=400, workers=20, labels=80, votes_per_task=6, colluders=0.2, ring=4, seed=2)
+    workers = adj.aggregate(drawn.votes, model="fds", confidence="posterior").workers
     assert sorted(workers.filter(verdict="copy")["worker"]) == sorted(drawn.workers.filter(kind="colluder")["worker"])
 
 
@@ -59,9 +59,9 @@ def test_no_pass_goes_over_all_labels(monkeypatch):
         raise AssertionError
 
     for name in ("settle", "tally", "compare"):
-        monkeypatch.setattr(f"quorate.results.trust.copies.{name}", never)
+        monkeypatch.setattr(f"adjudge.results.trust.copies.{name}", never)
     monkeypatch.setattr(posterior, "update_posterior", never)
-    workers = qr.aggregate(crowd(300), model="fds", confidence="posterior").workers
+    workers = adj.aggregate(crowd(300), model="fds", confidence="posterior").workers
     assert (workers.filter(workers["worker"] < 5)["verdict"] == "spammer").sum() >= 4
     assert (workers.filter(workers["worker"] >= 5)["verdict"] == "informative").sum() >= 24
 
@@ -71,6 +71,6 @@ def test_no_pass_goes_over_all_labels(monkeypatch):
 )
 def test_the_smallest_inputs_work(rows):
     labels = ["x", "y", *(f"l{n}" for n in range(100))]
-    result = qr.aggregate(rows, model="mv", labels=labels)
+    result = adj.aggregate(rows, model="mv", labels=labels)
     assert set(result.workers["verdict"]) == {"unclear"}
     assert len(result.priors) == 102

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle_trust as naive
-import quorate as qr
-from quorate.results.trust.posterior import Ballots, compare, expected, kinds, mutual_information, of_labels, settle, tally
+import adjudge as adj
+from adjudge.results.trust.posterior import Ballots, compare, expected, kinds, mutual_information, of_labels, settle, tally
 from strategies import crowds
 
 
@@ -28,7 +28,7 @@ def in_order(votes):
 
 @given(crowds(), st.integers(0, 2**32 - 1))
 def test_votes_beside_the_others_equal_the_naive_ones(rows, seed):
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     posterior, as_dict = drawn(votes, seed)
     ballots = Ballots.of(votes)
     seen = compare(ballots, tally(ballots, posterior))
@@ -45,7 +45,7 @@ def test_votes_beside_the_others_equal_the_naive_ones(rows, seed):
 
 @given(crowds(), st.integers(0, 2**32 - 1))
 def test_bits_equal_the_naive_ones(rows, seed):
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     posterior, as_dict = drawn(votes, seed)
     ballots = Ballots.of(votes)
     bits = mutual_information(ballots, tally(ballots, posterior))
@@ -66,7 +66,7 @@ def test_bits_equal_the_naive_ones(rows, seed):
 
 
 def look(crowd, model="fds"):
-    result = qr.aggregate(crowd.votes, model=model)
+    result = adj.aggregate(crowd.votes, model=model)
     ballots = Ballots.of(result.votes)
     belief = tally(ballots, settle(ballots, of_labels(result.fit.outcome.labels, result.votes.n_labels)))
     order = np.argsort(result.votes.workers.codes(crowd.worker_names))  # from the crowd's order to the codes'
@@ -79,18 +79,18 @@ def test_bits_come_near_the_truth_and_few_votes_do_not_look_informative():
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nansum(joint * np.log2(confusion / joint.sum(axis=0)))
 
-    crowd = qr.simulate(tasks=2400, workers=40, labels=3, votes_per_task=5, spammers=0.25, seed=3)
+    crowd = adj.simulate(tasks=2400, workers=40, labels=3, votes_per_task=5, spammers=0.25, seed=3)
     ballots, belief, kind, confusions = look(crowd)
     bits, truth = mutual_information(ballots, belief), np.array([information(c) for c in confusions])
     assert np.abs(bits - truth).mean() < 0.05
     assert bits[kind == "spammer"].max() < 0.05
-    few = qr.simulate(tasks=80, workers=80, labels=3, votes_per_task=5, spammers=0.25, seed=3)  # five votes each
+    few = adj.simulate(tasks=80, workers=80, labels=3, votes_per_task=5, spammers=0.25, seed=3)  # five votes each
     ballots, belief, kind, _ = look(few)
     assert mutual_information(ballots, belief)[kind == "spammer"].mean() < 0.1
 
 
 def test_evidence_speaks_for_those_who_look_or_evade_and_against_those_who_guess():
-    crowd = qr.simulate(tasks=600, workers=30, labels=3, votes_per_task=5, spammers=0.2, adversaries=0.2, seed=5)
+    crowd = adj.simulate(tasks=600, workers=30, labels=3, votes_per_task=5, spammers=0.2, adversaries=0.2, seed=5)
     ballots, belief, kind, _ = look(crowd)
     found = kinds(ballots, compare(ballots, belief))
     assert np.median(found.bits[kind == "ordinary"]) > 15
@@ -102,7 +102,7 @@ def test_evidence_speaks_for_those_who_look_or_evade_and_against_those_who_guess
 
 
 def test_chances_of_votes_are_those_with_which_they_come():
-    crowd = qr.simulate(tasks=2000, workers=40, labels=3, votes_per_task=5, spammers=0.1, adversaries=0.1, seed=6)
+    crowd = adj.simulate(tasks=2000, workers=40, labels=3, votes_per_task=5, spammers=0.1, adversaries=0.1, seed=6)
     ballots, belief, _, _ = look(crowd)
     seen = compare(ballots, belief)
     chance = expected(ballots, seen, kinds(ballots, seen))

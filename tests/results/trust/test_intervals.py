@@ -1,18 +1,18 @@
 import numpy as np
 import pytest
 
-import quorate as qr
-from quorate.results.trust.verdicts import population
+import adjudge as adj
+from adjudge.results.trust.verdicts import population
 
-pytestmark = pytest.mark.filterwarnings("ignore::quorate.NotConverged")  # slow convergence is not what is looked at
+pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")  # slow convergence is not what is looked at
 
 
 def covered(seeds, model="fds", weights=None, **setting):
     """(share of accuracies within their interval, mean width, share of class priors within theirs) over seeds."""
     inside, width, priors = [], [], []
     for seed in seeds:
-        crowd = qr.simulate(seed=seed, label_weights=weights, **setting)
-        result = qr.aggregate(crowd.votes, model=model, confidence="posterior")
+        crowd = adj.simulate(seed=seed, label_weights=weights, **setting)
+        result = adj.aggregate(crowd.votes, model=model, confidence="posterior")
         both = result.workers.join(crowd.workers.select("worker", true="accuracy"), on="worker")
         inside += ((both["accuracy_low"] <= both["true"]) & (both["true"] <= both["accuracy_high"])).to_list()
         width += (both["accuracy_high"] - both["accuracy_low"]).to_list()
@@ -50,8 +50,8 @@ def test_accuracies_of_em_do_not():
     """What is mended: the model's own figure with the spread of its own count."""
     inside = []
     for seed in range(100, 108):
-        crowd = qr.simulate(seed=seed, **CROWDS[0])
-        workers = qr.aggregate(crowd.votes, model="ds", confidence="posterior").workers
+        crowd = adj.simulate(seed=seed, **CROWDS[0])
+        workers = adj.aggregate(crowd.votes, model="ds", confidence="posterior").workers
         both = workers.join(crowd.workers.select("worker", true="accuracy"), on="worker")
         a, n = both["accuracy"].to_numpy(), both["votes"].to_numpy()
         inside.append((np.abs(a - both["true"].to_numpy()) < 1.645 * np.sqrt(a * (1 - a) / n)).mean())
@@ -65,20 +65,20 @@ def test_more_votes_make_narrower_intervals():
 
 
 def test_nothing_is_known_of_those_whose_tasks_are_theirs_alone():
-    crowd = qr.simulate(tasks=200, workers=10, labels=2, votes_per_task=4, seed=1)
+    crowd = adj.simulate(tasks=200, workers=10, labels=2, votes_per_task=4, seed=1)
     alone = [(f"own {n}", "hermit", "l0") for n in range(200)]
-    workers = qr.aggregate([*crowd.votes.rows(), *alone], confidence="posterior").workers
+    workers = adj.aggregate([*crowd.votes.rows(), *alone], confidence="posterior").workers
     low, high = workers.filter(worker="hermit").select("accuracy_low", "accuracy_high").row(0)
     assert high - low > 0.2
     assert workers.filter(worker="hermit")["verdict"].item() == "unclear"
-    lonely = qr.aggregate(alone, confidence="posterior").workers
+    lonely = adj.aggregate(alone, confidence="posterior").workers
     assert lonely["accuracy_low"].item() < 0.05
     assert lonely["accuracy_high"].item() > 0.95
 
 
 def test_gold_makes_intervals_narrower():
-    crowd = qr.simulate(tasks=300, workers=12, labels=2, votes_per_task=2, skill=0.65, seed=4)
-    blind, told = (qr.aggregate(crowd.votes, gold=gold).workers for gold in (None, crowd.truth))
+    crowd = adj.simulate(tasks=300, workers=12, labels=2, votes_per_task=2, skill=0.65, seed=4)
+    blind, told = (adj.aggregate(crowd.votes, gold=gold).workers for gold in (None, crowd.truth))
     width = [(w["accuracy_high"] - w["accuracy_low"]).mean() for w in (blind, told)]
     assert width[1] < width[0]
     both = told.join(crowd.workers.select("worker", true="accuracy"), on="worker")
@@ -98,8 +98,8 @@ def test_the_population_is_found(mean, spread, votes):
 
 
 def test_labels_that_nobody_gave_change_nothing():
-    votes = qr.simulate(tasks=120, workers=15, labels=3, votes_per_task=4, seed=10).votes
-    plain, more = qr.aggregate(votes), qr.aggregate(qr.read(votes, labels=["never", "l2", "l1", "l0"]))
+    votes = adj.simulate(tasks=120, workers=15, labels=3, votes_per_task=4, seed=10).votes
+    plain, more = adj.aggregate(votes), adj.aggregate(adj.read(votes, labels=["never", "l2", "l1", "l0"]))
     for name in ("accuracy_low", "accuracy_high", "evidence", "information"):
         assert more.workers[name].to_list() == pytest.approx(plain.workers[name].to_list(), rel=1e-3, abs=2e-3)
     assert more.priors.filter(label="never").select("low", "high").row(0)[1] < 0.05

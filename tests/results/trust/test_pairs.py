@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.results.trust.copies import COPY_PROBABILITY, MAX_USUAL_EXCESS, comparable, pairs
-from quorate.results.trust.posterior import Ballots
+import adjudge as adj
+from adjudge.results.trust.copies import COPY_PROBABILITY, MAX_USUAL_EXCESS, comparable, pairs
+from adjudge.results.trust.posterior import Ballots
 from strategies import crowds
 
 
 def compared(rows, seed):
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     ballots = Ballots.of(votes).first_votes()
     chance = np.random.default_rng(seed).uniform(0.05, 0.95, len(ballots.row)).astype(np.float32)
     return votes, chance, *comparable(ballots, chance)
@@ -41,8 +41,8 @@ def test_evidence_equals_the_sum_over_all_pairs(rows, seed):
 
 
 def test_too_many_pairs_are_not_all_looked_at(caplog):
-    crowd = qr.simulate(tasks=300, workers=30, labels=4, votes_per_task=9, colluders=4 / 30, ring=4, seed=2)
-    votes = qr.read(crowd.votes)
+    crowd = adj.simulate(tasks=300, workers=30, labels=4, votes_per_task=9, colluders=4 / 30, ring=4, seed=2)
+    votes = adj.read(crowd.votes)
     truth = dict(crowd.truth.iter_rows())
     right = np.array([truth[t] == label for t, label in crowd.votes.select("task", "label").iter_rows()])
     right = right[crowd.votes.with_row_index().sort("task", "worker")["index"]]  # whatever the order, two kinds of chances
@@ -51,7 +51,7 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
     chance = np.where(ballots.label() == codes[ballots.task()], 0.75, 0.1).astype(np.float32)
     ballot, loss = comparable(ballots, chance)
     every = pairs(ballot, loss, 30)
-    with caplog.at_level(logging.INFO, "quorate.results.trust.copies"):
+    with caplog.at_level(logging.INFO, "adjudge.results.trust.copies"):
         some = pairs(ballot, loss, 30, budget=8000)
     assert "too many pairs" in caplog.text
     assert set(zip(some.first, some.second, strict=True)) <= set(zip(every.first, every.second, strict=True))
@@ -62,11 +62,11 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
 
 
 def test_crowded_tasks_are_thinned_and_it_is_said(caplog, monkeypatch):
-    monkeypatch.setattr("quorate.results.trust.copies.MAX_TASK_VOTES", 10)
+    monkeypatch.setattr("adjudge.results.trust.copies.MAX_TASK_VOTES", 10)
     rows = [(t, f"w{n:02}", "x" if n % 3 else "y") for t in range(4) for n in range(40)]
-    votes = qr.read(rows)
+    votes = adj.read(rows)
     ballot, loss = comparable(Ballots.of(votes).first_votes(), np.full(len(votes), 0.3, np.float32))
-    with caplog.at_level(logging.INFO, "quorate.results.trust.copies"):
+    with caplog.at_level(logging.INFO, "adjudge.results.trust.copies"):
         found = pairs(ballot, loss, 40, budget=100)
     assert "only their least explained answers" in caplog.text
     assert "in 2 of 4 tasks" in caplog.text

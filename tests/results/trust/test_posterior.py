@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle_trust as naive
-import quorate as qr
-from quorate.results.trust.posterior import Ballots, of_labels, settle, tally, update_posterior
+import adjudge as adj
+from adjudge.results.trust.posterior import Ballots, of_labels, settle, tally, update_posterior
 from strategies import crowds
 
 
@@ -16,7 +16,7 @@ def as_dict(votes, posterior):
 
 @given(crowds(), st.integers(0, 2**32 - 1))
 def test_a_pass_equals_the_naive_one(rows, seed):
-    votes = qr.read(rows, labels=["l0", "l1", "l2", "l3", "never"])
+    votes = adj.read(rows, labels=["l0", "l1", "l2", "l3", "never"])
     shape = votes.n_labels, votes.n_tasks
     posterior = np.random.default_rng(seed).dirichlet(np.ones(shape[0]), shape[1]).T.astype(np.float32)
     expected = naive.judged(rows, as_dict(votes, posterior), votes.labels.ids())
@@ -29,8 +29,8 @@ def test_a_pass_equals_the_naive_one(rows, seed):
 def test_it_is_as_sure_as_it_is_right_where_em_is_not():
     sure, settled, right, em_right = [], [], [], []
     for seed in range(8):
-        crowd = qr.simulate(tasks=200, workers=100, labels=3, votes_per_task=3, seed=seed)  # six votes a worker
-        result = qr.aggregate(crowd.votes, model="ds", confidence="posterior")
+        crowd = adj.simulate(tasks=200, workers=100, labels=3, votes_per_task=3, seed=seed)  # six votes a worker
+        result = adj.aggregate(crowd.votes, model="ds", confidence="posterior")
         truth = dict(crowd.truth.iter_rows())
         codes = result.votes.labels.codes([truth[t] for t in result.votes.tasks.ids()])
         posterior = settle(Ballots.of(result.votes), of_labels(result.fit.outcome.labels, 3))
@@ -44,8 +44,8 @@ def test_it_is_as_sure_as_it_is_right_where_em_is_not():
 
 
 def test_known_tasks_keep_their_label():
-    crowd = qr.simulate(tasks=60, workers=10, labels=2, votes_per_task=3, seed=1)
-    result = qr.aggregate(crowd.votes)
+    crowd = adj.simulate(tasks=60, workers=10, labels=2, votes_per_task=3, seed=1)
+    result = adj.aggregate(crowd.votes)
     labels, known = result.fit.outcome.labels.copy(), np.arange(60) < 10
     labels[known] = 1 - labels[known]  # whatever the votes say
     posterior = settle(Ballots.of(result.votes), of_labels(labels, 2), known)
@@ -54,17 +54,17 @@ def test_known_tasks_keep_their_label():
 
 
 def test_chunks_cut_between_tasks(monkeypatch):
-    votes = qr.read(qr.simulate(tasks=40, workers=10, labels=3, votes_per_task=(1, 6), seed=2).votes)
+    votes = adj.read(adj.simulate(tasks=40, workers=10, labels=3, votes_per_task=(1, 6), seed=2).votes)
     whole = Ballots.of(votes)
-    labels = qr.aggregate(votes).fit.outcome.labels
+    labels = adj.aggregate(votes).fit.outcome.labels
     expected = settle(whole, of_labels(labels, 3))
-    monkeypatch.setattr("quorate.results.trust.posterior.CHUNK_VOTES", 7)
+    monkeypatch.setattr("adjudge.results.trust.posterior.CHUNK_VOTES", 7)
     assert len(list(whole.chunks())) > 10
     assert settle(whole, of_labels(labels, 3)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_votes_that_nobody_cast_beside_tell_nothing():
-    votes = qr.read([("t", "a", "x"), ("u", "a", "x"), ("u", "b", "y"), ("v", "b", "x"), ("v", "b", "y")])
+    votes = adj.read([("t", "a", "x"), ("u", "a", "x"), ("u", "b", "y"), ("v", "b", "x"), ("v", "b", "y")])
     ballots = Ballots.of(votes)
     assert ballots.informative().tolist() == [False, True, False]
     assert ballots.informative(np.array([True, False, False])).tolist() == [True, True, False]

@@ -4,11 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import quorate as qr
+import adjudge as adj
 from oracle_trust import experts_among_weak, quantile, ring_proof
-from quorate.results.trust import proof
-from quorate.results.trust.proof import RingProof, answer_alike, beta_quantile
-from quorate.results.workers import JudgedWorkers
+from adjudge.results.trust import proof
+from adjudge.results.trust.proof import RingProof, answer_alike, beta_quantile
+from adjudge.results.workers import JudgedWorkers
 
 EXPERTS = {
     "as they are": {},
@@ -24,7 +24,7 @@ def test_experts_among_weak_workers_are_no_copies(name, model, confidence):
     alike = 0
     for seed in range(12):
         rows = experts_among_weak(seed, **EXPERTS[name])
-        workers = qr.aggregate(rows, model=model, confidence=confidence).workers
+        workers = adj.aggregate(rows, model=model, confidence=confidence).workers
         assert (workers["verdict"] != "copy").all()
         alike += workers.filter(pl.col("worker") < 5)["answers_like"].is_not_null().sum()
     assert alike >= (40 if name != "two labels" else 5)  # they do answer alike, and that is said
@@ -32,15 +32,15 @@ def test_experts_among_weak_workers_are_no_copies(name, model, confidence):
 
 @pytest.mark.parametrize("model", ["mv", "fds", "auto", "glad"])
 def test_rings_get_the_proof_of_the_naive_version(model):
-    crowd = qr.simulate(tasks=200, workers=16, labels=3, votes_per_task=6, colluders=0.5, ring=4, seed=5)
-    result = qr.aggregate(crowd.votes, model=model, confidence="honest")
+    crowd = adj.simulate(tasks=200, workers=16, labels=3, votes_per_task=6, colluders=0.5, ring=4, seed=5)
+    result = adj.aggregate(crowd.votes, model=model, confidence="honest")
     votes = list(zip(*(crowd.votes[c].to_list() for c in ("task", "worker", "label")), strict=True))
     names = result.votes.workers.texts()
     proofs = result.judged.assessment.proofs
     assert len(proofs) == 2
     for one in proofs:
         ring = {names[w] for w in one.members}
-        rest = qr.aggregate([v for v in votes if v[1] not in ring], model=model, confidence="honest")
+        rest = adj.aggregate([v for v in votes if v[1] not in ring], model=model, confidence="honest")
         labels = rest.votes.labels.texts()
         code = {t: n for n, t in enumerate(rest.votes.tasks.texts())}
 
@@ -58,9 +58,9 @@ def test_rings_get_the_proof_of_the_naive_version(model):
 
 
 def test_the_probability_of_an_answer_is_that_before_the_last_step():
-    crowd = qr.simulate(tasks=50, workers=9, labels=3, seed=2)
+    crowd = adj.simulate(tasks=50, workers=9, labels=3, seed=2)
     for engine in ("cpu", "reference"):
-        result = qr.aggregate(crowd.votes, model="fds", confidence="honest", engine=engine)
+        result = adj.aggregate(crowd.votes, model="fds", confidence="honest", engine=engine)
         shown = result.probabilities.drop("task").to_numpy()
         before = np.stack([result.fit.honest.chance(np.full(50, c, np.int32)) for c in range(3)], axis=1)
         assert before.sum(axis=1) == pytest.approx(1.0)
@@ -89,10 +89,10 @@ def test_quantiles_are_those_of_the_beta_distribution(right, wrong, level):
 
 
 def test_more_rings_than_refits_are_left_out_together(monkeypatch):
-    crowd = qr.simulate(tasks=400, workers=24, labels=3, votes_per_task=8, colluders=0.5, ring=4, seed=3)
+    crowd = adj.simulate(tasks=400, workers=24, labels=3, votes_per_task=8, colluders=0.5, ring=4, seed=3)
     asked = []
     monkeypatch.setattr(proof, "MAX_REFITS", 2)
-    whole = qr.aggregate(crowd.votes, model="fds", confidence="posterior")
+    whole = adj.aggregate(crowd.votes, model="fds", confidence="posterior")
     judge = JudgedWorkers.judge_without
 
     def counted(self, left_out):
@@ -108,14 +108,14 @@ def test_a_ring_of_everybody_cannot_be_judged():
     rng = np.random.default_rng(1)
     answers = rng.integers(0, 3, 80)
     rows = [(t, w, int(answers[t])) for t in range(80) for w in "abcd"]
-    assert "copy" not in set(qr.aggregate(rows, model="fds", confidence="honest").workers["verdict"])
+    assert "copy" not in set(adj.aggregate(rows, model="fds", confidence="honest").workers["verdict"])
 
 
 def test_what_callers_know_is_known_without_the_ring_too():
     """Gold on every task says that the ring errs: with it the proof is stronger."""
-    crowd = qr.simulate(tasks=200, workers=16, labels=3, votes_per_task=6, colluders=0.25, ring=4, seed=5)
+    crowd = adj.simulate(tasks=200, workers=16, labels=3, votes_per_task=6, colluders=0.25, ring=4, seed=5)
     without, known = (
-        qr.aggregate(crowd.votes, model="fds", confidence="honest", gold=gold).judged.assessment.proofs[0]
+        adj.aggregate(crowd.votes, model="fds", confidence="honest", gold=gold).judged.assessment.proofs[0]
         for gold in (None, crowd.truth)
     )
     assert known.log_ratio > without.log_ratio

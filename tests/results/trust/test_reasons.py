@@ -2,8 +2,8 @@
 
 import re
 
-import quorate as qr
-from quorate.results.trust.verdicts import VERDICTS
+import adjudge as adj
+from adjudge.results.trust.verdicts import VERDICTS
 
 WORDS = {
     "informative": r"\d+% of \d+ votes equal the labels: \d+\.\d bits of evidence against guessing",
@@ -14,10 +14,10 @@ WORDS = {
 
 
 def test_every_word_has_its_reason():
-    crowd = qr.simulate(
+    crowd = adj.simulate(
         tasks=300, workers=20, labels=3, votes_per_task=7, spammers=0.1, adversaries=0.1, colluders=0.2, ring=4, seed=2
     )
-    workers = qr.aggregate(crowd.votes, model="fds", confidence="posterior").workers
+    workers = adj.aggregate(crowd.votes, model="fds", confidence="posterior").workers
     assert set(workers["verdict"]) == set(WORDS)
     for word, why in workers.select("verdict", "why").iter_rows():
         assert re.fullmatch(WORDS[word], why), why
@@ -25,9 +25,9 @@ def test_every_word_has_its_reason():
 
 
 def test_numbers_are_those_of_the_votes():
-    crowd = qr.simulate(tasks=200, workers=9, labels=3, votes_per_task=5, seed=1)
+    crowd = adj.simulate(tasks=200, workers=9, labels=3, votes_per_task=5, seed=1)
     rows = [*crowd.votes.rows(), *((f"t{n}", "lazy", "l2") for n in range(120)), ("t1", "new", "l0"), ("own", "hermit", "l0")]
-    workers = qr.aggregate(rows, model="fds", confidence="posterior").workers
+    workers = adj.aggregate(rows, model="fds", confidence="posterior").workers
     why = dict(workers.select("worker", "why").iter_rows())
     assert why["lazy"] == "gives 'l2' in 100% of 120 votes, whatever is shown"
     assert re.fullmatch(r"1 vote cannot tell: -?0\.\d bits of evidence, 3\.3 are needed", why["new"])
@@ -37,8 +37,8 @@ def test_numbers_are_those_of_the_votes():
 
 
 def test_the_partner_is_named_with_the_tasks_that_both_judged():
-    crowd = qr.simulate(tasks=300, workers=20, labels=4, votes_per_task=7, colluders=0.4, ring=4, seed=1)
-    workers = qr.aggregate(crowd.votes, model="fds", confidence="posterior").workers.drop_nulls("answers_like")
+    crowd = adj.simulate(tasks=300, workers=20, labels=4, votes_per_task=7, colluders=0.4, ring=4, seed=1)
+    workers = adj.aggregate(crowd.votes, model="fds", confidence="posterior").workers.drop_nulls("answers_like")
     given = {}
     for task, worker, label in crowd.votes.iter_rows():
         given.setdefault(worker, {})[task] = label

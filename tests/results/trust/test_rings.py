@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import quorate as qr
-from quorate.results.trust.copies import MIN_LINK, ComparedVotes, Pairs, join_greedily, partners, prove, rings, same_answers
-from quorate.results.trust.posterior import Ballots
+import adjudge as adj
+from adjudge.results.trust.copies import MIN_LINK, ComparedVotes, Pairs, join_greedily, partners, prove, rings, same_answers
+from adjudge.results.trust.posterior import Ballots
 
 
 def naive_contract(n, evidence):
@@ -78,7 +78,7 @@ def test_partners_name_somebody_of_the_ring_even_without_a_shared_task():
 
 
 def test_repeated_answers_of_a_ring_are_told_from_others():
-    votes = qr.read([("t", "a", "x"), ("t", "b", "x"), ("t", "c", "x"), ("t", "d", "x"), ("u", "a", "x"), ("u", "b", "y")])
+    votes = adj.read([("t", "a", "x"), ("t", "b", "x"), ("t", "c", "x"), ("t", "d", "x"), ("u", "a", "x"), ("u", "b", "y")])
     repeats, shared = same_answers(Ballots.of(votes), np.array([0, 0, -1, 0]))  # a, b and d are one
     assert repeats.tolist() == [False, True, False, True, False, False]
     assert shared.tolist() == [True, True, False, True, False, False]

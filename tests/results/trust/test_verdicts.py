@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-import quorate as qr
-from quorate.models.base import MODELS
-from quorate.results.trust.verdicts import VERDICTS
+import adjudge as adj
+from adjudge.models.base import MODELS
+from adjudge.results.trust.verdicts import VERDICTS
 from strategies import crowds
 
 WORD = {"spammer": "spammer", "adversary": "adversary", "colluder": "copy"}
@@ -19,8 +19,8 @@ def judged(seeds, model="fds", **setting):
     """How often each (planted, verdict) occurs."""
     out = Counter()
     for seed in seeds:
-        crowd = qr.simulate(seed=seed, **setting)
-        both = qr.aggregate(crowd.votes, model=model).workers.join(crowd.workers.select("worker", "kind"), on="worker")
+        crowd = adj.simulate(seed=seed, **setting)
+        both = adj.aggregate(crowd.votes, model=model).workers.join(crowd.workers.select("worker", "kind"), on="worker")
         out.update((WORD.get(kind, "honest"), verdict) for kind, verdict in both.select("kind", "verdict").iter_rows())
     return out
 
@@ -67,14 +67,14 @@ def test_honest_crowds_get_no_bad_word(votes, per_task):
 
 
 def test_too_few_votes_are_unclear():
-    crowd = qr.simulate(tasks=400, workers=30, labels=2, votes_per_task=5, seed=2)
+    crowd = adj.simulate(tasks=400, workers=30, labels=2, votes_per_task=5, seed=2)
     new = [("t1", "newcomer", "l0"), ("t2", "newcomer", "l1")]
-    assert qr.aggregate([*crowd.votes.rows(), *new]).workers.filter(worker="newcomer")["verdict"].item() == "unclear"
+    assert adj.aggregate([*crowd.votes.rows(), *new]).workers.filter(worker="newcomer")["verdict"].item() == "unclear"
 
 
 def test_copies_name_each_other():
-    crowd = qr.simulate(tasks=300, workers=20, labels=4, votes_per_task=7, colluders=0.4, ring=4, seed=1)
-    found = qr.aggregate(crowd.votes).workers.join(crowd.workers.select("worker", "kind", leader="copies"), on="worker")
+    crowd = adj.simulate(tasks=300, workers=20, labels=4, votes_per_task=7, colluders=0.4, ring=4, seed=1)
+    found = adj.aggregate(crowd.votes).workers.join(crowd.workers.select("worker", "kind", leader="copies"), on="worker")
     leader = dict(found.select("worker", "leader").iter_rows())
     for worker, kind, like in found.select("worker", "kind", "answers_like").iter_rows():
         assert (like is not None) == (kind == "colluder")
@@ -99,7 +99,7 @@ def test_those_who_give_all_labels_alike_are_no_adversaries(labels):
             for t in range(400)
             for w in draw.choice(40, 5, replace=False)
         ]
-        workers = qr.aggregate(rows).workers
+        workers = adj.aggregate(rows).workers
         found.update(workers.filter(pl.col("worker") < 12)["verdict"])
     assert found["spammer"] >= 0.7 * found.total()
 
@@ -113,19 +113,19 @@ def test_nobody_is_a_witness_of_their_own_votes():
         for w in draw.choice(20, 4, replace=False)
     ]
     guesses = [(t, 20, int(draw.integers(3))) for t in range(80)]
-    once, often = (qr.aggregate([*rows, *guesses * n]).workers.sort("worker") for n in (1, 5))
+    once, often = (adj.aggregate([*rows, *guesses * n]).workers.sort("worker") for n in (1, 5))
     assert once["verdict"][20] == often["verdict"][20] == "spammer"
 
 
 @pytest.mark.parametrize("workers", [3, 10])
 def test_good_workers_are_no_copies_of_each_other(workers):
     rows = [(t, w, t % 3) for t in range(100) for w in range(workers)]
-    assert set(qr.aggregate(rows).workers["verdict"]) == {"informative"}
+    assert set(adj.aggregate(rows).workers["verdict"]) == {"informative"}
 
 
 @given(crowds())
 def test_the_columns_keep_what_they_promise(rows):
-    result = qr.aggregate(rows, model="mv")
+    result = adj.aggregate(rows, model="mv")
     workers, priors = result.workers, result.priors
     again = ["self_consistency"] if len({(task, worker) for task, worker, _ in rows}) < len(rows) else []
     assert workers.columns == ["worker", "votes", "accuracy", "agreement", "abstained", *again, *ADDED]
@@ -143,7 +143,7 @@ def test_the_columns_keep_what_they_promise(rows):
 @pytest.mark.parametrize("model", [name for name, model in MODELS.items() if not model.needs_gold and model.most_labels is None])
 def test_the_smallest_inputs_work(model):
     empty = {"task": [], "worker": [], "label": []}
-    assert qr.aggregate(empty, model=model).workers.columns[:13] == [
+    assert adj.aggregate(empty, model=model).workers.columns[:13] == [
         "worker",
         "votes",
         "accuracy",
@@ -151,23 +151,23 @@ def test_the_smallest_inputs_work(model):
         "abstained",
         *ADDED,
     ]
-    assert qr.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
+    assert adj.aggregate(empty, model=model).priors.columns == ["label", "prior", "low", "high"]
     for rows in ([("t", "w", "x")], [("t", "w", "x"), ("u", "w", "y")], [(t, w, "x") for t in "tu" for w in "abc"]):
         labels = sorted({label for _, _, label in rows})  # grades need an order
-        assert set(qr.aggregate(rows, model=model, labels=labels).workers["verdict"]) == {"unclear"}
+        assert set(adj.aggregate(rows, model=model, labels=labels).workers["verdict"]) == {"unclear"}
     if MODELS[model].is_ordered:  # errors of judges of grades are not anywhere
         return
-    crowd = qr.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
-    posterior = qr.aggregate(crowd.votes, model=model, confidence="posterior")
+    crowd = adj.simulate(tasks=300, workers=10, labels=150, votes_per_task=4, skill=0.8, seed=13)
+    posterior = adj.aggregate(crowd.votes, model=model, confidence="posterior")
     assert posterior.workers["accuracy_low"].min() > 0.6
 
 
 def test_order_and_names_do_not_matter():
-    crowd = qr.simulate(tasks=200, workers=20, labels=3, votes_per_task=6, spammers=0.2, colluders=0.2, seed=4)
-    first = qr.aggregate(crowd.votes).workers.sort("worker")
-    other = qr.aggregate(crowd.votes.sample(fraction=1.0, shuffle=True, seed=1)).workers.sort("worker")
+    crowd = adj.simulate(tasks=200, workers=20, labels=3, votes_per_task=6, spammers=0.2, colluders=0.2, seed=4)
+    first = adj.aggregate(crowd.votes).workers.sort("worker")
+    other = adj.aggregate(crowd.votes.sample(fraction=1.0, shuffle=True, seed=1)).workers.sort("worker")
     renamed = crowd.votes.with_columns(worker=pl.col("worker").str.reverse())
-    again = qr.aggregate(renamed).workers.with_columns(pl.col("worker", "answers_like").str.reverse()).sort("worker")
+    again = adj.aggregate(renamed).workers.with_columns(pl.col("worker", "answers_like").str.reverse()).sort("worker")
     for frame in (other, again):
         assert frame["verdict"].to_list() == first["verdict"].to_list()
         for name in ("accuracy_low", "accuracy_high", "information", "evidence"):
@@ -178,18 +178,18 @@ def test_labels_do_not_pay(monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr("quorate.results.trust.verdicts.assess", never)
-    result = qr.aggregate([("t", "a", "x"), ("t", "b", "y")])
+    monkeypatch.setattr("adjudge.results.trust.verdicts.assess", never)
+    result = adj.aggregate([("t", "a", "x"), ("t", "b", "y")])
     assert len(result.labels) == len(result.probabilities) == 1
-    sets = qr.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
+    sets = adj.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
     assert len(sets.labels) == len(sets.probabilities) == 1
     assert sets.expected_errors < 1
 
 
 def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
-    monkeypatch.setattr("quorate.results.trust.copies.MAX_NUMBERS", 3)
-    with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
-        result = qr.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")], confidence="posterior")
+    monkeypatch.setattr("adjudge.results.trust.copies.MAX_NUMBERS", 3)
+    with caplog.at_level(logging.WARNING, "adjudge.results.trust.copies"):
+        result = adj.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")], confidence="posterior")
         workers = result.workers
     assert "2 tasks and 2 rows x 2 labels are too many" in caplog.text
     assert workers["verdict"].to_list() == ["unclear"] * 2
@@ -199,9 +199,9 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
 
 
 def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, caplog):
-    monkeypatch.setattr("quorate.results.trust.copies.available", lambda: 100_000)
-    with caplog.at_level(logging.WARNING, "quorate.results.trust.copies"):
-        workers = qr.aggregate(qr.simulate(tasks=500, workers=10, labels=50, seed=1).votes, confidence="posterior").workers
+    monkeypatch.setattr("adjudge.results.trust.copies.available", lambda: 100_000)
+    with caplog.at_level(logging.WARNING, "adjudge.results.trust.copies"):
+        workers = adj.aggregate(adj.simulate(tasks=500, workers=10, labels=50, seed=1).votes, confidence="posterior").workers
     assert "no intervals, verdicts and copies: they need about" in caplog.text
     assert "but 0.1 MiB are free: merge rare labels, drop workers with few votes" in caplog.text
     assert workers["accuracy_low"].is_nan().all()
@@ -210,16 +210,16 @@ def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, 
 
 @pytest.mark.parametrize(("workers", "votes_per_task"), [(300, 4), (900, 2)])
 def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_per_task):
-    crowd = qr.simulate(tasks=900, workers=workers, labels=4, votes_per_task=votes_per_task, colluders=0.1, spammers=0.1, seed=3)
-    votes = qr.read(crowd.votes)
-    whole = qr.aggregate(votes)
-    monkeypatch.setattr("quorate.results.trust.posterior.MAX_SAMPLED_WORKERS", 40)  # every seventh worker, and so on
-    sampled = qr.aggregate(votes).workers
+    crowd = adj.simulate(tasks=900, workers=workers, labels=4, votes_per_task=votes_per_task, colluders=0.1, spammers=0.1, seed=3)
+    votes = adj.read(crowd.votes)
+    whole = adj.aggregate(votes)
+    monkeypatch.setattr("adjudge.results.trust.posterior.MAX_SAMPLED_WORKERS", 40)  # every seventh worker, and so on
+    sampled = adj.aggregate(votes).workers
     for module in ("posterior", "verdicts"):
-        monkeypatch.setattr(f"quorate.results.trust.{module}.CHUNK_WORKERS", 37)
-    monkeypatch.setattr("quorate.results.trust.posterior.MAX_CELLS", 2000)
-    monkeypatch.setattr("quorate.results.honest.CHUNK_CELLS", 100)
-    parts = qr.aggregate(votes)
+        monkeypatch.setattr(f"adjudge.results.trust.{module}.CHUNK_WORKERS", 37)
+    monkeypatch.setattr("adjudge.results.trust.posterior.MAX_CELLS", 2000)
+    monkeypatch.setattr("adjudge.results.honest.CHUNK_CELLS", 100)
+    parts = adj.aggregate(votes)
     numbers = [name for name, kind in sampled.schema.items() if kind.is_numeric()]
     assert parts.workers.drop(numbers).equals(sampled.drop(numbers))
     assert parts.workers.select(numbers).to_numpy() == pytest.approx(sampled.select(numbers).to_numpy(), rel=1e-12, abs=1e-12)
@@ -228,7 +228,7 @@ def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_
 
 @pytest.mark.parametrize("name", ["rte", "bm", "labelme", "snow_temp", "anesthesia"])
 def test_real_crowds_have_few_bad_words(data_dir, name):
-    words = Counter(qr.aggregate(data_dir / name / "votes.csv").workers["verdict"])
+    words = Counter(adj.aggregate(data_dir / name / "votes.csv").workers["verdict"])
     assert words["copy"] == words["adversary"] == 0
     assert words["spammer"] <= 0.2 * words.total()
     assert words["informative"] > 0.5 * words.total()
@@ -236,7 +236,7 @@ def test_real_crowds_have_few_bad_words(data_dir, name):
 
 def test_judges_of_one_make_are_found_to_answer_alike(data_dir):
     """LLM judges, named MODEL/prompt: whoever answers like another is another prompt of the same model."""
-    workers = qr.aggregate(data_dir / "llmbar_natural" / "votes.csv").workers.drop_nulls("answers_like")
+    workers = adj.aggregate(data_dir / "llmbar_natural" / "votes.csv").workers.drop_nulls("answers_like")
     assert len(workers) > 40
     assert all(w.split("/")[0] == c.split("/")[0] for w, c in workers.select("worker", "answers_like").iter_rows())
     assert (workers["verdict"] == "copy").sum() > 10  # the others may be right together

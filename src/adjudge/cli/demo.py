@@ -1,0 +1,128 @@
+"""`adjudge demo`: a small crowd in a temporary folder, the usual models on it, a few telling workers, and a page of it all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from adjudge.evaluation.simulate import Simulation
+    from adjudge.results.result import Result
+
+LABELS = ("fine", "rude", "hateful", "spam")
+RUNS = 3  # of each model; the fastest is shown
+TELLING = {
+    "expert": "right far more often than the others",
+    "spammer": "gives every comment the same label",
+    "mixes-up": "confuses rude and hateful, but recognises the rest",
+}
+
+
+def command(
+    keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
+) -> None:
+    """Show the usual models on a small crowd, and a page of it all."""
+    from adjudge.data import options
+    from adjudge.errors import InputError
+
+    options.check({"seed": seed}, {"seed": options.Number(least=0, whole=True)})
+    if keep is None:
+        handle, page = tempfile.mkstemp(prefix="adjudge-demo-", suffix=".html")  # stays, to be looked at
+        os.close(handle)
+        with tempfile.TemporaryDirectory(prefix="adjudge-demo-") as folder:
+            _run(Path(folder), Path(page), seed)
+        return
+    if keep.exists() and not keep.is_dir():
+        raise InputError(f"{keep} is a file: name a folder")
+    keep.mkdir(parents=True, exist_ok=True)
+    _run(keep, keep / "report.html", seed)
+
+
+def _run(folder: Path, page: Path, seed: int) -> None:
+    import math
+    import time
+
+    import adjudge as adj
+    from adjudge.cli import console
+    from adjudge.io.write import check_files, write_frame
+    from adjudge.models.base import MODELS, USUAL
+
+    out = console.data()
+    crowd = _crowd(seed)
+    check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv", "report": page})
+    write_frame(crowd.votes, folder / "votes.csv")
+    write_frame(crowd.truth, folder / "truth.csv")
+    out.print()
+    out.say(f"{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, each one of")
+    out.say(f"{', '.join(LABELS)} (files in {folder})")
+    rows: list[tuple[object, ...]] = []
+    results: dict[str, Result] = {}
+    for name in USUAL:
+        model = MODELS[name]
+        seconds = math.inf
+        for _ in range(RUNS):  # the first one loads what the model needs
+            began = time.perf_counter()
+            results[name] = adj.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
+            seconds = min(seconds, time.perf_counter() - began)
+        found = adj.evaluate(results[name], folder / "truth.csv")
+        wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
+        rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
+    out.heading("the usual models on the same votes")
+    out.print(console.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2))
+    out.say("expected: how many labels are wrong, as confidence tells it without truth. It allows for errors that workers share,")
+    out.say("which these simulated ones do not: here it is too modest. On real votes: docs/can-you-trust-it.md")
+    out.print()
+    out.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
+    for worker, about in TELLING.items():
+        out.heading(f"{worker}: {about}")
+        out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
+    results["auto"].report(page, truth=folder / "truth.csv", title="The demo: thirty moderators, 600 comments")
+    out.print()
+    out.say(f"A page that shows all of it, to open in a browser: {page}")
+    out.say("On your votes: adjudge aggregate votes.csv -o labels.csv --report report.html")
+
+
+def _crowd(seed: int) -> Simulation:
+    """Return a crowd of thirty: ordinary moderators, and the three telling ones."""
+    import numpy as np
+
+    from adjudge.evaluation.simulate import simulate
+
+    rng = np.random.default_rng(seed)
+    ordinary = [_ordinary(rng) for _ in range(17)]
+    careless = [np.tile(rng.dirichlet([6, 2, 1, 3]), (4, 1)) * 0.7 + np.eye(4) * 0.3 for _ in range(10)]
+    expert = np.full((4, 4), 0.02) + np.eye(4) * 0.92
+    spammer = np.tile([0.85, 0.05, 0.05, 0.05], (4, 1))
+    mixed = np.array([[0.9, 0.04, 0.03, 0.03], [0.05, 0.15, 0.77, 0.03], [0.03, 0.74, 0.2, 0.03], [0.03, 0.03, 0.03, 0.91]])
+    names = [*(f"mod-{n:02d}" for n in range(1, 28)), *TELLING]
+    return simulate(
+        tasks=600,
+        votes_per_task=5,
+        confusions=np.stack([*ordinary, *careless, expert, spammer, mixed]),
+        worker_names=names,
+        label_names=LABELS,
+        label_weights=[5, 2, 1, 2],
+        seed=seed,
+    )
+
+
+def _ordinary(rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the confusion of a moderator who is right six times in ten, and errs to the neighbouring label."""
+    import numpy as np
+
+    near = np.array([[0, 6, 1, 3], [5, 0, 4, 1], [2, 7, 0, 1], [6, 2, 1, 0]], float)
+    matrix = np.empty((4, 4))
+    for true in range(4):
+        right = rng.uniform(0.45, 0.75)
+        matrix[true] = rng.dirichlet(near[true] * 2 + 0.05) * (1 - right)
+        matrix[true, true] += right
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    return matrix

@@ -1,0 +1,319 @@
+"""The figures of `aggregate`: all of them for JSON, and those that matter on one screen, with what to try next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from adjudge.cli import output as out
+from adjudge.results.overview import (
+    UNKNOWN,
+    LabelShare,
+    UncertainTask,
+    WorkersInBrief,
+    label_shares,
+    least_certain,
+    workers_in_brief,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from adjudge.data.understood import Understood
+    from adjudge.evaluation.truth import Evaluation
+    from adjudge.results.result import Result
+
+MAX_LABELS: Final = 5  # whose shares are shown
+MAX_JUDGED: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
+MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
+MAX_STEPS: Final = 3  # things to try next
+FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: what shared error leaves below this is said, with what to do
+MEASURED: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
+IN_SENTENCES: Final = frozenset(
+    {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
+    | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED}
+)  # figures that people read as sentences, or need not read
+NOT_OF_AGREEMENT: Final = frozenset({"weight", "multi", "set_separator"})  # options of reading that `agreement` has not, or apart
+PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spammers"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of the command, as far as it decides what to try next."""
+
+    command: Sequence[str]  # as it was typed, without the program
+    votes: Sequence[str]
+    reading: Mapping[str, Sequence[str]]  # options of reading that were given, as they were typed
+    labels_written: bool
+    workers_written: bool
+    gold: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What is shown beside the figures: each is empty or None where it cannot be had cheaply."""
+
+    shares: Sequence[LabelShare] | None
+    uncertain: Sequence[UncertainTask]
+    workers: WorkersInBrief | None
+    unjudged: bool  # whether workers were not judged because there are too many votes
+
+
+def overview(result: Any, workers: pl.DataFrame | None, *, quiet: bool, as_json: bool) -> Overview:
+    """Return what to show of a result beside its figures; `workers` is their frame where it was made for another reason.
+
+    Else workers are judged for the screen alone, if people see it, and that takes no longer than they would wait.
+    """
+    if as_json or quiet or not hasattr(result, "fit"):  # the last for several correct options
+        return Overview(None if quiet and not as_json else label_shares(result), (), None, False)
+    on_screen = out.is_shown(sys.stderr)
+    here = len(result.fit.outcome.labels) == result.votes.n_tasks and not result.is_on_disk
+    many = len(result.votes) > MAX_JUDGED
+    if workers is None and here and on_screen and not many:
+        workers = result.workers_frame()
+    brief = None if workers is None else workers_in_brief(workers)
+    return Overview(label_shares(result), least_certain(result), brief, workers is None and here and on_screen and many)
+
+
+def show(
+    facts: Mapping[str, Any], seen: Overview, asked: Asked, understood: Understood | None, evaluation: Evaluation | None
+) -> None:
+    """Print the summary to stderr."""
+    if understood is not None:
+        out.say(out.read_as(asked.votes, understood))
+    out.table(["", ""], [*_sentences(facts), *_rows(facts, understood)], left=2)
+    if evaluation is not None and evaluation.calibration.tasks:
+        from adjudge.cli import console
+
+        console.talk().print(console.reliability(evaluation.calibration.bins))
+    _show_labels(seen)
+    _show_workers(seen)
+    width = out.width()
+    steps = next_steps(facts, asked, width - 2)
+    if steps:
+        out.say("try next:")
+    for command, why in steps:
+        whole = f"  {command}  ({why})"
+        out.say(whole if len(whole) <= width else f"  {command}")
+
+
+def _sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines that every run has: the model, the size, what labels and votes are worth."""
+    lines = [("model", _model(facts)), ("votes", _size(facts))]
+    tasks = facts["tasks"]
+    for what in ("labels", "sets"):
+        wrong = facts.get(f"expected_wrong_{what}")
+        if wrong is not None:
+            lines.append((f"expected wrong {what}", f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"))
+    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
+    if votes is not None and effective is not None and tasks > (facts.get("gold") or 0):  # of gold alone nothing is measured
+        lines.append(("effective votes", f"{_short(effective)} of {_short(votes)} per task{_together(facts)}"))
+    return lines
+
+
+def _model(facts: Mapping[str, Any]) -> str:
+    """Return the model, what it chose and how its fit ended."""
+    name = facts["model"] if facts.get("why") is None else f"{facts['model']} chose {facts['why']}"
+    ended = f"; {facts['iterations']} iterations" if facts.get("iterations") else ""
+    if facts.get("converged", True):
+        return f"{name}{ended}"
+    found = facts.get("log_likelihood")
+    return f"{name}{ended}, not converged{'' if found is None else f' (log likelihood {out.figure(found)})'}"
+
+
+def _size(facts: Mapping[str, Any]) -> str:
+    what, number = ("options", facts["options"]) if "options" in facts else ("labels", facts["labels"])
+    return f"{facts['votes']} by {facts['workers']} workers on {facts['tasks']} tasks, {number} {what}"
+
+
+def _together(facts: Mapping[str, Any]) -> str:
+    """Return what stands behind effective votes: how they were measured, and what to do where they are few."""
+    if not is_few(facts):
+        return ", measured without truth"
+    remedy = "ask judges who differ more"
+    if not facts.get("groups") and "options" not in facts:  # sets have no groups
+        remedy += ", or let those of one kind vote once (--groups)"
+    return f", measured without truth; workers err together: {remedy}"
+
+
+def is_few(facts: Mapping[str, Any]) -> bool:
+    """Return whether votes count for much less than their number, because workers err together."""
+    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
+    return votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
+
+
+def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple[str, str]]:
+    """Return the figures that only some runs have, by name."""
+    told = {"abstentions"} if understood is not None and understood.abstentions else set()
+    told |= set() if facts.get("ties") else {"ties"}
+    shown = {name: value for name, value in facts.items() if value is not None and name not in IN_SENTENCES | told}
+    return [(name.replace("_", " "), out.figure(value)) for name, value in shown.items()]
+
+
+def _show_labels(seen: Overview) -> None:
+    """Print the shares of the most frequent labels, and the least certain tasks."""
+    if seen.shares:
+        most = MAX_LABELS if len(seen.shares) <= MAX_LABELS else MAX_LABELS - 1
+        rows = [(share.label, f"{share.of_votes:.1%}", f"{share.of_labels:.1%}") for share in seen.shares[:most]]
+        rest = len(seen.shares) - most
+        rows += [(f"… and {rest} more", "", "")] if rest > 0 else []
+        out.table(["label", "given", "chosen"], rows, ids=1)
+    if seen.uncertain:
+        out.table(["least certain", "label", "confidence", "votes"], seen.uncertain, ids=2)
+
+
+def _show_workers(seen: Overview) -> None:
+    """Print how many workers have which verdict, and why of the gravest."""
+    if seen.unjudged:
+        out.say(f"workers to look at: not searched among more than {MAX_JUDGED} votes; --workers workers.csv judges all")
+    if seen.workers is None:
+        return
+    counts = dict(seen.workers.verdicts)
+    unclear = counts.pop(UNKNOWN, 0)
+    what = ", ".join(f"{number} {verdict if number == 1 else PLURALS[verdict]}" for verdict, number in counts.items())
+    out.say(f"workers to look at: {what or 'none'} of {seen.workers.workers}{f' ({unclear} unclear)' if unclear else ''}")
+    rows: list[tuple[str, str, str]] = []
+    lines = 0
+    for one in seen.workers.flagged:
+        lines += -(-len(one.why) // (out.width() * 5 // 8))  # as words are wrapped beside ids
+        if not rows or lines <= MAX_WHY:
+            rows.append((out.shortened(one.worker), one.verdict, out.shortened(one.why, 160)))
+    if rows:
+        out.table(["", "", ""], rows, left=3)
+
+
+def next_steps(facts: Mapping[str, Any], asked: Asked, width: int) -> list[tuple[str, str]]:
+    """Return what to try next: commands with the user's own files, most useful first, and what each gives.
+
+    A command that is wider than `width` is not repeated in full.
+    """
+
+    def again(*options: str) -> str:
+        whole = shlex.join(["adjudge", *asked.command, *options])
+        return whole if len(whole) <= width else f"adjudge aggregate … {shlex.join(options)}"
+
+    if not facts["votes"]:
+        return []
+    steps = []
+    if not facts.get("converged", True):
+        steps.append((again("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+    if not asked.labels_written:
+        more = () if asked.workers_written else ("--workers", "workers.csv")
+        steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
+    elif not asked.workers_written:
+        steps.append((again("--workers", "workers.csv"), "every worker, and why"))
+    if is_few(facts) and facts.get("groups") is None and "options" not in facts:
+        steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
+    if facts["workers"] > 1 and "options" not in facts and not asked.reading.keys() & NOT_OF_AGREEMENT:
+        options = [text for typed in asked.reading.values() for text in typed]
+        command = shlex.join(["adjudge", "agreement", *asked.votes, *options])
+        if len(command) <= width:
+            steps.append((command, "how far workers agree"))
+    if not asked.gold:
+        steps.append((again("--gold", "gold.csv"), "learn from labels that you know"))
+    return steps[:MAX_STEPS]
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.2g}"
+
+
+def figures(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
+    """Return the figures of a run, for people and for JSON alike."""
+    from adjudge.data.weights import total_weight
+
+    if not hasattr(result, "fit"):  # several correct options
+        return _set_figures(result, evaluation)
+    votes, grouping, measured = result.votes, result.grouping, result.facts
+    return {
+        "model": result.model,
+        **{name: measured.get(name) for name in MEASURED},
+        "votes": len(votes),
+        "weight": total_weight(votes),
+        "votes_cast": None if grouping is None else len(grouping.members),
+        "tasks": votes.n_tasks,
+        "workers": votes.n_workers if grouping is None else grouping.members.n_workers,
+        "groups": measured.get("groups"),
+        "labels": votes.n_labels,
+        "excluded_workers": measured.get("excluded_workers"),
+        "excluded_votes": measured.get("excluded_votes"),
+        "abstentions": votes.abstentions or None,
+        "ties_within_groups": measured.get("ties_within"),
+        "tasks_without_votes": result.unvoted or None,
+        "gold": result.gold_given - result.gold_without_votes if result.gold_given else None,
+        "gold_without_votes": result.gold_without_votes or None,
+        "strength": result.strength or None,
+        "iterations": result.iterations,
+        "iterations_before": result.iterations_before or None,
+        "converged": result.converged,
+        "temperature": None if result.temperature == 1.0 else result.temperature,
+        "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
+        "mean_confidence": 1.0 - result.expected_errors / votes.n_tasks if votes.n_tasks else None,
+        "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
+        "ties": result.ties,
+        **_measured(evaluation, votes.n_tasks),
+    }
+
+
+def _measured(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
+    """Return the figures that need truth."""
+    if evaluation is None or not evaluation.tasks:
+        return {"accuracy": None, "tasks_with_truth": None if evaluation is None else 0}
+    found = evaluation.calibration
+    figures = {name: getattr(found, name) for name in ("expected_calibration_error", "brier", "log_loss")}
+    return {
+        "accuracy": evaluation.accuracy,
+        "tasks_with_truth": evaluation.tasks,
+        "wrong_labels": found.errors if found.tasks else None,
+        "expected_among_these": found.expected_errors if 0 < found.tasks < tasks else None,
+        **{name: value if value == value else None for name, value in figures.items()},
+    }
+
+
+def _set_figures(result: Any, evaluation: Any) -> dict[str, object]:
+    votes, tasks = result.votes, len(result.votes.tasks)
+    measured = {} if evaluation is None else {k: v for k, v in evaluation.summary().items() if "accuracy" in k}
+    found = result.facts if len(result.results) == 1 else {}  # each option has its own where it was fitted apart
+    return {
+        "model": result.model,
+        **{name: found.get(name) for name in MEASURED},
+        "votes": votes.n_votes,
+        "tasks": tasks,
+        "workers": votes.binary.n_workers,
+        "options": len(votes.options),
+        "abstentions": votes.abstentions or None,
+        "tasks_without_votes": result.unvoted or None,
+        "iterations": result.iterations,
+        "converged": result.converged,
+        "mean_confidence": 1.0 - result.expected_errors / tasks if tasks else None,
+        "expected_wrong_sets": result.expected_errors if tasks else None,
+        "expected_wrong_options": result.expected_wrong_options if tasks else None,
+        "ties": result.ties,
+        **measured,
+        "tasks_with_truth": None if evaluation is None else evaluation.tasks,
+    }
+
+
+def document(
+    result: Any, facts: Mapping[str, object], seen: Overview, evaluation: Evaluation | None, *, with_labels: bool
+) -> dict[str, object]:
+    """Return everything as one JSON document has it."""
+    whole = dict(facts)
+    whole["understood"] = out.summary_of(result.understood)
+    whole["label_shares"] = (
+        None
+        if seen.shares is None
+        else {str(share.label): {"votes": share.of_votes, "labels": share.of_labels} for share in seen.shares}
+    )
+    if hasattr(result, "fit"):
+        whole["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
+    else:  # several correct options
+        whole["priors"] = dict(zip(result.votes.options.texts(), result.option_priors().tolist(), strict=True))
+    if evaluation is not None:
+        whole["evaluation"] = evaluation.summary()
+    if with_labels:
+        whole["result"] = result.labels_frame().to_dicts()
+    return whole

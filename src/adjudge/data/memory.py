@@ -1,0 +1,58 @@
+"""Available memory, and sizes in human-readable form."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from adjudge.errors import OptionError, shown
+
+UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
+
+
+def available() -> int:
+    """Return the free memory of the machine or container, in bytes."""
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
+        free = int(kib) * 1024
+    except (OSError, StopIteration):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    group = Path("/sys/fs/cgroup")
+    try:
+        most, used = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
+        figures = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):  # no container, or one without a limit
+        return free
+    return max(min(free, most - used + int(figures.get("file", 0))), 0)  # cached files give way
+
+
+def gib(size: int) -> str:
+    """Return a size in bytes in human-readable form.
+
+    >>> gib(3 * 2**30)
+    '3.0 GiB'
+    """
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+
+def memory_of(memory: str | int | None, *, of_host: bool = True) -> int:
+    """Return an amount of memory in bytes; by default half of the free memory.
+
+    What is `of_host` has a floor, as reading takes some.
+
+    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
+    (2000000000, 1610612736, 1000000000)
+    """
+    if memory is None:
+        return max(available() // 2, FLOOR)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
+    if found is None or isinstance(memory, bool):
+        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
+    size = int(float(found[1]) * UNITS[found[2] or ""])
+    if of_host and size < FLOOR:
+        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which reading needs before the first vote")
+    return size

@@ -1,0 +1,294 @@
+"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it; and gold, known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data import bounds
+from adjudge.data.bounds import require_array, require_below, require_offsets, require_sorted
+from adjudge.data.understood import Understood
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.errors import InputError, shown, unknown
+
+FrameKind = Literal["polars", "pandas", "pyarrow"]
+CHUNK: Final = 1 << 18  # votes counted at once
+COUNTED: Final = ("all", "last", "first")  # of a worker's votes on one task
+MOST_WEIGHT: Final = 1e6  # of a vote
+ARRAYS: Final = ("task_ptr", "row", "worker_ptr", "row_label", "row_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """Tasks and the code of the label of each."""
+
+    tasks: Vocabulary
+    labels: NDArray[np.int32]  # [gold tasks] codes
+
+    def __post_init__(self) -> None:
+        require_array("labels", self.labels, np.int32, (len(self.tasks),))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Panel:
+    """Workers and the labels they give: all that an M-step needs of votes, wherever they are stored.
+
+    A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
+    `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all. Votes with weights have a
+    row per (worker, given label, weight); see `adjudge.data.weights`.
+    """
+
+    worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
+    row_label: NDArray[np.int32]  # [rows] the label given
+    workers: Vocabulary
+    labels: Vocabulary
+    row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of the row counts; None: 1
+
+    @property
+    def n_workers(self) -> int:
+        """The number of workers that have votes."""
+        return len(self.worker_ptr) - 1
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels (K), declared or seen."""
+        return len(self.labels)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of (worker, given label) pairs that occur."""
+        return len(self.row_label)
+
+    def row_worker(self) -> NDArray[np.int64]:
+        """Return the worker of each row, [rows]."""
+        return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
+
+    def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the row of each (worker, given label) pair, [pairs]; -1 where it does not occur."""
+        k = max(self.n_labels, 1)
+        rows = self.row_worker() * k + self.row_label
+        wanted = worker.astype(np.int64) * k + label
+        place = np.searchsorted(rows, wanted)
+        found = np.zeros(len(wanted), np.bool_)
+        within = place < len(rows)
+        found[within] = rows[place[within]] == wanted[within]
+        return np.where(found, place, -1)
+
+    def given_labels(self) -> NDArray[np.bool_]:
+        """Return which labels anybody has given, [K]."""
+        out = np.zeros(self.n_labels, np.bool_)
+        out[self.row_label] = True
+        return out
+
+    def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …]."""
+        starts = self.worker_ptr[:-1]
+        return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
+
+
+def require_panel(panel: Panel) -> None:
+    """Raise unless the arrays of a panel are as documented, and every worker and label has its own id."""
+    workers, labels, row_weight = panel.workers, panel.labels, panel.row_weight
+    for name, ids in (("workers", workers), ("labels", labels)):
+        if not isinstance(ids, Vocabulary):
+            raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+    row_label = require_array("row_label", panel.row_label, np.int32)
+    worker_ptr = require_array("worker_ptr", panel.worker_ptr, np.int64)
+    require_offsets("worker_ptr", worker_ptr, len(row_label), strictly=True)
+    require_below("row_label", row_label, len(labels))
+    require_sorted("row_label", row_label, worker_ptr, strictly=row_weight is None)
+    if row_weight is not None:
+        require_weights("row_weight", require_array("row_weight", row_weight, np.float64, (len(row_label),)))
+        same = row_label[1:] == row_label[:-1]
+        same[worker_ptr[1:-1] - 1] = False  # the next row belongs to another worker
+        wrong = same & (row_weight[1:] <= row_weight[:-1])
+        if wrong.any():
+            at = int(np.argmax(wrong)) + 1
+            raise InputError(
+                f"row_weight holds {row_weight[at]} after {row_weight[at - 1]} at index {at}: rows of one worker and label "
+                "must be sorted by weight, and distinct"
+            )
+    if len(workers) != len(worker_ptr) - 1:
+        raise InputError(f"workers has {len(workers)} ids, but worker_ptr describes {len(worker_ptr) - 1}: give one for each")
+
+
+def require_weights(name: str, weights: NDArray[np.float64]) -> None:
+    """Raise unless every weight is above 0 and at most `MOST_WEIGHT`: a vote without weight is an abstention.
+
+    >>> require_weights("row_weight", np.array([0.5, 0.0]))
+    Traceback (most recent call last):
+    adjudge.errors.InputError: row_weight holds 0.0 at index 1: give numbers above 0 and at most 1e+06
+    """
+    wrong = ~((weights > 0) & (weights <= MOST_WEIGHT))  # NaN is neither
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"{name} holds {weights[at]} at index {at}: give numbers above 0 and at most {MOST_WEIGHT:g}")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Votes(Panel):
+    """All votes, sorted by task (in order of first appearance), within a task by row.
+
+    `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
+
+    >>> import adjudge as adj
+    >>> votes = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
+    >>> votes
+    Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
+    >>> votes.task_ptr.tolist(), votes.row.tolist()
+    ([0, 2, 3], [0, 1, 0])
+    """
+
+    task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
+    row: NDArray[np.uint32]  # [votes] the row of each vote
+    tasks: Vocabulary
+    unvoted: Vocabulary  # tasks whose every vote was an abstention
+    abstentions: int = 0
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
+    frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
+    duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
+    found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
+    understood: Understood | None = None  # what reading made of their source; None for votes that were not read
+
+    def __post_init__(self) -> None:
+        for name in (*ARRAYS, "abstained"):
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                object.__setattr__(self, name, bounds.frozen(array))
+        self._require()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for name in ARRAYS:
+            bounds.freeze(getattr(self, name))
+        if self.abstained is not None:
+            bounds.freeze(self.abstained)
+        self._require()
+
+    def _require(self) -> None:
+        """Raise unless every array is valid."""
+        self._require_ids()
+        row, task_ptr = require_array("row", self.row, np.uint32), require_array("task_ptr", self.task_ptr, np.int64)
+        if isinstance(self.tasks, Vocabulary) and len(task_ptr) and len(self.tasks) != self.n_tasks:
+            raise InputError(f"tasks has {len(self.tasks)} ids, but task_ptr describes {self.n_tasks}: give one for each")
+        require_below("row", row, self.n_rows)
+        require_offsets("task_ptr", task_ptr, len(row), strictly=True)
+        require_sorted("row", row, task_ptr)
+
+    def _require_ids(self) -> None:
+        """Raise unless rows, ids and figures are valid."""
+        require_panel(self)
+        for name in ("tasks", "unvoted", "workers", "labels"):
+            ids = getattr(self, name)
+            if not isinstance(ids, Vocabulary):
+                raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+            ids.require_distinct(name)
+        if len(self.unvoted) and len(self.tasks) and self.unvoted.kind != self.tasks.kind:
+            raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
+        if self.frame_kind not in get_args(FrameKind):
+            raise unknown("frame_kind", self.frame_kind, get_args(FrameKind))
+        if self.duplicates not in COUNTED:
+            raise unknown("duplicates", self.duplicates, COUNTED)
+        if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
+            raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
+        if self.abstained is not None:
+            counted = require_array("abstained", self.abstained, np.int64, (self.n_workers,))
+            require_below("abstained", counted, int(self.abstentions) + 1)
+        if self.understood is not None and not isinstance(self.understood, Understood):
+            raise InputError(f"understood is {shown(self.understood)}: give an Understood, or None")
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return (
+            f"Votes({len(self)} votes, {self.n_tasks} tasks, {self.n_workers} workers, "
+            f"{self.n_labels} labels, {self.n_rows} rows{'' if self.row_weight is None else ', weighted'})"
+        )
+
+    def with_understood(self, understood: Understood | None) -> Self:
+        """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__ | {"understood": understood})
+        return out
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks that have votes."""
+        return len(self.task_ptr) - 1
+
+    def votes_per_row(self) -> NDArray[np.int64]:
+        """Return how many votes each row holds, [rows]."""
+        out = np.zeros(self.n_rows, np.int64)
+        size = max(CHUNK, 4 * self.n_rows)  # NumPy counts a copy in 64 bits: of some at a time, twice as fast as of all
+        for start in range(0, len(self), size):
+            out += np.bincount(self.row[start : start + size], minlength=self.n_rows)
+        return out
+
+    def votes_on(self, task: int) -> int:
+        """Return how many votes a task has, given by its code."""
+        return int(self.task_ptr[task + 1] - self.task_ptr[task])
+
+    def votes_in(self, tasks: slice) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Return (where the votes of each task begin, the votes' rows) of a range of tasks."""
+        ptr = self.task_ptr[tasks.start : tasks.stop + 1]
+        return ptr - ptr[0], self.row[ptr[0] : ptr[-1]]
+
+    def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
+        """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
+        length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]
+        kept_vote = kept_row[self.row]
+        size = np.add.reduceat(kept_vote, self.task_ptr[:-1], dtype=np.int64) if self.n_tasks else np.zeros(0, np.int64)
+        tasks = np.flatnonzero(size)
+        left = Votes(
+            task_ptr=np.concatenate([[0], np.cumsum(size[tasks])]),
+            row=(np.cumsum(kept_row) - 1)[self.row[kept_vote]].astype(np.uint32),
+            worker_ptr=np.concatenate([[0], np.cumsum(length[~left_out])]),
+            row_label=self.row_label[kept_row],
+            row_weight=None if self.row_weight is None else self.row_weight[kept_row],
+            workers=self.workers.take(np.flatnonzero(~left_out)),
+            labels=self.labels,
+            tasks=self.tasks.take(tasks),
+            unvoted=self.unvoted,
+            frame_kind=self.frame_kind,
+            duplicates=self.duplicates,
+        )
+        return left, tasks
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
+        """Yield (some tasks, where the votes of each begin, the votes' rows), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.task_ptr, self.row
+
+    def task_parts(self) -> Iterator[tuple[slice, Vocabulary, NDArray[np.int64]]]:
+        """Yield (some tasks, their ids, how many votes each has), in task order; in memory all at once."""
+        yield slice(0, self.n_tasks), self.tasks, np.diff(self.task_ptr)
+
+
+def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
+    """Return part of an array; for a mapped array, a copy read from its file, so that its pages do not fill memory."""
+    stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
+    out: NDArray[Any] = array[cut] if stored is None else stored[cut]
+    return out
+
+
+def abstention_rates(
+    votes: NDArray[np.integer],  # [workers] of each
+    abstentions: int,  # of all workers
+    abstained: NDArray[np.int64] | None,  # [workers] of each; None where they were not counted by worker
+) -> NDArray[np.float64] | None:
+    """Return the share of what each worker was shown that got no label, [workers]; None where it is not known.
+
+    >>> abstention_rates(np.array([3, 4]), 1, np.array([1, 0])).tolist()
+    [0.25, 0.0]
+    """
+    if abstained is None:
+        return None if abstentions else np.zeros(len(votes))
+    shown_to = votes + abstained
+    return abstained / np.where(shown_to > 0, shown_to, 1)

@@ -1,0 +1,175 @@
+"""A fit stored between two passes, so that another process can continue from there."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from adjudge.data.bounds import require_below
+from adjudge.data.fit import TraceRow
+from adjudge.data.vectors import pieces
+from adjudge.engines.base import Checkpoint
+from adjudge.engines.shard import Tally
+from adjudge.errors import InputError, AdjudgeError, shown
+from adjudge.io import container
+from adjudge.io.folder.arrays import read_at, sync
+
+KIND: Final = "checkpoint"
+VERSION: Final = 1
+NAME: Final = "checkpoint.adjudge"
+CHUNK: Final = 1 << 20  # bytes of a file checked at once
+MAX_FILES: Final = 1000  # numbers of files are below it
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFit:
+    """A checkpoint: the state of the loop, the counts, and the file of labels (glad: of abilities) that belongs to it."""
+
+    point: Checkpoint
+    tally: Tally | None  # None for glad, whose counts follow from the file
+    file: int  # its number
+    crc32: int  # of its content
+
+
+def save(folder: Path, stored: StoredFit, path: Path) -> None:
+    """Store a checkpoint atomically, after the file at `path` that belongs to it is on disk."""
+    point = stored.point
+    meta = {
+        "trace": [asdict(row) for row in point.trace],
+        "hard": point.hard,
+        "seen": [one.hex() for one in point.seen],
+        "labels": stored.file,
+        "crc32": stored.crc32,
+    }
+    arrays: dict[str, NDArray[Any]] = {"priors": point.shares}
+    if stored.tally is not None:
+        arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
+    sync(path)
+    container.save(folder / NAME, KIND, VERSION, meta, arrays)
+    sync(folder)
+
+
+def load(folder: Path) -> StoredFit | None:
+    """Return the checkpoint of a folder; None where there is none; raise if it is damaged or not valid."""
+    path = folder / NAME
+    if not os.path.lexists(path):
+        return None
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: it is not a file")
+    try:
+        meta, arrays = container.load(path, KIND, VERSION)
+    except AdjudgeError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid: {shown(error)}") from error
+    fault = _fault(meta, arrays)
+    if fault is not None:
+        raise InputError(f"{path} is not valid: {fault}")
+    tally = (np.array(arrays["counts"]), np.array(arrays["class_counts"])) if "counts" in arrays else None
+    point = Checkpoint(
+        None if tally is None else tally[1],
+        np.array(arrays["priors"]),
+        tuple(TraceRow(**row) for row in meta["trace"]),
+        meta["hard"],
+        tuple(bytes.fromhex(one) for one in meta["seen"]),
+    )
+    return StoredFit(point, tally, meta["labels"], meta["crc32"])
+
+
+def check_counts(stored: StoredFit, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
+    """Raise unless the counts of a checkpoint match these votes."""
+    if stored.point.shares.shape != (n_labels,):
+        raise InputError(f"the checkpoint has priors of {stored.point.shares.shape} labels, not {n_labels}")
+    if stored.tally is None:
+        return
+    counts, class_counts = stored.tally
+    if counts.shape != (len(votes_per_row), n_labels) or class_counts.shape != (n_labels,):
+        raise InputError(f"the checkpoint has counts of the shape {counts.shape}, not {(len(votes_per_row), n_labels)}")
+    tolerance = 0.0 if counts.dtype.kind == "i" else 1e-6  # whole numbers are counted exactly
+    fine = np.allclose(counts.sum(axis=1), votes_per_row, rtol=tolerance, atol=tolerance)
+    if not fine or not np.isclose(class_counts.sum(), n_tasks, rtol=tolerance, atol=tolerance):
+        raise InputError("the counts of the checkpoint belong to other votes")
+
+
+def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int | None = None) -> None:
+    """Raise unless a file has the length and CRC-32 of its checkpoint, and every item is below the bound.
+
+    Without a bound the items must be finite numbers.
+    """
+    item = np.dtype(dtype)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if size != length * item.itemsize:
+            raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
+        found = 0
+        for cut in pieces(length, CHUNK // item.itemsize):
+            some = np.empty(cut.stop - cut.start, item)
+            read_at(descriptor, cut.start * item.itemsize, some, path)
+            found = zlib.crc32(some.view(np.uint8).data, found)
+            if bound is not None:
+                require_below(str(path), some, bound)
+            elif not np.isfinite(some).all():
+                raise InputError(f"{path} is damaged: it holds a number that is not finite")
+    finally:
+        os.close(descriptor)
+    if found != crc32:
+        raise InputError(f"{path} is damaged (its checksum does not match)")
+
+
+def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return the fault in the content of a checkpoint whose checksum is right; None where there is none."""
+    if isinstance(meta, dict) and "crc32" not in meta:
+        return "it was written by an earlier version, without a checksum of the file beside it"
+    if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
+        return f"it has the fields {shown(meta)}"
+    for name, bound in (("labels", MAX_FILES), ("crc32", 2**32)):
+        if type(meta[name]) is not int or not 0 <= meta[name] < bound:
+            return f"{name} is {shown(meta[name])}"
+    if type(meta["hard"]) is not bool:
+        return f"hard is {shown(meta['hard'])}"
+    if not isinstance(meta["seen"], list) or not all(_is_hex(one) for one in meta["seen"]):
+        return f"seen is {shown(meta['seen'])}"
+    if not isinstance(meta["trace"], list) or not meta["trace"] or not all(_is_trace_row(row) for row in meta["trace"]):
+        return f"trace is {shown(meta['trace'])}"
+    return _arrays_fault(arrays)
+
+
+def _arrays_fault(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    if arrays.keys() not in ({"priors"}, {"priors", "counts", "class_counts"}):
+        return f"it has the arrays {shown(sorted(arrays))}"
+    if arrays["priors"].dtype != np.float64:
+        return f"priors are of type {arrays['priors'].dtype}"
+    if "counts" in arrays and (
+        arrays["counts"].dtype not in (np.int64, np.float64) or arrays["counts"].dtype != arrays["class_counts"].dtype
+    ):
+        return f"counts are of type {arrays['counts'].dtype}"
+    for name, array in arrays.items():
+        if array.size and not (np.isfinite(array).all() and array.min() >= 0):
+            return f"{name} holds a number that is negative or not finite"
+    return None
+
+
+def _is_hex(text: object) -> bool:
+    try:
+        return isinstance(text, str) and bytes.fromhex(text).hex() == text
+    except ValueError:
+        return False
+
+
+def _is_trace_row(row: object) -> bool:
+    whole, real = ("iteration", "labels_changed"), ("change", "log_likelihood", "classification", "objective", "seconds")
+    if not isinstance(row, dict) or row.keys() != TraceRow.__dataclass_fields__.keys():
+        return False
+    counts = all(type(row[name]) is int and 0 <= row[name] < 2**62 for name in whole)
+    return counts and row["phase"] in ("soft", "hard") and all(type(row[name]) in (int, float) for name in real)

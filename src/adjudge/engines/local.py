@@ -1,0 +1,179 @@
+"""The engine of this process: shards of tasks in memory, one kernel call each, statistics summed in shard order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.counts import Others
+from adjudge.data.options import Place
+from adjudge.data.votes import Gold, Panel, Votes
+from adjudge.engines.base import Checkpoint, GladPasses
+from adjudge.engines.memory import require, require_glad
+from adjudge.engines.session import LocalSession, rules_for
+from adjudge.engines.shard import PassRules, Shard, Tally, TieKeys, cuts
+from adjudge.io.answers import gold_codes
+from adjudge.io.read import as_votes
+from adjudge.io.sources import Source
+from adjudge.kernels import cpu, reference
+from adjudge.kernels.cpu import compiled, kernels_named
+
+if TYPE_CHECKING:
+    from adjudge.engines.whole import WholeVotes
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs a kernel module over shards of about `shard_votes` votes each; a task is never split.
+
+    The reference works shard by shard to bound its memory; the compiled kernels shard for their threads themselves.
+    """
+
+    name: str = "reference"
+    kernels: ModuleType = reference
+    threads: int = 1
+    shard_votes: int = 1 << 18
+    place: ClassVar[Place] = "memory"
+    memory: int | None = None  # bytes that a fit may take, where fewer than the machine has are allowed
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
+        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes, self.memory)
+
+    def read(self, source: Votes | Source, **options: Any) -> Votes:
+        """Return the votes of any source, in memory; the options are those of `adjudge.read`."""
+        return as_votes(source, **options)
+
+    def load(
+        self,
+        votes: Votes,
+        *,
+        seed: int,
+        ties: str,
+        gold: Source | None = None,
+        history: Callable[[Panel], Others] | None = None,
+    ) -> LocalSession:
+        """Return a session over these votes; raise beforehand if memory is too small."""
+        require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
+
+        def store(rules: PassRules, given: Gold | None) -> MemoryStore:
+            return MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
+
+        return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
+
+
+class MemoryStore:
+    """Votes in memory, divided into shards that keep the label of every task."""
+
+    keeps_decided: bool = True
+
+    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
+        self.votes = votes
+        self.gold = gold
+        self.rules = rules
+        self._engine, self._seed = engine, seed
+        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
+        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
+        self._shards = [
+            Shard(
+                rules,
+                votes.task_ptr[cut.start : cut.stop + 1],
+                votes.row,
+                self._task_key.within(cut),
+                gold=None if gold is None else gold[cut],
+            )
+            for cut in self._cuts
+        ]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
+        return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
+
+    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
+        return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
+
+    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+        """Return what an act says of each shard."""
+        return self.relabel(what, act)
+
+    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
+        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
+        confidence, tie = np.empty(self.votes.n_tasks), np.empty(self.votes.n_tasks, np.bool_)
+        said = self.relabel(what, lambda cut, shard: act(cut, shard, confidence[cut], tie[cut]))
+        labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
+        return said, (labels, confidence, tie)
+
+    def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Floats:
+        """Return the figures that an action writes for each shard, [tasks, K]."""
+        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
+        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
+        return out
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the chunks, [some tasks] each, as one array, [tasks]."""
+        return np.concatenate([np.zeros(0), *pieces])
+
+    def glad(self) -> GladPasses:
+        """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
+        from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
+        from adjudge.kernels import glad_cpu, glad_reference
+
+        engine, rules = self._engine, self.rules
+        require_glad(self.votes)
+        kernels = glad_reference if engine.kernels is reference else glad_cpu
+        of_glad = GladRules(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
+        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key.every(), self._cuts))
+
+    def whole(self) -> WholeVotes:
+        """Return all votes, for a method whose passes are its own."""
+        from adjudge.engines.whole import WholeVotes
+
+        engine, rules = self._engine, self.rules
+        key = self._task_key.every()
+        return WholeVotes(self.votes, engine.kernels, engine.threads, key, rules.label_hash, rules.row_weight, self.gold)
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Take nothing: memory ends with the process."""
+
+    def restore(self) -> None:
+        """Return None: no fit was interrupted."""
+
+    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
+        """Store nothing: memory ends with the process."""
+
+
+def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int, memory: int | None = None) -> LocalEngine:
+    """Return an engine that was pickled; where the compiled core was not built, the reference does the same work."""
+    found = kernels_named(kernels)
+    made = LocalEngine(name, found, threads, shard_votes) if found.__name__ == kernels else reference_engine(threads)
+    return replace(made, memory=memory)
+
+
+def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> MemoryStore:
+    rules = rules_for(votes, engine.kernels, engine.threads, "prior" if by_prior else "hash")
+    return MemoryStore(engine, votes, seed, rules, gold)
+
+
+EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
+
+
+def reference_engine(threads: int) -> LocalEngine:
+    """Return the engine of the NumPy kernels."""
+    return LocalEngine(threads=threads)
+
+
+def cpu_engine(threads: int) -> LocalEngine:
+    """Return the engine of the compiled kernels."""
+    return LocalEngine(name="cpu", kernels=cpu, threads=threads, shard_votes=EVERYTHING)
+
+
+def processor_engine(threads: int) -> LocalEngine:
+    """Return the engine of the compiled kernels, or the reference where they could not be built."""
+    return reference_engine(threads) if compiled() is None else cpu_engine(threads)

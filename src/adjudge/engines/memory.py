@@ -1,0 +1,262 @@
+"""Estimates of the memory of a fit, and an error before it is taken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjudge.data.memory import FLOOR, available, gib, memory_of
+from adjudge.data.votes import Votes
+from adjudge.engines.shard import MAX_FINE_VOTES
+from adjudge.errors import AdjudgeError
+from adjudge.io.files import votes_in
+from adjudge.io.sources import Source, encoded_folder, paths_of
+
+# Bytes of a cell on Spark's driver: table and counts, each as it is, as it was, as it travels, and as it is summed.
+PER_CELL = 8 * 8
+PER_VOTE = 60  # bytes that a vote takes while it is read into memory
+VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
+# What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
+SHARD_VOTES = 1 << 16  # in one piece of work for a thread
+MOST_SHARD_TASKS = 4 * SHARD_VOTES
+PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they would take more, the threads share one
+LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
+RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
+GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
+WEIGHT_TABLES = 3  # more of them where votes have weights
+
+
+class Room(NamedTuple):
+    """Memory of a model: arrays of the size of its table, and arrays as long as votes, tasks or workers."""
+
+    per_vote: int = 0  # bytes
+    per_task: int = 0
+    per_worker: int = 0
+    tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
+    lines: bool = True  # whether passes read the table from an aligned copy
+    tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 1 in hard ones, 0 in those that count changes
+    hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
+    worker_tables: int = 1  # float64 arrays [workers, K]
+    posteriors: int = 0  # float64 arrays [tasks, K] in the end
+
+    def of(self, votes: int, tasks: int, workers: int) -> int:
+        """Return the bytes for so many of them."""
+        return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
+
+
+NOTHING = Room()  # beside what soft passes of expectation-maximisation take
+STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted in tallies; passes count what has changed
+TURNS_HARD = Room(hard_tables=3)
+# Two tables, counts of vote shares, and what a table of careful workers is made of.
+CAREFUL = Room(tables=7, worker_tables=9)
+# Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
+HONEST = Room(tables=7, worker_tables=4)
+# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
+BELIEVED = Room(tables=7, worker_tables=5)
+COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
+MAJORITY = Room(tables=1, lines=False, tally=1)
+WEIGHTED = Room(tally=1)
+GRADED = Room(tables=5, posteriors=3)  # posteriors of all tasks, and what their means and medians are made of
+# Messages in both directions, signs, and where the votes of each worker are.
+MESSAGES = Room(per_vote=48, per_task=64, per_worker=24, tables=1, lines=False, tally=1)
+# The probability that a vote is right; and 25 vectors of the M-step (see models/lbfgs.py).
+GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
+
+
+def estimate(
+    votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False, honest: bool = False
+) -> int:
+    """Return the peak memory of a fit in addition to the votes, in bytes.
+
+    `shard_votes` is 0 for the compiled passes, which need no memory for a shard. `believed` says that workers have their own
+    prior, from a history or a population; `honest` that confidence is.
+    """
+    rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
+    table = 8 * rows * k
+    sums = 2 if room.tally == 8 and n <= MAX_FINE_VOTES else 1  # of soft counts
+    lines = line_bytes(rows, k, n) if room.lines else 0
+    size = n, tasks, threads
+    if shard_votes:
+        some = min(shard_votes, n)
+        work = hard = 5 * 8 * k * (some * tasks // max(n, 1) + 1) + 64 * some
+    else:
+        work, hard = lines + sums * tally_bytes(rows, k, *size, room), lines + tally_bytes(rows, k, *size, WEIGHTED)
+    # A soft pass; a hard one that counts everything; counts and the table that is made of them.
+    peaks = [(room.tables + 2 * (sums - 1)) * table + work, room.hard_tables * table + hard if room.hard_tables else 0, 2 * table]
+    if believed:  # its pseudo-votes, made of hard counts of majority vote, and their sum with the counts
+        peaks = [*(peak + table for peak in peaks), table + hard, 5 * table]
+    if room is WEIGHTED:
+        some = min(RECOUNT, n)
+        peaks.append(3 * table + 24 * some + 4 * 8 * k * max(some * tasks // max(n, 1), 1))
+    if room is GLAD:
+        some = min(max(GLAD_CELLS // max(k, 1), rows), n)
+        peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
+        peaks.append(room.of(n, tasks, votes.n_workers))
+    if room.posteriors:
+        peaks.append(2 * table + room.posteriors * 8 * k * tasks)
+    every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
+    of_workers = 8 * votes.n_workers * k
+    need = max(peaks) + room.worker_tables * of_workers
+    if honest:
+        need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
+    return need + every_task * tasks + 2 * 8 * rows + _weight_bytes(votes)
+
+
+def _weight_bytes(votes: Votes) -> int:
+    """Return the bytes that weights add: counts and lines by pair beside those by row, products of both, and pairs of rows."""
+    return 0 if votes.row_weight is None else votes.n_rows * (WEIGHT_TABLES * 8 * votes.n_labels + 3 * 8)
+
+
+def line_bytes(rows: int, k: int, votes: int) -> int:
+    """Return the bytes of the aligned copy of a table, which is made if it is read often enough."""
+    lanes = next((lanes for lanes in LANES if k <= lanes), 0)
+    return 8 * rows * lanes if votes >= rows else 0
+
+
+def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NOTHING) -> int:
+    """Return the bytes of the threads' separate tallies, which are summed in the end.
+
+    There is one per busy thread, or none if all together would be too large or not worth their cost.
+    """
+    shard_tasks = min(max(tasks * SHARD_VOTES // max(votes, 1), 1), MOST_SHARD_TASKS)
+    tallies = min(threads, -(-tasks // shard_tasks))
+    lanes = next((lanes for lanes in LANES if k <= lanes), k)
+    every = room.tally * rows * (lanes if room.lines and room.tally == 8 else k) * tallies
+    return every if votes >= rows and every <= PRIVATE_BYTES else 0
+
+
+def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
+    """Raise if not even the smallest model fits; `require_fit` checks the actual model."""
+    _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
+
+
+def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False, honest: bool = False) -> None:
+    """Raise when a fit in memory, or beside votes on disk, would not fit, naming the estimate and the remedy.
+
+    Engines elsewhere check it themselves.
+    """
+    if getattr(engine, "name", "") == "disk":
+        memory = getattr(engine, "memory", None)
+        limit = None if memory is None else memory_of(memory)
+        rooms = (room, HONEST) if honest else (room,)
+        require_on_disk(votes, 0, getattr(engine, "threads", 1), limit, *rooms)
+        return
+    shard_votes = {"cpu": 0, "reference": getattr(engine, "shard_votes", 0)}.get(getattr(engine, "name", ""))
+    if shard_votes is None:
+        return
+    need = estimate(votes, shard_votes, getattr(engine, "threads", 1), room, believed=believed, honest=honest)
+    if room is GLAD:
+        _require_glad(votes, need)
+    else:
+        _require(votes, need, getattr(engine, "memory", None))
+
+
+def _require(votes: Votes, need: int, limit: int | None = None) -> None:
+    have, size = available(), f"{votes.n_rows} rows x {votes.n_labels} labels"
+    if limit is not None and need + FLOOR > limit:
+        raise AdjudgeError(
+            f"this fit needs about {gib(need + FLOOR)} ({size}), but {gib(limit)} are allowed: allow more, "
+            f"{_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
+        )
+    if need > have:
+        raise AdjudgeError(
+            f"this fit needs about {gib(need)} ({size}), but {gib(have)} are free: "
+            f"{_fewer_rows(votes)}merge rare labels, drop workers with few votes, or use a machine with more memory"
+        )
+
+
+def _fewer_rows(votes: Votes) -> str:
+    """Return the remedy for votes whose weights make many rows."""
+    return "" if votes.row_weight is None else "round the weights to fewer distinct ones, "
+
+
+def of_probabilities(votes: Votes) -> int:
+    """Return the bytes of the probabilities of all labels: as written by passes, and as columns of a frame."""
+    one = 8 * votes.n_tasks * votes.n_labels
+    return max(one + line_bytes(votes.n_rows, votes.n_labels, len(votes)), 2 * one)
+
+
+def require_probabilities(votes: Votes) -> None:
+    """Raise when the probabilities of all labels do not fit in memory, naming the estimate and the remedy."""
+    need, have = of_probabilities(votes), available()
+    if need > have:
+        raise AdjudgeError(
+            f"the probabilities need about {gib(need)} ({votes.n_tasks} tasks x {votes.n_labels} labels), but {gib(have)} are "
+            "free: use engine='disk', which writes them in chunks"
+        )
+
+
+def require_glad(votes: Votes) -> None:
+    """Raise when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
+    _require_glad(votes, GLAD.of(len(votes), votes.n_tasks, votes.n_workers))
+
+
+def _require_glad(votes: Votes, need: int) -> None:
+    have = available()
+    if need > have:
+        raise AdjudgeError(
+            f"glad needs about {gib(need)} ({votes.n_tasks} tasks, {votes.n_workers} workers), but {gib(have)} are free: "
+            "use engine='disk', or a machine with more memory"
+        )
+
+
+def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
+    """Return the bytes left for shards beside tables and counts, within the limit or the machine; negative if too few."""
+    return (available() if limit is None else limit) - _without_shards(votes, threads)
+
+
+def _without_shards(votes: Votes, threads: int, rooms: tuple[Room, ...] = ()) -> int:
+    rows, k = votes.n_rows, votes.n_labels
+    n, tasks = len(votes), votes.n_tasks
+    beside = [8 * k * (room.tables * rows + (room.worker_tables - 1) * votes.n_workers) for room in (NOTHING, *rooms)]
+    tables = max(beside) + _weight_bytes(votes)
+    return FLOOR + tables + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
+
+
+def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, *rooms: Room) -> None:
+    """Raise when tables, counts and the current shards do not fit in the memory allowed, or in that of the machine.
+
+    `rooms` are what the model and its confidence take.
+    """
+    need = _without_shards(votes, threads, rooms) + shards
+    have = available() if limit is None else limit
+    if need > have:
+        whose = "are free" if limit is None else "are allowed"
+        raise AdjudgeError(
+            f"this fit needs about {gib(need)} ({votes.n_rows} rows x {votes.n_labels} labels, and a shard of votes), "
+            f"but {gib(have)} {whose}: allow more, {_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
+        )
+
+
+def cells_fit(rows: int, labels: int) -> bool:
+    """Return whether a driver can hold the tables of a fit whose votes are stored elsewhere."""
+    return PER_CELL * rows * labels <= available()
+
+
+def most_pairs() -> int:
+    """Return the number of rows whose tables a driver can hold, for two labels."""
+    return available() // (2 * PER_CELL)
+
+
+def require_cells(rows: int, labels: int) -> None:
+    """Raise when a driver cannot hold the tables of a fit whose votes are elsewhere, naming the estimate and the remedy."""
+    if not cells_fit(rows, labels):
+        raise AdjudgeError(
+            f"the driver needs about {gib(PER_CELL * rows * labels)} for its tables ({rows} rows x {labels} labels), but "
+            f"{gib(available())} are free: give it more memory, merge rare labels, or leave the rows on the executors "
+            "(a Spark frame, rows='auto')"
+        )
+
+
+def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) -> int:
+    """Return about how many bytes it takes to fit the votes of a source in memory; 0 if they are there already."""
+    folder = encoded_folder(source)
+    if folder is not None:
+        from adjudge.io.folder.opened import open_encoded
+
+        votes = open_encoded(folder, check=False)
+        return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0, threads, room)
+    paths = None if isinstance(source, Votes) else paths_of(source)
+    if paths is None:
+        return 0
+    n = votes_in(paths)
+    return PER_VOTE * n + room.of(n, n // VOTES_PER_TASK, 0)

@@ -1,0 +1,260 @@
+"""A shard whose votes and labels are on a device. It takes and returns arrays of the host, or `TaskArray`s that stay there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.counts import Parameters
+from adjudge.engines.shard import HonestLines, Shard, Tally, TieKeys
+from adjudge.gpu.fit_device import FitDevice
+from adjudge.gpu.layout import DeviceLayout, TieIds, label_type
+from adjudge.gpu.rules import DeviceRules
+from adjudge.gpu.task_array import TaskArray
+from adjudge.kernels import reference
+from adjudge.kernels.reference import HonestRule, Sums
+
+Floats = NDArray[np.float64]
+
+
+class DeviceShard(Shard):
+    """The votes of some tasks on one device. `bind` says where they are stored before any pass."""
+
+    rules: DeviceRules
+
+    def __init__(
+        self,
+        rules: DeviceRules,
+        fit_device: FitDevice,
+        task_ptr: NDArray[np.int64],  # [tasks + 1] absolute positions in `row`
+        row: NDArray[np.uint32],  # [all votes]
+        task_key: TieKeys,
+        *,
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
+    ) -> None:
+        super().__init__(rules, task_ptr, row, task_key, labels=np.zeros(0, np.int32) if gold is None else None, gold=gold)
+        self._prepare(fit_device, len(self._ptr) - 1)
+        if self._gold is not None:
+            device = fit_device.device
+            self._given_layout = DeviceLayout.of(device, self._given_ptr, self._given_row)
+            self._given_codes = device.upload(self._given.astype(label_type(len(rules.label_hash))))
+            self._given_true = device.upload(np.repeat(self._given.astype(np.int64), np.diff(self._given_ptr)))
+
+    @classmethod
+    def over_layout(cls, rules: DeviceRules, fit_device: FitDevice, layout: DeviceLayout, ties: TieIds) -> DeviceShard:
+        """Return a shard of votes that were on the device before any fit; none of its tasks has gold."""
+        out = object.__new__(cls)
+        out.rules, out.n_tasks, out.n_votes, out._gold = rules, layout.n_tasks, layout.n_votes, None
+        out._prepare(fit_device, layout.n_tasks)
+        out.bind(layout, ties)
+        return out
+
+    def _prepare(self, fit_device: FitDevice, n_open: int) -> None:
+        """Make the labels of the tasks without gold, all 0 at first."""
+        self.fit_device, self._n_open = fit_device, n_open
+        self._labels = fit_device.device.xp.zeros(n_open, label_type(len(self.rules.label_hash)))
+
+    @property
+    def host_votes(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The votes on tasks without gold on the host: absolute positions, [tasks + 1], and rows."""
+        return self._ptr, self._row
+
+    def tie_ids(self) -> tuple[NDArray[Any], bool, int]:
+        """Return what ties are settled by on the host: ids or keys, [tasks]; whether they are ids; and the salt."""
+        if isinstance(self._key, np.ndarray):
+            return self._key, False, 0
+        ids, texts, seed = self._key.ids()
+        if texts is not None:
+            return self._key.every(), False, 0
+        return ids, True, salt_of(seed)
+
+    @property
+    def bound(self) -> tuple[DeviceLayout, TieIds]:
+        """The votes on tasks without gold as they are stored on the device, and what settles their ties."""
+        return self._layout, self._ties
+
+    def bind(self, layout: DeviceLayout, ties: TieIds) -> None:
+        """Take the votes on tasks without gold as they are stored on the device now."""
+        self._layout, self._ties = layout, ties
+
+    def unbind(self) -> None:
+        """Let go of the votes, and of the room that passes have kept beside them."""
+        del self._layout, self._ties
+
+    def votes_per_row(self) -> NDArray[np.int64]:
+        """Return how many votes each row has, with those on gold tasks, [rows]."""
+        rows, device = len(self.rules.row_label), self.fit_device.device
+        found: NDArray[np.int64] = device.download(self.fit_device.kernels.votes_per_row(self._layout, rows))
+        return found if self._gold is None else found + np.bincount(self._given_row, minlength=rows)
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """The current label of every task, on the host, [tasks]."""
+        here: NDArray[np.int32] = self.fit_device.device.download(self._labels).astype(np.int32)
+        if self._gold is None:
+            return here
+        merged: NDArray[np.int32] = self._gold.copy()
+        merged[self._is_open] = here
+        return merged
+
+    def codes(self) -> Any:
+        """Return a copy of the current labels on the device, [tasks]; none of the tasks has gold."""
+        return self._labels.copy()
+
+    def recount(self, labels: Any, tally: Tally) -> None:
+        """Take these labels, [tasks], as the current ones, and count them; gold tasks keep theirs."""
+        self.take(labels)
+        into = tally[0].into(self.fit_device)
+        self.fit_device.kernels.recount_hard(self._layout, self._labels, into["counts"], into["class_counts"])
+        self._count_gold(tally)
+
+    def weighted_majority(
+        self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
+    ) -> None:
+        """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
+        xp, part = self.fit_device.device.xp, self._without_gold(tie)
+        self._pass(params, hard=True, likelihood=False, tie=part, **self._counting(tally))
+        self._merge_gold(part, tie, False)
+        shares = self._shares_of_weights(params)
+        winners = xp.take_along_axis(shares, self._labels.astype(np.int64)[:, None], axis=1)[:, 0]
+        self._merge_gold(winners, confidence, 1.0)
+        self._count_gold(tally)
+
+    def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
+        """Write the share of each label in a task's weights to OUT [tasks, K]; a gold label has share 1."""
+        self._merge_gold(self._shares_of_weights(params), out, self._certain())
+
+    def _shares_of_weights(self, params: Parameters) -> Any:
+        """Return the share of each label in the weights of tasks without gold, device [tasks, K]."""
+        fit_device, rules = self.fit_device, self.rules
+        out = fit_device.device.xp.empty((self._n_open, len(rules.label_hash)))
+        fit_device.kernels.weight_shares(self._layout, fit_device.row_label, rules.table_on(fit_device, params), out)
+        return out
+
+    def take(self, labels: Any) -> None:
+        """Take these labels, [tasks], as the current ones, without counting; gold tasks keep theirs."""
+        if isinstance(labels, TaskArray) and self._gold is None:  # they are on the device
+            self._labels = labels.array.astype(self._labels.dtype)
+            return
+        here = labels if self._gold is None else labels[self._is_open]
+        self._labels = self.fit_device.device.upload(here.astype(self._labels.dtype))
+
+    def pair_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
+        fit_device = self.fit_device
+        votes = self._layout, fit_device.row_label, self._labels, fit_device.cached("values", values)
+        found: Floats = fit_device.kernels.pair_sums(*votes, len(self.rules.label_hash), row_weight=fit_device.row_weight)
+        return found
+
+    def honest(self, lines: HonestLines, rule: HonestRule, confidence: Any, tie: Any) -> None:
+        """Write the honest confidence of the current labels to OUT [tasks]; `tie` is IN/OUT. Gold is certain."""
+        if isinstance(tie, TaskArray):
+            tied = tie.array
+        else:
+            tied = self.fit_device.device.upload(tie if self._gold is None else tie[self._is_open])
+        part = self._without_gold(confidence)
+        self._honest(lines, rule, confidence=part, tie=tied)
+        self._merge_gold(part, confidence, 1.0)
+        self._merge_gold(tied, tie, False)
+
+    def honest_answers(self, lines: HonestLines, rule: HonestRule, answers: Any, doubts: Any) -> None:
+        """Add the probability of every vote's answer, and of its task's label being wrong, by row, OUT [rows] each."""
+        mine = np.zeros_like(answers), np.zeros_like(doubts)
+        super().honest_answers(lines, rule, *mine)
+        with self.rules.lock:
+            answers += mine[0]
+            doubts += mine[1]
+
+    def honest_chance(self, lines: HonestLines, rule: HonestRule, wanted: NDArray[np.int32], out: NDArray[np.float64]) -> None:
+        """Write the honest probability of a wanted label of every task, before the last step of the rule, to OUT [tasks]."""
+        part = self._without_gold(out)
+        asked = wanted if self._gold is None else wanted[self._is_open]
+        self._honest(lines, rule, wanted=self.fit_device.device.upload(asked), chance=part)
+        self._merge_gold(part, out, self._gold is not None and wanted[~self._is_open] == self._given)
+
+    def below_chance(self, lines: HonestLines, rule: HonestRule, panel: Any, unit: float, sums: NDArray[np.int64]) -> None:
+        """Add what the others say of each worker's answers, by row, OUT [4, rows] (see `reference.below_chance`)."""
+        mine = np.zeros_like(sums)
+        super().below_chance(lines, rule, panel, unit, mine)
+        with self.rules.lock:
+            sums += mine
+
+    def _below_chance(self, lines: HonestLines, rule: HonestRule, ids: tuple[Any, Any], unit: float, sums: Any) -> None:
+        fit_device = self.fit_device
+        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
+        found, ids = fit_device.device.xp.zeros(sums.shape, np.int64), (fit_device.row_worker, fit_device.worker_ptr)
+        fit_device.kernels.below_chance(*votes, rule, *ids, unit, found, row_weight=fit_device.row_weight)
+        sums += fit_device.device.download(found)
+
+    def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
+        fit_device = self.fit_device
+        sums = {name: out.pop(name) for name in ("answers", "doubts") if name in out}  # of the host, added to
+        found = {name: fit_device.device.xp.zeros(len(each), np.int64) for name, each in sums.items()}
+        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
+        fit_device.kernels.honest_pass(*votes, rule, row_weight=fit_device.row_weight, **out, **found)
+        for name in sums:
+            sums[name] += fit_device.device.download(found[name])
+
+    def _lines_on(self, lines: HonestLines) -> tuple[Any, Any]:
+        return self.fit_device.cached("lines", lines[0]), self.fit_device.cached("without", lines[1])
+
+    def _pass(self, params: Parameters, **how: Any) -> Sums:
+        rules, fit_device = self.rules, self.fit_device
+        sums: Sums = fit_device.kernels.em_pass(
+            self._layout,
+            rules.table_on(fit_device, params),
+            params.log_prior,
+            self._ties,
+            rules.label_hash,
+            by_prior=rules.by_prior,
+            **{"labels": self._labels, **how},
+        )
+        return sums
+
+    def _counting(self, tally: Tally) -> dict[str, Any]:
+        """Return the arrays that a pass counts into, and the unit."""
+        into: dict[str, Any] = tally[0].into(self.fit_device)
+        return into
+
+    def _majority(self, **how: Any) -> None:
+        fit_device, weight = self.fit_device, self.fit_device.row_weight
+        given = self._layout, fit_device.row_label, self._ties, self.rules.label_hash
+        fit_device.kernels.majority(*given, row_weight=weight, labels=self._labels, **how)
+
+    def _count_gold(self, tally: Tally) -> None:
+        if self._gold is not None:
+            counts, class_counts, one = tally[0].certain(self.fit_device)
+            self.fit_device.kernels.recount_hard(self._given_layout, self._given_codes, counts, class_counts, one)
+
+    def _gold_likelihood(self, params: Parameters) -> float:
+        """Return the sum of log p(votes, given label) over the gold tasks."""
+        if self._gold is None:
+            return 0.0
+        of_votes = self.rules.table_on(self.fit_device, params)[self._given_layout.row.astype(np.int64), self._given_true]
+        return float(of_votes.sum()) + float(params.log_prior[self._given].sum())
+
+    def _without_gold(self, out: NDArray[Any]) -> Any:
+        """Return the device array that passes write to, of the tasks without gold."""
+        return self.fit_device.device.xp.empty((self._n_open, *out.shape[1:]), out.dtype)
+
+    def _merge_gold(self, part: Any, out: Any, of_gold: Any) -> None:
+        """Copy what a pass wrote to OUT [tasks, …] of the host, and what is said of gold tasks."""
+        if isinstance(out, TaskArray):
+            out.put(part)
+            return
+        here = self.fit_device.device.download(part)
+        if self._gold is None:
+            out[...] = here
+        else:
+            super()._merge_gold(here, out, of_gold)
+
+
+def salt_of(seed: int) -> int:
+    """Return what a seed adds to the hash of an id, as a signed number of 64 bits.
+
+    >>> salt_of(0), salt_of(1)
+    (0, 6238072747940578789)
+    """
+    return int(reference.mix(np.array([int(seed) % 2**64], np.uint64)).view(np.int64)[0])

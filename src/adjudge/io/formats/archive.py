@@ -1,0 +1,115 @@
+"""Zip archives and compressed JSON from strangers: nothing is unpacked to disk by name, and nothing without limit."""
+
+from __future__ import annotations
+
+import gzip
+import stat
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from adjudge.errors import InputError, shown
+from adjudge.io.files import GZIP, ZSTD
+
+if TYPE_CHECKING:
+    import zipfile
+
+ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
+ARCHIVES: Final = (*ZIP, GZIP, ZSTD, b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
+NESTED: Final = (".zip", ".gz", ".zst", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz")
+FREE: Final = 256 << 20  # bytes that anything may expand into
+DENSE: Final = 100  # how many times its packed size it may have beyond that
+MAX_MEMBERS: Final = 10_000
+JUNK: Final = ("__MACOSX", ".DS_Store", "Thumbs.db")  # what file managers leave in archives
+
+
+def members(path: Path, name: str) -> list[str]:
+    """Return the files of a zip archive, in the order of their names; one that could do harm is an error."""
+    with _opened(path, name) as archive:
+        infos = archive.infolist()
+        if len(infos) > MAX_MEMBERS:
+            raise InputError(f"{name} has {len(infos)} members, more than {MAX_MEMBERS}: it is not an export")
+        found = []
+        for info in infos:
+            parts = PurePosixPath(info.filename.replace("\\", "/")).parts
+            if not parts or info.is_dir() or parts[0] in JUNK or parts[-1] in JUNK:
+                continue
+            _check(info, parts, name)
+            found.append(info.filename)
+        if len(set(found)) < len(found):
+            raise InputError(f"{name} has two members of one name: pack it again")
+        require_bounded(sum(info.file_size for info in infos), path.stat().st_size, name)
+        return sorted(found)
+
+
+def member(path: Path, within: str, name: str) -> bytes:
+    """Return the content of a member, within the limit of what it may expand into."""
+    import zipfile
+
+    with _opened(path, name) as archive:
+        info = archive.getinfo(within)
+        where = f"{name}: {shown(within)}"
+        try:
+            with archive.open(info) as stream:
+                data = limited(stream, info.compress_size, where)  # type: ignore[arg-type]
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise InputError(f"{where} cannot be unpacked: {error}") from error
+    if data.startswith(ARCHIVES):
+        raise InputError(f"{where} is an archive itself: unpack it first")
+    return data
+
+
+def unpacked(path: Path, name: str) -> bytes:
+    """Return the content of a file, without its gzip compression if it has one."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(ZSTD))
+        if start == ZSTD:
+            raise InputError(f"{name} is JSON packed with Zstandard, which is not read: unpack it, or pack it with gzip")
+        if not start.startswith(GZIP):
+            return path.read_bytes()
+        with gzip.open(path) as stream:
+            return limited(stream, path.stat().st_size, name)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
+    """Return all of a compressed stream; more than the limit, whatever its header says, is an error."""
+    blocks, total = [], 0
+    while block := stream.read(1 << 20):
+        total += len(block)
+        require_bounded(total, packed, where)
+        blocks.append(block)
+    return b"".join(blocks)
+
+
+def require_bounded(size: int, packed: int, where: str) -> None:
+    """Raise when something packed expands beyond what exports do."""
+    most = max(FREE, DENSE * packed)
+    if size > most:
+        raise InputError(
+            f"{where} expands beyond {most >> 20} MiB (the limit: {FREE >> 20} MiB, or {DENSE} times its packed size): "
+            "unpack it yourself if you trust it"
+        )
+
+
+def _opened(path: Path, name: str) -> zipfile.ZipFile:
+    import zipfile
+
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"{name} is a damaged zip archive: {error}") from error
+
+
+def _check(info: zipfile.ZipInfo, parts: tuple[str, ...], name: str) -> None:
+    where = f"{name}: the member {shown(info.filename)}"
+    if ".." in parts or parts[0].startswith("/") or ":" in parts[0] or "\0" in info.filename:
+        raise InputError(f"{where} points outside the archive: it is not an export")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise InputError(f"{where} is a link: pack the file itself")
+    if info.flag_bits & 1:
+        raise InputError(f"{where} is encrypted: unpack the archive, and name the folder")
+    if parts[-1].lower().endswith(NESTED):
+        raise InputError(f"{where} is an archive itself: unpack it first")

@@ -1,0 +1,57 @@
+"""Prodigy's JSONL: a line per annotation, a choice among options or a yes or no to one label."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from adjudge.errors import InputError, shown
+from adjudge.io.formats.content import Content
+from adjudge.io.formats.extract import REJECTED, Ask, Ballots, Extract, choose
+
+NAME: Final = "prodigy"
+CHOICE: Final = "choice"
+ANSWERS: Final = ("accept", "reject", "ignore")
+NOT_VOTES: Final = ("spans", "relations")
+
+
+def read(content: Content, ask: Ask) -> Extract:
+    """Return a vote per annotation; ignored ones are abstentions, and each label of yes-or-no annotations is a question."""
+    records = content.records
+    kinds = [_question(record, number, content.name) for number, record in enumerate(records, 1)]
+    question = choose((kind for kind in kinds if kind), ask, content.name)
+    ballots = Ballots(ask, content.name)
+    fields = set()
+    for number, (record, kind) in enumerate(zip(records, kinds, strict=True), 1):
+        if kind != question:
+            continue
+        field = "_annotator_id" if record.get("_annotator_id") is not None else "_session_id"
+        task, worker, answer = record.get("_input_hash"), record.get(field), record.get("answer")
+        if worker is None:
+            raise InputError(
+                f"{content.name}: line {number} has neither _annotator_id nor _session_id: every vote needs a worker"
+            )
+        if answer not in ANSWERS:
+            raise InputError(
+                f"{content.name}: the answer in line {number} is {shown(answer)}: accept, reject or ignore is expected"
+            )
+        fields.add(field)
+        if answer == "ignore":
+            ballots.vote(task, worker, None)
+        elif "options" not in record:
+            ballots.vote(task, worker, [answer])
+        elif answer == "reject":  # the task itself is refused, whatever was chosen
+            ballots.skipped[REJECTED] += 1
+        else:
+            accepted = record.get("accept") or []
+            ballots.vote(task, worker, accepted if isinstance(accepted, list) else [accepted])
+    label = "accept" if question == CHOICE else f"answer to {question!r}"
+    return ballots.extract(NAME, {"task": "_input_hash", "worker": " or ".join(sorted(fields)), "label": label}, question)
+
+
+def _question(record: dict[str, Any], number: int, where: str) -> str:
+    """Return what a line answers: the choice among options, or a label that is accepted or rejected."""
+    if "options" in record:
+        return CHOICE
+    if any(record.get(name) for name in NOT_VOTES):
+        raise InputError(f"{where}: line {number} marks spans, which are no votes: choices and accepted or rejected labels are")
+    return str(record.get("label") or "answer")

@@ -1,0 +1,194 @@
+"""The compiled twins of the reference kernels: the same arguments, the same results, over threads.
+
+This is the one place that imports the compiled core, which may not have been built.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.exact import LOG_UNIT
+from adjudge.errors import InputError, NotCompiled, AdjudgeError, warn
+from adjudge.kernels.reference import Floats, Sums, check_codes
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """Return the compiled core, or None (with one warning) where it could not be built."""
+    try:
+        return import_module("adjudge._core")
+    except ImportError as error:
+        warn(
+            f"adjudge runs without its compiled core ({error}); results are the same, but slower: "
+            "install a C++17 compiler and reinstall adjudge",
+            NotCompiled,
+        )
+        return None
+
+
+@cache
+def cores() -> int:
+    """Return the number of the machine's cores; the system is asked once, as that takes as long as a small pass."""
+    return os.cpu_count() or 1
+
+
+def required() -> Any:
+    """Return the compiled core; raise if it was not built."""
+    core = compiled()
+    if core is None:
+        raise AdjudgeError("the compiled core was not built: choose engine='reference', or reinstall with a C++17 compiler")
+    return core
+
+
+def kernels_named(name: str) -> ModuleType:
+    """Return a module of kernels by its full name; its reference where the compiled core was not built.
+
+    >>> kernels_named("adjudge.kernels.reference").__name__
+    'adjudge.kernels.reference'
+    """
+    return import_module(name if compiled() is not None else name.replace("cpu", "reference"))
+
+
+def fastest() -> ModuleType:
+    """Return the module of the compiled kernels, or the reference where they were not built."""
+    return kernels_named(__name__)
+
+
+def em_pass(
+    *votes_and_model: Any,
+    hard: bool,
+    checked: bool = False,
+    delta: bool = False,
+    likelihood: bool = True,
+    classification: bool = True,
+    **out: Any,
+) -> Sums:
+    """Return what `reference.em_pass` does."""
+    core, (task_ptr, row, table, log_prior, task_key, label_hash) = required(), votes_and_model
+    if not checked:
+        check_votes(task_ptr, row, len(table), out.get("threads", 1))
+    votes_and_model = task_ptr, row, table, log_prior, hashable(task_key), label_hash
+    if hard:
+        sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
+    else:
+        sums = core.soft_pass(*votes_and_model, **out)
+    return Sums(*sums[:4])
+
+
+def majority(*votes: Any, tie_weights: Floats | None, soft: bool, checked: bool = False, **out: Any) -> None:
+    """Do what `reference.majority` does."""
+    core, (task_ptr, row, row_label, task_key, label_hash) = required(), votes
+    if not checked:
+        check_votes(task_ptr, row, len(row_label), out.get("threads", 1))
+        check_codes("row_label", row_label, len(label_hash))
+    votes = task_ptr, row, row_label, hashable(task_key), label_hash
+    (core.majority_soft if soft else core.majority_hard)(*votes, favour=tie_weights, **out)
+
+
+def hashable(task_key: Any) -> Any:
+    """Return keys of ties as the core takes them: ready, or as ids that it hashes where tasks tie (see `engines.shard`)."""
+    return task_key if isinstance(task_key, np.ndarray) else task_key.ids()
+
+
+def recount_hard(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    labels: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    class_counts: NDArray[np.int64],
+    checked: bool = False,
+    threads: int = 1,
+) -> None:
+    """Do what `reference.recount_hard` does, once."""
+    if not checked:
+        check_votes(task_ptr, row, len(counts), threads)
+    required().count_labels(task_ptr, row, labels, counts, class_counts, threads)
+
+
+def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
+    """Return what `reference.confusion_table` does."""
+    table = np.empty(counts.shape)
+    totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
+    required().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
+    return table, totals
+
+
+def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
+    """Do what `reference.restore_counts` does."""
+    required().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)
+
+
+def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
+    """Return what `reference.votes_per_row` does."""
+    counts = np.zeros(rows, np.int64)
+    required().votes_per_row(row, counts, threads)
+    return counts
+
+
+def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
+    """Raise where `reference.check_votes` does."""
+    try:
+        required().check_votes(task_ptr, row, rows, threads)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:
+    """Return what `reference.classification` does."""
+    found: float = required().classification(counts, class_counts, table, log_prior, threads)
+    return found
+
+
+def pair_sums(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    row_label: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    values: Floats,
+    n_labels: int,
+    row_weight: Floats | None = None,
+    threads: int = 1,
+) -> Floats:
+    """Return what `reference.pair_sums` does."""
+    sums = np.empty(len(values) + 2)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, threads)
+    return sums
+
+
+def honest_pass(*votes_and_lines: Any, threads: int = 1, **out: Any) -> None:
+    """Do what `reference.honest_pass` does."""
+    *votes, rule = votes_and_lines
+    required().honest_pass(*votes, *rule, threads=threads, **out)
+
+
+def below_chance(*votes_and_lines: Any, row_weight: Floats | None = None, threads: int = 1) -> None:
+    """Do what `reference.below_chance` does."""
+    *votes, rule, row_worker, worker_ptr, unit, sums = votes_and_lines
+    required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, row_weight, threads)
+
+
+def hash_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], threads: int = 1) -> NDArray[np.uint64]:
+    """Return what `reference.hash_texts` does."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    required().hash_texts(offsets, data, hashes, threads)
+    return hashes
+
+
+def hash_integers(values: NDArray[np.int64], threads: int = 1) -> NDArray[np.uint64]:
+    """Return what `reference.hash_integers` does."""
+    hashes = np.empty(len(values), np.uint64)
+    required().hash_integers(values, hashes, threads)
+    return hashes
+
+
+def tie_keys(task_hash: NDArray[np.uint64], seed: int, threads: int = 1) -> NDArray[np.uint64]:
+    """Return what `reference.tie_keys` does, in the place of the hashes."""
+    required().tie_keys(task_hash, int(seed) % 2**64, threads)
+    return task_hash

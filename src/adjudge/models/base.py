@@ -1,0 +1,365 @@
+"""What every model is: frozen settings that fit votes; and the models by name."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from importlib import import_module
+from typing import Any, ClassVar, Final, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adjudge.data import options
+from adjudge.data.counts import ClassPrior, Parameters
+from adjudge.data.fit import Fit
+from adjudge.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Place, Rules, Ties, TraceDetail
+from adjudge.data.votes import Panel, Votes
+from adjudge.data.weights import REMEDY, refused
+from adjudge.engines.base import Engine, Session
+from adjudge.engines.memory import NOTHING, Room, require_fit
+from adjudge.engines.registry import resolve
+from adjudge.engines.session import digest
+from adjudge.errors import InputError, NotConverged, OptionError, listed, shown, unknown
+from adjudge.io.encode import over_labels
+from adjudge.io.formats.found import gold_frame
+from adjudge.io.ids import matched
+from adjudge.io.sources import Source
+from adjudge.models.em import FitOptions, Progress, WarmStart
+from adjudge.results.honest import UNKNOWN, Dependence, honest_fit, measure
+from adjudge.results.knowledge import Learned, loosened, transfer
+from adjudge.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
+from adjudge.results.result import Result
+
+CHECKED: Rules = {"trace": Choice(get_args(TraceDetail)), "confidence": Choice(get_args(Confidence))}
+COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(get_args(Ties))}
+HOMES: Final[dict[str, str]] = {
+    "auto": "auto:AutoModel",
+    "mv": "majority:MajorityVote",
+    "ds": "dawid_skene:DawidSkene",
+    "fds": "dawid_skene:FastDawidSkene",
+    "hybrid": "dawid_skene:Hybrid",
+    "one-coin": "one_coin:OneCoin",
+    "iwmv": "iwmv:IWMV",
+    "glad": "glad:GLAD",
+    "wawa": "wawa:Wawa",
+    "zbs": "zero_based_skill:ZeroBasedSkill",
+    "goldmv": "gold_majority:GoldMajorityVote",
+    "catd": "catd:CATD",
+    "la": "light_aggregation:LightAggregation",
+    "zc": "zencrowd:ZenCrowd",
+    "lfc": "lfc:LFC",
+    "ibcc": "ibcc:IBCC",
+    "ebcc": "ebcc:EBCC",
+    "mace": "mace:MACE",
+    "ordinal": "ordinal:Ordinal",
+    "kos": "kos:KOS",
+    "mmsr": "mmsr:MMSR",
+}  # adding a model adds a line here, and its name to `ModelName`
+# The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
+USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
+PLACES: Final = get_args(Place)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowns:
+    """Options of a fit, and prior knowledge of the labels."""
+
+    options: FitOptions
+    votes: Votes
+    classes: ClassPrior | None = None
+    dependence: Dependence = UNKNOWN  # whether workers err together
+    exists: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))  # [K] labels that there are
+    in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
+
+    def named(self, session: Session) -> NDArray[np.bool_]:
+        """Return which labels there are, [K]: those of votes, gold, history or priors; majority vote was counted last."""
+        out = self.votes.given_labels()
+        out |= session.gather(lambda _, counts: counts.sum(axis=0)) > 0  # of gold, too
+        if self.classes is not None:
+            out |= self.classes.priors > 0
+        if self.in_history is not None:
+            out[self.in_history] = True
+        return out
+
+    def possible(self, session: Session) -> NDArray[np.bool_]:
+        """Return which labels exist, [K]: those given in votes or a history, or named by gold or priors."""
+        out = self.votes.given_labels()
+        out |= session.start(hard=False).class_counts > 0  # of gold, too
+        if self.classes is not None and self.classes.weight != 0:
+            out |= self.classes.priors > 0
+        if self.in_history is not None:
+            out[self.in_history] = True
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Settings, checked on the way in; `fit` leaves them as they are and returns a `Result`.
+
+    `seed` and `ties` decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    rules: ClassVar[Rules] = COMMON
+    learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
+    scoring: ClassVar[str] = "confusion"  # see adjudge.results.knowledge
+    takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
+    starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
+    is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
+
+    is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
+    takes_weights: ClassVar[bool] = True  # whether votes may count more or less than once
+    needs_gold: ClassVar[bool] = False  # whether it can do nothing without gold
+    most_labels: ClassVar[int | None] = None  # for which its method is defined, where there is a limit
+    is_ordered: ClassVar[bool] = False  # whether labels are grades, so that their order matters
+    # Where it runs: on every engine; where the counts of all workers are in this process; where all votes are in its memory.
+    place: ClassVar[Place] = "anywhere"
+
+    lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
+
+    room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
+
+    seed: int = DEFAULTS.seed
+    ties: Ties = DEFAULTS.ties
+
+    def __post_init__(self) -> None:
+        options.check(asdict(self), self.rules)
+        for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
+            object.__setattr__(self, name, options.plain(getattr(self, name)))
+
+    @classmethod
+    def options(cls) -> Mapping[str, object]:
+        """Return the options this model takes, with their defaults."""
+        return {f.name: f.default for f in fields(cls)}
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return whether the next E-step is hard: as the first one was."""
+        return self.starts_hard
+
+    def require_engine(self, engine: Engine) -> None:
+        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
+        if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
+            others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
+            raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+
+    def suited(self, votes: Votes) -> Model:
+        """Return the settings for these votes: the same, but where they say what the caller has left open."""
+        return self
+
+    def over(self, labels: Sequence[object]) -> Model:
+        """Return the settings for labels that were declared in this order: the same, but where their order matters."""
+        return self
+
+    def require_votes(self, votes: Votes) -> None:
+        """Raise unless the method is defined for these votes: one that is not for any labels says for which."""
+        if self.most_labels is not None and votes.n_labels > self.most_labels:
+            raise InputError(
+                f"model {self.name!r} is made for {self.most_labels} labels, and these votes have {votes.n_labels} "
+                f"({listed(votes.labels.ids())}): choose another model"
+            )
+
+    def fit(
+        self,
+        votes: Votes | Source,
+        *,
+        engine: EngineName | str | Engine = DEFAULTS.engine,
+        threads: int | None = None,
+        trace: TraceDetail = "full",
+        progress: Progress | None = None,
+        start: ArrayLike | None = None,
+        gold: Source | None = None,
+        history: Source | HasLearned | None = None,
+        priors: Priors | None = None,
+        priors_weight: float | None = None,
+        warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
+        confidence: Confidence = DEFAULTS.confidence,
+    ) -> Result:
+        """Return the labels, the workers and the rest, decoded.
+
+        - `votes`: votes, or anything that `adj.read` takes.
+        - `engine`, `threads`: where it runs, and on how many threads; described in `adjudge.aggregate`.
+        - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
+          labels and the final likelihood are the same.
+        - `progress`: called after every iteration.
+        - `start`: label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+        - `gold`, `history`, `priors`, `priors_weight`, `warm_start`: what callers know beforehand, described in
+          `adjudge.aggregate`.
+        - `confidence`: "posterior" or "honest", described there, too.
+        """
+        options.check({"trace": trace, "confidence": confidence}, CHECKED)
+        for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
+            if value is not None and name not in self.takes:
+                raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
+        if priors is None and priors_weight is not None:
+            raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
+        chosen = resolve(engine, threads, source=votes, room=self.room)
+        self.require_engine(chosen)
+        read = chosen.read(votes)
+        gold = self._gold(read, gold)
+        if read.row_weight is not None:
+            self.require_weights()
+        self.require_votes(read)
+        past = None if history is None else as_knowledge(history)
+        before = None if warm_start is None else as_learned(warm_start, "warm_start")
+        if past is not None:
+            read = over_labels(read, past.labels, "history", closed=False)
+        if before is not None:
+            read = over_labels(read, before.knowledge.labels, "saved model")
+            if before.scoring != self.scoring and before.model != self.name:
+                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
+        model = self.suited(read)
+        classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
+        believed = past is not None or getattr(self, "strength", 0) != 0
+        require_fit(chosen, read, self.room, believed=believed, honest=confidence == "honest")
+        session = chosen.load(
+            read,
+            seed=self.seed,
+            ties=self.ties,
+            gold=gold,
+            history=None if past is None else partial(pseudo_votes, past),
+        )
+        codes = None if start is None else session.labels_to_start(start)
+        beliefs = digest((past, before, classes, codes))
+        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
+        warm = None
+        if before is not None:
+            warm = WarmStart(partial(_carried, loosened(before)), before.priors, before.label_shares(), before.iterations)
+        known = Knowns(
+            FitOptions(progress, trace == "full", codes, warm),
+            read,
+            classes,
+            in_history=None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
+        )
+        if self.is_careful or confidence == "honest":
+            if not hasattr(session, "pair_sums"):
+                what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
+                raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
+            dependence = measure(session)
+            known = replace(known, dependence=dependence, exists=known.named(session))
+        fit = model._fit(session, known)
+        if confidence == "honest":
+            fit = honest_fit(fit, session, known.dependence, known.exists)
+        marked = session.gold()
+        if marked is not None:
+            fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
+        result = getattr(session, "result", Result)  # an engine far away has results of its own
+        scoring = fit.scoring or self.scoring
+        again = partial(_refitted, model, chosen, priors, priors_weight)
+        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, session.gold_given, refit=again)
+
+    def _gold(self, votes: Votes, given: Source | None) -> Source | None:
+        """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
+        if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+            given = gold_frame(votes)
+        if self.needs_gold and given is None:
+            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+        return given
+
+    def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
+        """Fit these votes, and return the label of every task: `fit(votes).labels`.
+
+        - `votes`: votes, or anything that `adj.read` takes.
+        - `options`: those of `fit`.
+
+        >>> import adjudge as adj
+        >>> adj.MajorityVote().fit_predict([("t1", "ann", "cat"), ("t1", "bob", "cat")])["label"].to_list()
+        ['cat']
+        """
+        return self.fit(votes, **options).labels
+
+    def predict_proba(self, votes: Votes | Source, **options: Any) -> Any:
+        """Fit these votes, and return the probabilities of every task's labels: `fit(votes).probabilities`.
+
+        - `votes`: votes, or anything that `adj.read` takes.
+        - `options`: those of `fit`.
+        """
+        return self.fit(votes, **options).probabilities
+
+    def require_weights(self) -> None:
+        """Raise unless this model takes votes with weights."""
+        if not self.takes_weights:
+            raise refused(f"model {self.name!r}", f"{REMEDY}, or choose another model")
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
+
+
+def _refitted(
+    model: Model, engine: Engine, priors: Priors | None, weight: float | None, votes: Votes, *, gold: Any, history: Any
+) -> Result:
+    """Return a fit of other votes like an earlier one; that it may not converge was said of that one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        known = {"gold": gold, "history": history, "priors": priors, "priors_weight": weight}
+        return model.fit(votes, engine=engine, trace="light", confidence="posterior", **known)
+
+
+def _carried(before: Learned, panel: Panel) -> Parameters:
+    return transfer(before, panel).params
+
+
+class Models(Mapping[str, type[Model]]):
+    """The classes of the models by name; each module is loaded on first use."""
+
+    def __getitem__(self, name: str) -> type[Model]:
+        module, _, model = HOMES[name].partition(":")
+        found: type[Model] = getattr(import_module(f"adjudge.models.{module}"), model)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in HOMES
+
+
+MODELS: Final = Models()
+
+
+def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any], chosen_by: str = 'model="{}"') -> Model:
+    """Return the model of this name with these options; options it does not take must have their default.
+
+    `chosen_by` is how another model would be chosen here, for messages.
+
+    >>> make("fds", {"tol": 1e-4}, {"tol": 0.01}).tol
+    0.01
+    """
+    if isinstance(model, Model):
+        for name, value in given.items():
+            if not _is_default(value, defaults[name]):
+                raise OptionError(
+                    f"{name} is {shown(value)}, but the model already has its settings: give {name} to {type(model).__name__}"
+                )
+        return model
+    model = options.model_name(model)
+    if not isinstance(model, str) or model not in MODELS:
+        raise unknown("model", model, MODELS)
+    takes = MODELS[model].options()
+    for name, value in given.items():
+        if name not in takes and not _is_default(value, defaults[name]):
+            why = MODELS[model].lacks.get(name)
+            if why is None:
+                here = listed(option for option in takes if option in defaults)  # its class may have more
+                raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
+            raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
+    return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+
+
+def _who_has(option: str, chosen_by: str) -> str:
+    """Return which of the paper's models has an option, for a message that always names the fast one."""
+    fast, hybrid = (chosen_by.format(name) for name in ("fds", "hybrid"))
+    if option in MODELS["fds"].options():
+        return f"give {fast}, which has it"
+    return f"give {hybrid}, which has it, or {fast}, which needs none"
+
+
+def _is_default(value: object, default: object) -> bool:
+    return type(value) in (bool, int, float, str) and value == default  # of an array "equal" would be an array, too

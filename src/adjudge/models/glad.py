@@ -1,0 +1,229 @@
+"""GLAD: workers differ in ability, tasks in difficulty (Whitehill et al. 2009)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.counts import ClassPrior
+from adjudge.data.fit import Fit
+from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Number, Place, Rules
+from adjudge.data.vectors import Vector, alike, pieces, summed
+from adjudge.engines import memory
+from adjudge.engines.base import (
+    Checkpoint,
+    ClassEstimate,
+    Gather,
+    GladModel,
+    GladPasses,
+    MStep,
+    OffersGlad,
+    PassSums,
+    Recipe,
+    Session,
+    WorkerBlock,
+)
+from adjudge.models import em
+from adjudge.models.base import COMMON, Knowns, Model
+from adjudge.models.confusion import ConfusionRecipe
+from adjudge.models.lbfgs import Point, climb
+from adjudge.results.knowledge import other_labels
+
+Floats = NDArray[np.float64]
+MEAN = 1.0  # of the normal priors on ability and on log ease; their variance is 1
+CLOSER = 1e-3  # an M-step leaves at most this share of `tol` to gain
+
+
+@dataclass(frozen=True, kw_only=True)
+class GLAD(Model):
+    """Whitehill et al. 2009: a vote is right with probability 1 / (1 + exp(-ability / difficulty)), else any other label.
+
+    Ability is a worker's own (below 0: more often wrong than right), difficulty a task's own. Ability and -log difficulty
+    have normal priors of mean 1 and variance 1. EM stops when the penalised log-likelihood gains less than `tol`.
+    An M-step takes at most `m_steps` steps of L-BFGS, and ends when the next promises less than `m_tol` of what
+    it gained. Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither
+    gold nor priors name, is none. `max_iter` bounds the iterations of EM; `class_priors` is "uniform" or "estimated"; `seed`
+    and `ties` decide between labels that score the same.
+
+    >>> import adjudge as adj
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> result = adj.GLAD().fit(votes)
+    >>> result.labels["label"].to_list()
+    ['cat', 'dog']
+    >>> result.workers.sort("ability")["worker"].to_list()[0]
+    'eve'
+    """
+
+    name: ClassVar[str] = "glad"
+    takes_weights: ClassVar[bool] = False
+    place: ClassVar[Place] = "process"
+    title: ClassVar[str] = "GLAD"
+    scoring: ClassVar[str] = "coin"
+    room: ClassVar[memory.Room] = memory.GLAD
+    takes: ClassVar[frozenset[str]] = frozenset({"priors"})
+    rules: ClassVar[Rules] = {
+        **COMMON,
+        "tol": Number(least=0),
+        "max_iter": Number(least=1, whole=True),
+        "m_steps": Number(least=1, whole=True),
+        "m_tol": Number(least=0),
+        "class_priors": Choice(get_args(ClassPriors)),
+    }
+
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
+    m_steps: int = 25
+    m_tol: float = 0.01
+    class_priors: ClassPriors = "uniform"
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        votes, possible, here = known.votes, known.possible(session), cast(OffersGlad, session)  # as its place says
+        steps = GladSteps(self, here.glad(), possible, known.classes)
+        ended = em.iterate(steps, steps, partial(steps.start, hard=False), replace(known.options, start=None, warm=None))
+        model, passes = steps.model, steps.passes
+        ability, difficulty = np.array(model.x[slice(0, votes.n_workers)]), session.keep(_difficulty(model.x, votes.n_workers))
+        del steps  # and with it the vectors of the last M-step
+        outcome, statistics = passes.finish(model)
+        here.count(statistics)
+        params = session.estimate(ConfusionRecipe(self)).params  # to be looked at; labels come from the abilities
+        return Fit(
+            outcome,
+            params if known.classes is None else replace(params, priors=ended.classes.priors),
+            statistics,
+            ended.trace,
+            ended.converged,
+            worker_columns={"ability": ability},
+            task_columns={"difficulty": difficulty},
+            posterior=partial(passes.posterior, model),
+            scored_by=ended.classes.priors,
+            log_others=model.log_others,
+            skill=1.0 / (1.0 + np.exp(-ability * math.exp(MEAN))),  # on a task of mean difficulty
+        )
+
+
+class GladSteps:
+    """GLAD's settings together with its votes: both recipe and steps of the loop, over GLAD's own passes."""
+
+    starts_hard = False
+    is_likelihood = True
+    stop = "objective"
+    anchor = 0.0
+    phase = None
+    is_bounded = False
+    remembers = False
+
+    def __init__(
+        self,
+        model: GLAD,
+        passes: GladPasses,
+        possible: NDArray[np.bool_],  # [K]
+        classes: ClassPrior | None = None,
+    ) -> None:
+        self.name = model.name
+        self.tol = model.tol
+        self.max_iter = model.max_iter
+        self.passes = passes
+        self._settings = model
+        self._classes = classes
+        self._log_others = math.log(other_labels(possible))  # with one label no vote can be wrong
+        uniform = possible / max(int(possible.sum()), 1)
+        self._start = uniform if classes is None else classes.priors
+        x = passes.vector()
+        for cut in pieces(len(x)):
+            x[cut] = np.full(cut.stop - cut.start, MEAN)
+        self.model = self._model(self._start, x)
+
+    def restore(self) -> Checkpoint | None:
+        """Return where this very fit was interrupted, after the E-step it ended with; None where it was not."""
+        found = self.passes.restore()
+        if found is None:
+            return None
+        point, x = found
+        self.model = self._model(point.shares, x)
+        return replace(point, class_counts=self.start(hard=False).class_counts)
+
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Store a point to resume from: abilities and difficulties, from which an E-step follows."""
+        self.passes.checkpoint(point, self.model.x)
+
+    def fingerprint(self) -> bytes:
+        """Return nothing: the likelihood rises, so there are no cycles."""
+        return b""
+
+    def start(self, *, hard: bool) -> PassSums:
+        """Return the sums of the E-step under the current abilities: at first, every worker able, every task easy."""
+        return self.e_step(hard=hard)
+
+    def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
+        """Return the sums of the E-step under the current abilities."""
+        sums = self.passes.expect(self.model)
+        return PassSums(self.passes.class_counts(), sums.log_likelihood, changed=sums.changed, penalty=_log_prior(self.model.x))
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return False: no E-step is hard."""
+        return False
+
+    def class_priors(self, class_counts: Any) -> ClassEstimate:
+        """Return p_c, [K]: given, estimated, or the same for every existing label."""
+        priors, penalty = self._start, 0.0
+        if self._classes is not None:
+            priors, penalty = self._classes.estimate(class_counts)
+        elif self._settings.class_priors == "estimated":
+            priors = class_counts / max(float(class_counts.sum()), 1.0)
+        return ClassEstimate(priors, penalty, priors)
+
+    def shared(self, priors: Floats, gather: Gather) -> None:
+        """Return nothing: this M-step reads the votes itself."""
+
+    def on(self, block: WorkerBlock) -> MStep:
+        """Raise: abilities and difficulties do not follow from the counts of workers."""
+        raise TypeError("GLAD has no lines per worker")
+
+    def m_step(self, recipe: Recipe, priors: Floats) -> None:
+        """Move abilities and difficulties so that the expected log-likelihood rises."""
+        top = climb(
+            self._point,
+            self._point(self.model.x),
+            most_steps=self._settings.m_steps,
+            share=self._settings.m_tol,
+            least=CLOSER * self._settings.tol,
+        )
+        self.model = self._model(priors, top.x)
+
+    def _point(self, x: Vector) -> Point:
+        """Return the penalised expected log-likelihood at x."""
+        slope, curvature = alike(x), alike(x)
+        with np.errstate(over="ignore"):
+            value = self.passes.gradient(replace(self.model, x=x), slope, curvature, _believe)
+        return Point(x, value, slope, curvature)
+
+    def _model(self, priors: Floats, x: Vector) -> GladModel:
+        with np.errstate(divide="ignore"):
+            return GladModel(x, np.log(priors), self._log_others)
+
+
+def _believe(x: Floats, slope: Floats, curvature: Floats, *, of_tasks: bool) -> float:
+    """Return the log of the normal priors at x, [some]; add its slope and curvature to OUT."""
+    if of_tasks:
+        curvature += np.abs(slope)  # the bend of exp, which ease is of x; abilities are x itself
+    away = x - MEAN
+    slope -= away
+    curvature += 1.0
+    return -0.5 * float((away**2).sum())
+
+
+def _log_prior(x: Vector) -> float:
+    """Return the log of the normal priors at x, without their constant."""
+    return -0.5 * summed(lambda some: (some - MEAN) ** 2, x)
+
+
+def _difficulty(x: Vector, workers: int) -> Iterator[Floats]:
+    """Yield 1 / ease of the tasks, in chunks."""
+    for cut in pieces(len(x) - workers):
+        yield 1.0 / np.exp(x[slice(workers + cut.start, workers + cut.stop)])

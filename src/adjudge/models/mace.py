@@ -1,0 +1,343 @@
+"""Multi-annotator competence estimation (MACE): a vote is either the true label or spam, drawn from the worker's own habit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.counts import ClassPrior, Lines, Parameters
+from adjudge.data.exact import LOG_UNIT, sums_of, whole
+from adjudge.data.fit import Fit
+from adjudge.data.options import MOST_VOTES, Choice, Number, Rules
+from adjudge.data.votes import Panel, Votes
+from adjudge.engines import memory
+from adjudge.engines.base import PassSums, Session, WorkerBlock
+from adjudge.engines.registry import resolve
+from adjudge.engines.shard import hashes
+from adjudge.kernels import reference
+from adjudge.kernels.reference import mix
+from adjudge.kernels.special import digamma, log_gamma
+from adjudge.models import em
+from adjudge.models.base import COMMON, Knowns, Model
+from adjudge.models.confusion import Beliefs, EMRecipe
+
+Floats = NDArray[np.float64]
+Method = Literal["vb", "em"]
+LEAST = 1e-6  # of a beta or Dirichlet prior
+BETTER = 1e-9  # by which part of itself an objective must be higher to be another one than rounding's
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of this size visit all 64-bit numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class MACE(Model):
+    """Hovy et al. 2013: with some probability a worker knows the label, else the answer is spam from the worker's own habit.
+
+    `method` is "vb", variational Bayes with a beta prior of `alpha` (spamming) and `beta` (knowing) and `strategy_prior`
+    pseudo-answers per label on a worker's habit; or "em", expectation-maximisation with `smoothing` added to all counts.
+    From each of `restarts` random starts it runs at most `max_iter` iterations, until the objective gains less than `tol`, and
+    keeps the fit with the highest objective: the bound of the log-evidence ("vb", then also `result.log_likelihood`), or the
+    likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
+    2 + `default_noise` and normalised, by `seed` and by the answers of a worker, not by its name. Labels are equally
+    likely beforehand, unless priors are given. `result.workers` has the probability of `spamming`, and `trust`, the
+    rest of it. `ties` decides between labels that score the same.
+
+    >>> import adjudge as adj
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> result = adj.MACE().fit(votes)
+    >>> result.labels["label"].to_list()
+    ['cat', 'dog']
+    >>> result.workers.sort("spamming")["worker"].to_list()[-1]
+    'eve'
+    """
+
+    name: ClassVar[str] = "mace"
+    title: ClassVar[str] = "competence estimation (MACE)"
+    room: ClassVar[memory.Room] = memory.COMPETENCE
+    place: ClassVar[Literal["process"]] = "process"
+    takes: ClassVar[frozenset[str]] = frozenset({"priors"})
+    rules: ClassVar[Rules] = {
+        **COMMON,
+        "method": Choice(get_args(Method)),
+        "restarts": Number(least=1, whole=True),
+        "max_iter": Number(least=1, whole=True),
+        "smoothing": Number(least=0, most=MOST_VOTES),
+        "alpha": Number(least=LEAST, most=MOST_VOTES),
+        "beta": Number(least=LEAST, most=MOST_VOTES),
+        "strategy_prior": Number(least=LEAST, most=MOST_VOTES),
+        "tol": Number(least=0),
+        "default_noise": Number(least=0, most=MOST_VOTES),
+    }
+
+    method: Method = "vb"
+    restarts: int = 10
+    max_iter: int = 50
+    smoothing: float = 0.1
+    alpha: float = 0.5
+    beta: float = 0.5
+    strategy_prior: float = 10.0
+    tol: float = 1e-4
+    default_noise: float = 0.5
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        possible, options = known.possible(session), replace(known.options, start=None, warm=None)
+        classes = known.classes or ClassPrior(possible / max(int(possible.sum()), 1))
+        best: Restart | None = None
+        for restart in range(self.restarts):
+            recipe = MaceRecipe(self, Beliefs(classes=classes), settings=self, possible=possible, restart=restart)
+            found = _restarted(session, recipe, options)
+            if best is None or found.objective > best.objective + BETTER * abs(best.objective):
+                best = found
+        assert best is not None  # there is at least one restart
+        session.adopt(lambda _: best.params, best.params.priors)
+        outcome = session.finish()
+        likelihood = best.objective if self.method == "vb" else outcome.log_likelihood
+        _, statistics, _ = session.estimate()
+        shown, shares = best.step.means(), recipe.class_priors(statistics.class_counts).shares
+        return Fit(
+            replace(outcome, log_likelihood=likelihood),
+            replace(best.params, table=shown.table, priors=shares if known.classes is None else best.params.priors),
+            statistics,
+            best.run.trace,
+            True,
+            worker_columns=shown.columns,
+            scored_by=best.params.priors,
+        )
+
+
+class Competence(NamedTuple):
+    """Parameters of some workers: probabilities, or exp of their expected logarithms."""
+
+    spamming: Floats  # [workers]
+    knowing: Floats  # [workers]
+    strategy: Floats  # [rows] of giving the row's label when spamming
+    absent: Floats  # [workers] of giving one label that the worker never gave, when spamming
+
+
+class Restart(NamedTuple):
+    """A fit from one start."""
+
+    run: em.Run
+    objective: float
+    params: Parameters
+    step: MaceStep
+
+
+def _restarted(session: Session, recipe: MaceRecipe, options: em.FitOptions) -> Restart:
+    """Return the fit of a session from the start of a recipe."""
+    ended = em.iterate(session, recipe, lambda: _first(session, recipe), options)
+    return Restart(ended, ended.trace[-1].objective, session.estimate().params, recipe.steps[0])
+
+
+def _first(session: Session, recipe: MaceRecipe) -> PassSums:
+    """Return the sums of an E-step under the parameters that a recipe starts with."""
+    begun = session.start(hard=False)
+    session.m_step(recipe, recipe.class_priors(begun.class_counts).priors)
+    return session.e_step(hard=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MaceRecipe(EMRecipe):
+    """Competences from the counts of an E-step and from the competences before; the first M-step only starts."""
+
+    settings: MACE
+    possible: NDArray[np.bool_]  # [K] labels that there are
+    restart: int = 0
+    start: tuple[Floats, Floats] | None = None  # [workers, 2] spamming and knowing, [workers, K] strategies; None: drawn
+    steps: list[MaceStep] = field(default_factory=list)  # the M-step of this fit, once it has begun
+
+    @property
+    def stop(self) -> str:
+        """The stopping rule."""
+        return "objective"
+
+    @property
+    def tol(self) -> float:
+        """The gain below which it stops; starts that were given run all iterations."""
+        return self.settings.tol if self.start is None else -float("inf")
+
+    @property
+    def phase(self) -> str:
+        """The name of its iterations in the trace: starts are random, so a symmetric crowd need not stay so."""
+        return self.settings.method
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its few iterations are the most by design."""
+        return True
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its M-step goes on from the one before."""
+        return True
+
+    def on(self, block: WorkerBlock) -> MaceStep:
+        """Return the M-step of these workers."""
+        self.steps.append(MaceStep(block, self))
+        return self.steps[-1]
+
+
+class MaceStep:
+    """The M-step of all workers. It keeps their competences, which say how many of the right answers were known."""
+
+    def __init__(self, block: WorkerBlock, recipe: MaceRecipe) -> None:
+        panel = self._panel = block.panel
+        self._model = recipe.settings
+        self._labels = int(recipe.possible.sum())
+        self._votes = np.asarray(block.row_votes(), np.float64)
+        self._own = np.arange(panel.n_rows), panel.row_label
+        self._worker = panel.row_worker()
+        self._unused = self._labels - np.diff(panel.worker_ptr)  # labels that a worker never gave
+        self._start: tuple[Floats, Floats] | None = recipe.start
+        if self._start is None:
+            self._start = drawn(panel, self._votes, recipe.possible, recipe.settings, recipe.restart)
+        self._known = np.zeros(panel.n_rows)  # answers of each row that were known, expected in the last E-step
+        spamming, knowing = self._start[0].T
+        self.now = Competence(spamming, knowing, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
+        self._begun = False
+
+    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+        """Return the log-probabilities of answers by true label, [rows, K], and what the priors add to the objective."""
+        if not self._begun:
+            self._begun = True
+            return self._lines(self.now, 0.0)
+        now, worker = self.now, self._worker
+        with np.errstate(invalid="ignore"):
+            share = now.knowing[worker] / (now.spamming[worker] * now.strategy + now.knowing[worker])
+        self._known = np.asarray(counts[self._own], np.float64) * np.nan_to_num(share)
+        self.now, penalty = self._estimate() if self._model.method == "em" else self._expect()
+        return self._lines(self.now, penalty)
+
+    def means(self) -> Lines:
+        """Return the lines of the mean competences, [rows, K], for predictions and people."""
+        return self._lines(self._mean() if self._model.method == "vb" and self._begun else self.now, 0.0)
+
+    def strategies(self, labels: int) -> Floats:
+        """Return the probability of every answer when spamming, [workers, K]."""
+        if not self._known.any() and self._start is not None:
+            return self._start[1]
+        out = np.repeat(self.now.absent[:, None], labels, axis=1)
+        out[self._worker, self._panel.row_label] = self.now.strategy
+        return out
+
+    def _counted(self) -> tuple[Floats, Floats, Floats]:
+        """Return the answers expected to be spam by row, [rows], and by worker those that are and those known, [workers] each."""
+        spam = np.maximum(self._votes - self._known, 0.0)
+        starts = self._panel.worker_ptr[:-1]
+        return spam, sums_of(spam, starts), sums_of(self._known, starts)
+
+    def _estimate(self) -> tuple[Competence, float]:
+        """Return the most likely competences under smoothing, and the smoothing's term of the objective."""
+        s, (spam, spammed, known) = self._model.smoothing, self._counted()
+        total = _above_zero(spammed + known + 2.0 * s)
+        answers = _above_zero(spammed + self._labels * s)
+        now = Competence((spammed + s) / total, (known + s) / total, (spam + s) / answers[self._worker], s / answers)
+        if s == 0.0:
+            return now, 0.0
+        logs = [np.log(part).sum() for part in now[:3]]
+        return now, s * float(sum(logs) + (self._unused * np.log(now.absent)).sum())
+
+    def _expect(self) -> tuple[Competence, float]:
+        """Return exp of the expected log-competences, and minus the divergence of the posteriors from their priors."""
+        model, (spam, spammed, known) = self._model, self._counted()
+        a, b, c = model.alpha, model.beta, model.strategy_prior
+        every, answers = digamma(spammed + known + a + b), digamma(spammed + self._labels * c)
+        log_spam, log_know = digamma(spammed + a) - every, digamma(known + b) - every
+        log_strategy = digamma(spam + c) - answers[self._worker]
+        prior = np.array([a, b, a + b, c, self._labels * c])
+        of_a, of_b, of_both, of_c, of_all = (float(one) for one in log_gamma(np.maximum(prior, LEAST)))
+        gained = np.vdot(spammed, log_spam) + np.vdot(known, log_know) + np.vdot(spam, log_strategy)
+        norms = log_gamma(spammed + known + a + b) - log_gamma(spammed + a) - log_gamma(known + b) - (of_both - of_a - of_b)
+        habits = log_gamma(spammed + self._labels * c).sum() - log_gamma(spam + c).sum()
+        habits -= self._panel.n_workers * of_all - self._panel.n_rows * of_c  # labels never given cancel
+        now = Competence(np.exp(log_spam), np.exp(log_know), np.exp(log_strategy), np.exp(digamma(np.array([c])) - answers))
+        return now, -float(gained + norms.sum() + habits)
+
+    def _mean(self) -> Competence:
+        """Return the means of the posteriors."""
+        model, (spam, spammed, known) = self._model, self._counted()
+        every, answers = spammed + known + model.alpha + model.beta, spammed + self._labels * model.strategy_prior
+        c = model.strategy_prior
+        return Competence(
+            (spammed + model.alpha) / every, (known + model.beta) / every, (spam + c) / answers[self._worker], c / answers
+        )
+
+    def _lines(self, now: Competence, penalty: float) -> Lines:
+        panel, worker = self._panel, self._worker
+        spam = now.spamming[worker] * now.strategy
+        with np.errstate(divide="ignore"):
+            other, own = (whole(np.log(p), LOG_UNIT) for p in (spam, spam + now.knowing[worker]))
+        table = np.repeat(other[:, None], panel.n_labels, axis=1)
+        table[self._own] = own
+        trust = now.knowing / _above_zero(now.spamming + now.knowing)
+        columns = {"spamming": 1.0 - trust, "trust": trust}
+        return Lines(table, np.zeros((panel.n_workers, panel.n_labels)), penalty=penalty, columns=columns)
+
+
+def _above_zero(total: Floats) -> Floats:
+    return np.where(total > 0, total, 1.0)
+
+
+def drawn(panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int) -> tuple[Floats, Floats]:
+    """Return a random start: spamming and knowing, [workers, 2], and strategies, [workers, K].
+
+    Numbers are drawn by a hash of seed, restart, and how often the worker gave which label: names, and any order, have no part
+    in it. `row_votes` is [rows].
+    """
+    label_hash = hashes(reference, panel.labels)
+    votes = row_votes.view(np.uint64)
+    with np.errstate(over="ignore"):
+        seed = mix(np.array([model.seed % 2**64], np.uint64)) + GOLDEN * np.uint64(restart + 1)
+        worker = (
+            mix(panel.by_worker(mix(label_hash[panel.row_label] ^ mix(votes))) + seed) if panel.n_rows else np.zeros(0, np.uint64)
+        )
+        pair = mix(worker[:, None] + GOLDEN * np.arange(1, 3, dtype=np.uint64))
+        habit = mix(worker[:, None] ^ label_hash)
+    two, every = (1.0 + _uniform(bits) * (1.0 + model.default_noise) for bits in (pair, habit))
+    every[:, ~possible] = 0.0
+    return two / two.sum(axis=1, keepdims=True), every / _above_zero(every.sum(axis=1, keepdims=True))
+
+
+def _uniform(bits: NDArray[np.uint64]) -> Floats:
+    """Return numbers between 0 and 1, evenly distributed as the bits are."""
+    out: Floats = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return out
+
+
+class Competences(NamedTuple):
+    """The best of several fits from given starts."""
+
+    spamming: Floats  # [workers, 2] of spamming and of knowing, as the last M-step left them
+    strategies: Floats  # [workers, K] of every answer when spamming
+    posterior: Floats  # [tasks, K]
+    log_likelihood: float  # of the last E-step under these
+
+
+def fit_from(votes: Votes, starts: Sequence[tuple[Floats, Floats]], model: MACE, *, iterations: int) -> Competences:
+    """Return the fit with the highest likelihood of all starts: for those who draw their own.
+
+    - `votes`: the votes.
+    - `starts`: of each fit, spamming and knowing, [workers, 2], and strategies, [workers, K].
+    - `model`: the settings; its own restarts and iterations have no part in it.
+    - `iterations`: of each fit, after the E-step under its start; 0 leaves it at that.
+    """
+    session = resolve("auto").load(votes, seed=model.seed, ties=model.ties)
+    possible = votes.given_labels()
+    beliefs = Beliefs(classes=ClassPrior(possible / max(int(possible.sum()), 1)))
+    settings = replace(model, max_iter=max(iterations, 1))
+    best: Competences | None = None
+    for start in starts:
+        recipe = MaceRecipe(settings, beliefs, settings=settings, possible=possible, start=start)
+        likelihood = (
+            _restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)
+        ).log_likelihood
+        if best is None or likelihood > best.log_likelihood:
+            step = recipe.steps[0]
+            competence = np.stack([step.now.spamming, step.now.knowing], axis=1)
+            posterior = np.asarray(session.posterior())
+            best = Competences(competence, step.strategies(votes.n_labels), posterior, likelihood)
+    assert best is not None, "give at least one start"
+    return best

@@ -1,0 +1,158 @@
+"""One-coin Dawid-Skene: a worker is right with one probability, regardless of the label; all wrong labels are equally likely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.counts import ClassPrior, Lines, Prior
+from adjudge.data.exact import unit_below, whole
+from adjudge.data.fit import Fit
+from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Rules, Stop, Strength
+from adjudge.engines.base import Engine, Session, WorkerBlock
+from adjudge.models import em
+from adjudge.models.base import Knowns, Model
+from adjudge.models.confusion import ConfusionRecipe, EMRecipe
+from adjudge.models.dawid_skene import SOFT, beliefs_of, fitted, require_accelerating, take_room
+from adjudge.results.knowledge import coin_table, other_labels
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneCoin(Model):
+    """Soft EM with a single accuracy per worker: where votes are too few for a whole confusion.
+
+    Labels are equally likely a priori, unless `class_priors="estimated"`. A label that nobody gave, and that neither gold
+    nor priors nor a history name, does not count. Priors that the caller gives replace either.
+
+    `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `accelerate`, `seed`
+    and `ties` are as for `DawidSkene`.
+
+    >>> import adjudge as adj
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> result = adj.OneCoin().fit(votes)
+    >>> result.labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "one-coin"
+    title: ClassVar[str] = "one-coin Dawid-Skene"
+    rules: ClassVar[Rules] = {**SOFT, "class_priors": Choice(get_args(ClassPriors))}
+    scoring: ClassVar[str] = "coin"
+
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
+    smoothing: float = DEFAULTS.smoothing
+    strength: Strength = DEFAULTS.strength
+    stop: Stop = DEFAULTS.stop
+    class_priors: ClassPriors = "uniform"
+    accelerate: bool = DEFAULTS.accelerate
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        take_room(self)
+
+    def require_engine(self, engine: Engine) -> None:
+        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
+        super().require_engine(engine)
+        require_accelerating(self, engine)
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        possible, given = known.possible(session), known.classes
+        beliefs, strength = beliefs_of(self, session, replace(known, classes=self._classes(given, possible)))
+        recipe = CoinRecipe(self, beliefs, other_labels(possible))
+        ended = fitted(self, session, recipe, known.options)
+        return coin_fit(session, recipe, ended, given, strength)
+
+    def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
+        """Return the class priors in force, [K]: the caller's, or equal ones for existing labels; None if estimated."""
+        if given is not None or self.class_priors == "estimated":
+            return given
+        return equal_priors(possible)
+
+
+def equal_priors(possible: NDArray[np.bool_]) -> ClassPrior:
+    """Return equal priors for existing labels, [K]."""
+    return ClassPrior(possible / max(int(possible.sum()), 1))
+
+
+def coin_fit(session: Session, recipe: CoinRecipe, ended: em.Run, given: ClassPrior | None, strength: float = 0.0) -> Fit:
+    """Return what the votes say under the coins of a finished loop; `given` are the class priors of the caller."""
+    outcome = session.finish()
+    shown = ConfusionRecipe(recipe.model, recipe.beliefs)  # to be looked at: labels come from the coins
+    params, statistics, columns = session.estimate(shown)
+    return Fit(
+        outcome,
+        replace(params, priors=ended.classes.shares if given is None else ended.classes.priors),
+        statistics,
+        ended.trace,
+        ended.converged,
+        worker_columns=columns,
+        skill=columns.get("skill"),
+        scored_by=ended.classes.priors,
+        strength=strength,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CoinRecipe(EMRecipe):
+    """One accuracy per worker; all wrong labels are equally likely."""
+
+    others: int = 1  # labels that an error can fall on
+
+    def on(self, block: WorkerBlock) -> CoinStep:
+        """Return the M-step of these workers."""
+        return CoinStep(block, self.beliefs.of(block), self.others)
+
+
+class CoinStep:
+    """The M-step of some workers: the share of right votes of each."""
+
+    def __init__(self, block: WorkerBlock, prior: Prior, others: int) -> None:
+        panel = self._panel = block.panel
+        self._prior = prior
+        self._others = others
+        self._own = np.arange(panel.n_rows), panel.row_label
+        s, believed = float(prior.smoothing), prior.workers
+        k = others + 1
+        # Pseudo-votes that are right, and wrong ones: smoothing fills K x K cells of which K are right.
+        self._right, self._wrong = np.full(panel.n_workers, k * s), np.full(panel.n_workers, k * (k - 1) * s)
+        if believed is not None:  # in units that add up exactly, see `prior.lay_out`
+            absent = believed.others
+            right = np.full(panel.n_workers, np.trace(believed.shared))
+            right += panel.by_worker(believed.cells[self._own] - np.diag(believed.shared)[panel.row_label])
+            np.add.at(right, absent.worker, absent.counts[np.arange(len(absent.label)), absent.label])
+            self._right += right
+            self._wrong += believed.totals.sum(axis=1) - right
+
+    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+        """Return the table of the share of right votes of each worker, [rows, K]."""
+        panel = self._panel
+        right, wrong = self._counted(counts)
+        right, wrong = right + self._right, wrong + self._wrong
+        total = right + wrong
+        total = np.where(total > 0, total, 1.0)
+        coin = right / total
+        table = coin_table(panel, coin, wrong / total, self._others)
+        penalty = _believed(self._right, coin) + _believed(self._wrong, wrong / total / self._others)
+        return Lines(table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty, columns={"skill": coin})
+
+    def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
+        units = whole(counts, unit_below(int(counts.sum()) + 1))  # these and what they leave are added apart: in any order
+        rest = counts - units
+        own, own_rest = units[self._own], rest[self._own]
+        rest[self._own] = 0.0
+        by_row = np.stack([own, own_rest, units.sum(axis=1) - own, rest.sum(axis=1)], axis=1)
+        right, right_rest, wrong, wrong_rest = self._panel.by_worker(by_row).T
+        return right + right_rest, wrong + wrong_rest
+
+
+def _believed(votes: Floats, probability: Floats) -> float:
+    """Return the sum of pseudo-votes * log probability; a cell without pseudo-votes adds nothing."""
+    with np.errstate(divide="ignore"):
+        return float(np.where(votes > 0, votes * np.log(np.where(votes > 0, probability, 1.0)), 0.0).sum())

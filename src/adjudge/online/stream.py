@@ -1,0 +1,575 @@
+"""The stream itself: everything that is learned, read, fitted anew and saved goes through `Online`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from adjudge.data import options
+from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, EngineName, Kept, StreamedModel
+from adjudge.data.vocabulary import Id, text_of
+from adjudge.data.votes import FrameKind, Votes
+from adjudge.data.weights import require_unweighted
+from adjudge.engines.base import Engine
+from adjudge.errors import InputError, listed, shown, undeclared, warn_abstentions
+from adjudge.io import container, stream_file
+from adjudge.io.answers import read_gold
+from adjudge.io.bounds import Bounds
+from adjudge.io.dictionary import MISSING
+from adjudge.io.frames import Frame, native
+from adjudge.io.ids import column, id_text, is_missing, known_text, prepared, require_present
+from adjudge.io.label_names import LabelNames
+from adjudge.io.sources import Source, open_table
+from adjudge.io.stream_votes import state_arrays, stream_gold
+from adjudge.kernels import online_reference
+from adjudge.kernels.cpu import compiled
+from adjudge.online import saving
+from adjudge.online.reading import EvictedTask, Prediction, confusion_frame, crowd_sums, prediction, task_frame, worker_frame
+from adjudge.online.refit import Refit, shares
+from adjudge.online.renewal import Renewal
+from adjudge.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
+from adjudge.results import higher
+from adjudge.results.result import Result
+
+
+class Online:
+    """Labels that follow a stream of votes (the paper's section 5), for ds, fds, hybrid and auto.
+
+    Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
+    `refit`.
+
+    - `labels`: all labels that votes may have.
+    - `model`: "fds", "ds", "hybrid", or "auto": fds between refits, which run auto; a task keeps the label of the last
+      refit until it gets or loses a vote. `adj.aggregate` has "auto" by default, which is a rule for votes that are all
+      there; here "fds", so that refits and the votes between them follow one rule.
+    - `seed`: decides between labels that score the same.
+    - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all"). `adj.aggregate` adds by
+      default, because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
+    - `strength`: votes of the mean worker lent to every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is
+      1, because a stream judges workers from their first vote on: newcomers start like the population.
+    - `confidence`: "honest" is judged from the votes of other tasks and the errors that workers share, which are measured
+      again when a tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
+    - `gold`: labels of some tasks, as for `adj.aggregate`; see the method `gold`.
+
+    >>> import adjudge as adj
+    >>> online = adj.Online(labels=["cat", "dog"])
+    >>> for worker, label in (("ann", "cat"), ("bob", "cat"), ("eve", "dog")):
+    ...     online.learn("t1", worker, label)
+    >>> online.predict("t1").label, online.predict("t1").votes
+    ('cat', 3)
+    >>> online.retract("t1", "eve")
+    1
+    >>> online.predict("t1").votes
+    2
+
+    Any number of threads may use a stream at once: each call is whole, reads run side by side, a change runs alone. An
+    exception at any moment (Ctrl-C, no memory) leaves the stream as it was before the call or as it is after it.
+    """
+
+    def __init__(
+        self,
+        *,
+        labels: Iterable[object],
+        model: StreamedModel = STREAMED_DEFAULTS.model,
+        seed: int = STREAMED_DEFAULTS.seed,
+        duplicates: Kept = STREAMED_DEFAULTS.duplicates,
+        strength: float = STREAMED_DEFAULTS.strength,
+        confidence: Confidence = STREAMED_DEFAULTS.confidence,
+        gold: Source | None = None,
+    ) -> None:
+        model = options.model_name(model)
+        given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
+        options.check(given, RULES)
+        self._names = names = LabelNames(labels)  # no fewer than the state has: see `_labels`
+        if not len(names):
+            raise InputError("labels is empty: name the labels that votes may have")
+        self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
+        self._confidence = confidence
+        self._frame_kind: FrameKind = "polars"  # of what is given back; not saved
+        self._widening = threading.Lock()
+        self._options: dict[str, Any] = {}  # of the batch model, for refit
+        # Everything that changes is in here, and changes by one call.
+        core = compiled()
+        self._state: Any = (online_reference if core is None else core).Online(
+            names.hashes(),
+            seed=int(seed) % 2**64,
+            hard=model in ("fds", "auto"),
+            strength=float(strength),
+            replace=duplicates == "last",
+        )
+        self._renewal = Renewal(self._state)
+        known = None if gold is None else read_gold(gold, names.vocabulary)
+        for task, code in () if known is None else zip(known.tasks.texts(), known.labels.tolist(), strict=True):
+            self._state.set_gold(task, code)
+
+    @classmethod
+    def from_result(
+        cls,
+        result: Result,
+        *,
+        strength: float = STREAMED_DEFAULTS.strength,
+        duplicates: Kept | None = None,
+        confidence: Confidence | None = None,
+    ) -> Online:
+        """Return a stream that continues from a batch fit, with its votes, its gold and its way with repeated ones.
+
+        `result` is a fit of auto, ds, fds or hybrid; `strength` and `duplicates` are as for `Online`, `confidence` is that
+        of the fit unless given.
+
+        >>> import adjudge as adj
+        >>> crowd = adj.simulate(tasks=50, workers=8, seed=1)
+        >>> online = adj.Online.from_result(adj.aggregate(crowd.votes))
+        >>> online.learn("t3", "w99", "l1")
+        >>> len(online)
+        50
+        """
+        if not isinstance(result, Result):
+            raise InputError(f"cannot continue from {shown(result)}: give the result of a batch fit with one label per vote")
+        if result.model not in STREAMED:
+            raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {listed(STREAMED)}")
+        if result.grouping is not None:
+            raise InputError("a fit with groups cannot continue as a stream, where workers vote one by one: fit without groups")
+        require_unweighted(result.votes, "a stream", "fit without weight")
+        votes = result.votes
+        rule = duplicates or ("all" if votes.duplicates == "all" else "last")
+        seed = result.settings["seed"]
+        assert isinstance(seed, int)
+        model = cast(StreamedModel, result.model)
+        shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
+        online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
+        online._options = {k: v for k, v in result.settings.items() if k != "seed"}
+        online._frame_kind = votes.frame_kind
+        voted = np.arange(votes.n_tasks + len(votes.unvoted)) < votes.n_tasks  # others have nothing but abstentions
+        online._state.restore(
+            **state_arrays(votes, getattr(result.session, "gold_labels", None)),
+            **shares(result, voted, model),
+            abstentions=int(votes.abstentions),
+            task_numbers=votes.tasks.kind == "integer",
+            worker_numbers=votes.workers.kind == "integer",
+        )
+        return online
+
+    def __len__(self) -> int:
+        tasks: int = self._state.tasks
+        return tasks
+
+    @property
+    def abstentions(self) -> int:
+        """The number of votes without a label, which count for nothing else."""
+        return int(self._state.abstentions)
+
+    @property
+    def state(self) -> Any:
+        """The state in which everything is that changes: what a service calls vote by vote, in codes and texts.
+
+        `adjudge.kernels.online_reference.Online` has its methods; the compiled one has the same. A reader that gets False
+        calls `renew_due`, and asks again with the kind `adjudge.online.LASTING`.
+        """
+        return self._state
+
+    def __repr__(self) -> str:
+        return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {self._state.labels} labels)"
+
+    def _repr_html_(self) -> str:
+        return str(higher.load("adjudge.results.card:of_stream")(self))
+
+    @property
+    def settings(self) -> OnlineSettings:
+        """What the stream was made with: labels, model, seed, duplicates, strength, confidence."""
+        return {
+            "labels": list(self._labels().ids),
+            "model": self._model,
+            "seed": self._seed,
+            "duplicates": self._duplicates,
+            "strength": self._strength,
+            "confidence": self._confidence,
+        }
+
+    def _labels(self) -> LabelNames:
+        """Return the labels that the state has. An `add_label` that is under way has named one more."""
+        number = self._state.labels
+        return self._names.first(number)  # in this order: a label is named before the state has it
+
+    def learn(self, task: object, worker: object, label: object) -> None:
+        """Take one vote: the `label` that a `worker` gave a `task`.
+
+        A label that is missing (None, NaN) is an abstention: counted (`abstentions`), never a label, and the worker's earlier
+        votes on the task stay. A task with nothing but abstentions is listed without a label.
+        """
+        if type(label) is not str and is_missing(label):
+            return self._abstain(task, worker)
+        try:
+            code = self._names.code[label if type(label) is str else text_of(label)]
+            if type(task) is str and type(worker) is str and task.isascii() and worker.isascii():
+                self._state.learn(task, worker, code, False, False)
+            else:
+                texts = id_text(task, "task"), id_text(worker, "worker")
+                self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
+        except LookupError:  # no such name, or no such label yet
+            raise undeclared(label, self._labels().ids) from None
+        return None
+
+    def _abstain(self, task: object, worker: object) -> None:
+        texts = id_text(task, "task"), id_text(worker, "worker")
+        self._state.abstain(*texts, not isinstance(task, str), not isinstance(worker, str))
+
+    def learn_many(
+        self, votes: Votes | Source, *, task: str | None = None, worker: str | None = None, label: str | None = None
+    ) -> None:
+        """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was.
+
+        Abstentions are counted, and a `MissingLabels` warning says how many there were.
+
+        `votes` is anything that `adj.read` takes; `task`, `worker` and `label` name its columns, as there. After a frame of
+        pandas or pyarrow the stream gives frames of that kind, too.
+        """
+        if isinstance(votes, Votes):
+            require_unweighted(votes, "a stream")
+        given = open_table(votes, {"task": task, "worker": worker, "label": label})
+        batches, rows, numbers = [], 0, {"task": False, "worker": False}
+        for batch in given.batches:
+            batches.append(self._checked(batch, rows, numbers))
+            rows += len(batch)
+        if not batches:
+            return
+        votes = pl.concat(batches)
+        labels = np.ascontiguousarray(votes["label"].fill_null(int(MISSING)).to_numpy(), np.uint32)
+        try:
+            self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
+        except IndexError:  # a label that is being added
+            raise undeclared(self._names.ids[-1], self._labels().ids) from None
+        self._frame_kind = self._frame_kind if given.frame_kind == "polars" else given.frame_kind
+        warn_abstentions(votes["label"].null_count(), rows)
+
+    def retract(self, task: object, worker: object) -> int:
+        """Take all votes of a `worker` on a `task` back, and return how many there were."""
+        number: int = self._state.retract(known_text(task), known_text(worker))
+        if not number:
+            raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
+        return number
+
+    def gold(self, task: object, label: object) -> None:
+        """Fix the `label` of a `task`, whose votes then count under it; None takes it back.
+
+        The task may be one that has no votes yet. Refits keep gold, as `adj.aggregate(gold=…)` does. Gold is not a vote: it says
+        nothing of a worker who has not voted on the task.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat")])
+        >>> online.gold("t1", "dog")
+        >>> seen = online.predict("t1")
+        >>> seen.label, seen.confidence, seen.gold
+        ('dog', 1.0, True)
+        >>> online.gold("t1", None)
+        >>> online.predict("t1").label
+        'cat'
+        """
+        text = id_text(task, "task")
+        try:
+            is_done = self._state.set_gold(text, -1 if is_missing(label) else self._names.code[text_of(label)])
+        except LookupError:
+            raise undeclared(label, self._labels().ids) from None
+        if not is_done:
+            raise InputError(f"task {shown(task)} has no gold to take back")
+
+    def gold_labels(self) -> Frame:
+        """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
+        gold = stream_gold(self._state.snapshot())
+        frame = pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
+        return native(frame, self._frame_kind)
+
+    def add_label(self, label: object) -> None:
+        """Add a `label` that votes may have from now on, at the end of the list, of the same type as the others.
+
+        Nothing else changes: a label has no part in anything before its first vote. Its cost grows with the tasks and workers.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.add_label("fish")
+        >>> online.learn("t1", "ann", "fish")
+        >>> online.predict("t1").label, online.settings["labels"]
+        ('fish', ['cat', 'dog', 'fish'])
+        """
+        with self._widening: self._widen(label)  # noqa: E701  # fmt: skip
+
+    def _widen(self, label: object) -> None:
+        before = self._labels()
+        wider = LabelNames([*before.ids, label])
+        hashed = wider.hashes()[-1]
+        try:
+            self._names = wider  # first, so that readers find a name for every label
+            self._state.add_label(hashed)
+        except BaseException:
+            self._names = wider.first(self._state.labels)
+            raise
+
+    def forget(self, task: object) -> int:
+        """Take a `task` and all votes on it back, and return how many there were.
+
+        It is no longer listed or saved, and its gold is taken back; a later vote makes it a new task. Its workers stay known.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> online.forget("t1")
+        2
+        >>> online.labels()["task"].to_list()
+        ['t2']
+        """
+        number: int = self._state.forget(known_text(task))
+        if number < 0:
+            raise InputError(f"task {shown(task)} was never seen: there is nothing to forget")
+        return number
+
+    def evict(self, task: object) -> EvictedTask:
+        """Take a `task` out of memory, but not what was learned from it, and return what is needed to bring it back.
+
+        Its workers are judged as before, now and in every refit; the task is no longer listed, and its gold leaves with it.
+        A stream of endless tasks so takes bounded memory, and forgets nothing about its workers. What honest confidence
+        measures from all votes is measured from those in memory.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> before = online.confusion("bob")
+        >>> evicted = online.evict("t1")
+        >>> len(online), online.confusion("bob").equals(before)
+        (1, True)
+        >>> online.bring_back(evicted)
+        >>> online.votes_of("t1")
+        [('ann', 'cat'), ('bob', 'cat')]
+        """
+        text = known_text(task)
+        record = self._state.evict(text)
+        if record is None:
+            raise InputError(f"task {shown(task)} was never seen: there is nothing to evict")
+        votes, *rest = record
+        return EvictedTask(text, tuple(votes), *rest)
+
+    def bring_back(self, evicted: EvictedTask) -> None:
+        """Put an `evicted` task back in its place: every later answer is, to the bit, as if it had never left.
+
+        It must be one of this stream, or of a copy, and must not be in memory: a vote that came for it meanwhile made it a new
+        task. Gold that was given meanwhile holds; labels may have been added.
+        """
+        if not isinstance(evicted, EvictedTask):
+            raise InputError(f"cannot bring back {shown(evicted)}: give what evict returned")
+        try:
+            self._state.bring_back(evicted.task, evicted.record)
+        except ValueError as error:
+            raise InputError(f"cannot bring back task {shown(evicted.task)}: {error}") from None
+
+    def votes_of(self, task: object) -> list[tuple[str, Id]]:
+        """Return (worker, label) of the votes on a `task`, in the order in which they came; ids of workers are texts."""
+        found = self._state.votes_of(known_text(task))
+        if found is None:
+            raise InputError(f"task {shown(task)} was never seen: it has no votes")
+        ids = self._names.ids
+        return [(worker, ids[code]) for worker, code in found]
+
+    def predict(self, task: object) -> Prediction:
+        """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
+        text = known_text(task)
+        found = self._renewal.read(KINDS[self._confidence], lambda kind: self._state.predict(text, kind))
+        if found is None:
+            raise InputError(f"task {shown(task)} was never seen: it has no votes")
+        return prediction(found, self._names.ids)
+
+    def labels(self) -> Frame:
+        """Return task, label, confidence, votes, tie of every task under today's parameters; with gold, which tasks have it.
+
+        Tasks without votes (all were abstentions, or taken back) have no label, unless it is gold.
+        """
+        return native(self.labels_frame(), self._frame_kind)
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Return `labels` as a polars frame."""
+        found = self._renewal.read(KINDS[self._confidence], self._state.task_table)
+        return task_frame(found, self._names)
+
+    def workers(self) -> Frame:
+        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
+
+        With honest confidence the accuracy is that of `adj.aggregate`, with `accuracy_low` and `accuracy_high`, the bounds of its
+        90% interval: the mean honest probability of the worker's answers. A worker with fewer than five votes is lent the others
+        by the mean worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> online.workers()["accuracy"].round(2).to_list()
+        [0.86, 0.89]
+        """
+        kind = KINDS[self._confidence]
+        found = self._renewal.read(kind, self._state.worker_table)
+        law = crowd_sums(self._renewal.read(kind, self._state.crowd)).law if self._confidence == "honest" else None
+        return native(worker_frame(found, law), self._frame_kind)
+
+    def renew(self) -> None:
+        """Measure now what honest confidence rests on: shared errors, and the mean worker.
+
+        Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is asked
+        for after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"], confidence="honest")
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "cat")])
+        >>> online.renew()
+        >>> online.predict("t1").confidence, online.predict("t1").tie
+        (0.5, True)
+        """
+        self._renewal.now()
+
+    def expect_every_label(self) -> None:
+        """Let honest confidence count every label of the list as possible, also one that nobody has given yet.
+
+        Without it, a stream whose votes so far all have one label knows no other, and is certain, as a batch fit is. It is
+        for callers who chose the labels beforehand; it is not saved.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> online.expect_every_label()
+        >>> 0.5 < online.predict("t1").confidence < 0.9
+        True
+        """
+        self._renewal.every_label = True
+
+    def renew_due(self) -> None:
+        """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
+        self._renewal.due()
+
+    def confusion(self, worker: object) -> Frame:
+        """Return today's pi of a `worker`: a row per true label, a column per given label."""
+        matrix = self._state.confusion(known_text(worker))
+        if matrix is None:
+            raise InputError(f"worker {shown(worker)} has no votes here")
+        return native(confusion_frame(matrix, self._names), self._frame_kind)
+
+    def refit(
+        self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
+    ) -> Result:
+        """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
+
+        `engine` and `threads` say where it runs, as for `adj.aggregate`.
+
+        Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
+        settled as by a vote, under the parameters of the fit.
+        """
+        refit = self.begin_refit(warm=warm)
+        refit.run(engine=engine, threads=threads)
+        return self.finish_refit(refit)
+
+    def begin_refit(self, *, warm: bool = False) -> Refit:
+        """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
+
+        - `warm`: start from the current labels.
+
+        The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
+        beside its votes, and gets the same stream again where it repeats the steps at the same moments.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> refit = online.begin_refit()
+        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(threads=2)
+        >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
+        ([2, 1], 2)
+        """
+        return Refit(
+            self._state.snapshot(),
+            self._names,
+            model=self._model,
+            options={"seed": self._seed, **self._options},
+            confidence=self._confidence,
+            frame_kind=self._frame_kind,
+            warm=warm,
+        )
+
+    def finish_refit(self, refit: Refit) -> Result:
+        """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
+
+        Where it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
+        under the parameters of the fit.
+        """
+        if not isinstance(refit, Refit) or refit.model != self._model:
+            raise InputError(f"cannot finish {shown(refit)}: give a refit that this stream has begun")
+        return refit.adopted_by(self._state)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
+
+        A stream that is loaded answers for ever after, to the bit, as the one that was saved. What was last measured for honest
+        confidence is part of it, so that `renew`, and a read that renews, count as events.
+        """
+        container.save(Path(path), "online", VERSION, *saving.content_of(self, path))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, as bytes.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> adj.Online.from_bytes(online.to_bytes()).predict("t1").label
+        'cat'
+        """
+        return b"".join(container.packed("online", VERSION, *saving.content_of(self, "bytes")))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Online:
+        """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
+        meta, arrays = container.unpacked("a stream in bytes", bytes(data), "online", VERSION, stream_file.META)
+        return saving.stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
+        return _unpickled, saving.content_of(self, "a pickle")
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        labels: Iterable[object] | None = None,
+        confidence: Confidence | None = None,
+        repair: bool = False,
+    ) -> Online:
+        """Return the stream that was saved at `path`; `labels`, where given, must be its labels.
+
+        `confidence` replaces that of the stream; those of version 0.1.0 have "posterior".
+
+        An interrupted `learn` of version 0.1.0 could leave ids of tasks in the file that have no votes and no place. Such a
+        file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.
+        """
+        path = Path(path)
+        if confidence is not None:
+            RULES["confidence"].check("confidence", confidence)
+        meta, arrays = container.load(path, "online", VERSION, stream_file.META)
+        online, dropped = saving.stream_of(cls, Bounds(path), (meta, arrays), repair=repair)
+        if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
+            raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
+        if confidence is not None:
+            online._confidence = confidence
+        stream_file.warn_repaired(path, dropped)
+        return online
+
+    def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
+        """Return a batch with ids as text and labels as codes; raise before anything is learned."""
+        columns = {role: prepared(batch[role], role, first_row) for role in ("task", "worker", "label")}
+        for role in ("task", "worker"):
+            require_present(columns[role], role, first_row)
+            numbers[role] |= columns[role].dtype == pl.Int64
+        coded = self._names.codes(columns["label"].cast(pl.String), first_row)
+        return pl.DataFrame(
+            {"task": columns["task"].cast(pl.String), "worker": columns["worker"].cast(pl.String), "label": coded}
+        )
+
+
+def _unpickled(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
+    return saving.stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))[0]

@@ -1,0 +1,113 @@
+"""Markup from Python: what is not markup already is text, and nothing in it is obeyed by a browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from html import escape
+from typing import Any, Final
+
+from adjudge.errors import visible
+
+Content = object  # text, Markup, a number, None, or a list of these
+# What ends a script, begins a comment or a tag, or ends a line of JavaScript: as JSON may spell it.
+IN_SCRIPT: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+class Markup(str):
+    """Text that is markup: it was made here, and goes into a page as it is.
+
+    >>> str(tag("p", "1 < 2", Markup("<br>")))
+    '<p>1 &lt; 2<br></p>'
+    """
+
+    __slots__ = ()
+
+
+def text(value: object) -> Markup:
+    r"""Return anything as text for a page: what cannot be seen is shown as an escape, what is markup as characters.
+
+    >>> str(text("<img src=x>\x00"))
+    '&lt;img src=x&gt;\\x00'
+    """
+    return Markup(escape(visible(str(value)), quote=True))
+
+
+def join(parts: Iterable[Content]) -> Markup:
+    """Return contents one after the other; None is nothing."""
+    return Markup("".join(_content(part) for part in parts))
+
+
+def tag(kind: str, *content: Content, **attributes: Any) -> Markup:
+    """Return an element; `class_` is its class, an underscore in other names a hyphen, True an attribute without value.
+
+    >>> str(tag("td", 3, class_="number", aria_label='say "x"', hidden=False))
+    '<td class="number" aria-label="say &quot;x&quot;">3</td>'
+    """
+    named = "".join(_attribute(name, value) for name, value in attributes.items())
+    if kind in VOID:
+        return Markup(f"<{kind}{named}>")
+    return Markup(f"<{kind}{named}>{join(content)}</{kind}>")
+
+
+VOID: Final = frozenset({"meta", "link", "input", "br"})
+
+
+def _attribute(name: str, value: Any) -> str:
+    if value is None or value is False:
+        return ""
+    spelled = name.rstrip("_").replace("_", "-")
+    return f" {spelled}" if value is True else f' {spelled}="{text(value)}"'
+
+
+def _content(part: Content) -> str:
+    if part is None or part is False:
+        return ""
+    if isinstance(part, Markup):
+        return part
+    if isinstance(part, list | tuple):
+        return join(part)
+    return text(part)
+
+
+def data(identity: str, content: object) -> Markup:
+    r"""Return JSON that the script of a page reads as text: it holds nothing that a browser takes for markup.
+
+    >>> str(data("d", {"label": "</script>"}))
+    '<script type="application/json" id="d">{"label":"\\u003c/script\\u003e"}</script>'
+    """
+    packed = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPT)
+    packed = packed.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return Markup(f'<script type="application/json" id="{text(identity)}">{packed}</script>')
+
+
+def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, numbers: int = 0) -> Markup:
+    """Return a table whose last `numbers` columns are figures, and whose first cells name their rows.
+
+    Where all heads are empty there are none.
+    """
+    names = list(heads)
+    first = len(names) - numbers
+
+    def line(cells: Iterable[Content]) -> Markup:
+        return tag(
+            "tr",
+            [
+                tag("td" if at else "th", cell, class_="n" if at >= first else None, scope=None if at else "row")
+                for at, cell in enumerate(cells)
+            ],
+        )
+
+    head = tag("tr", [tag("th", what, scope="col", class_="n" if at >= first else None) for at, what in enumerate(names)])
+    body = tag("tbody", [line(row) for row in rows])
+    return tag("table", tag("thead", head) if any(names) else None, body)
+
+
+def folded(summary: Content, *content: Content, class_: str = "fold") -> Markup:
+    """Return something that opens when it is asked for."""
+    return tag("details", tag("summary", summary), *content, class_=class_)
+
+
+def scrolled(content: Content, label: str, *, class_: str = "scroll") -> Markup:
+    """Return something wide or long that scrolls by itself, with the keyboard too."""
+    return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=label)

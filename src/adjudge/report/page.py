@@ -1,0 +1,231 @@
+"""One page that answers what people ask of their votes: a single file that needs no network, no server and no library.
+
+A content-security policy in the page allows its own script and style by their hashes, and nothing else: whatever stands in the
+votes, nothing of it can run, and nothing can be fetched. docs/decisions/036-report.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from adjudge.data.options import SET_SEPARATOR
+from adjudge.data.understood import Understood
+from adjudge.errors import InputError
+from adjudge.evaluation.sets import SetEvaluation, evaluate_sets
+from adjudge.evaluation.truth import read_truth
+from adjudge.io.sources import Source
+from adjudge.io.write import check_files, check_folder, write_aside
+from adjudge.report import palette, words
+from adjudge.report.details import details
+from adjudge.report.draw.chart import shapes
+from adjudge.report.findings import Compared, Findings
+from adjudge.report.html import Content, Markup, data, folded, join, table, tag
+from adjudge.report.sections import sections
+from adjudge.report.set_sections import set_sections, set_workers
+from adjudge.report.style import packaged, style
+from adjudge.report.views.agreement import AgreementView
+from adjudge.report.views.headline import headline
+from adjudge.report.views.workers import WorkersView
+from adjudge.results.result import Result
+
+if TYPE_CHECKING:
+    from adjudge.results.sets import MultiResult
+
+REMOTE: Final = (
+    "a report looks at votes and labels together, and those of this result stay on Spark's executors: aggregate the votes, or "
+    "those of some tasks, with engine='cpu' or 'disk'"
+)
+CONTENTS: Final = {
+    "trust": "Trust",
+    "workers": "Workers",
+    "confusion": "Confusion",
+    "balance": "Balance",
+    "tasks": "Tasks in doubt",
+    "agreement": "Agreement",
+    "truth": "Truth",
+    "trace": "Convergence",
+}
+
+
+def write(
+    result: Result | MultiResult,
+    path: str | os.PathLike[str],
+    *,
+    truth: Result | Source | None = None,
+    truth_task: str | None = None,
+    truth_label: str | None = None,
+    title: str | None = None,
+    source: str = "",
+    comparison: Compared | None = None,
+    set_separator: str = SET_SEPARATOR,
+) -> None:
+    """Write the report of a result to one HTML file; see `Result.report`.
+
+    - `result`: of any model, of single labels or of sets, in memory or on disk.
+    - `path`: the file; it is written completely or not at all.
+    - `truth`, `truth_task`, `truth_label`: known labels, as for `adj.evaluate`.
+    - `title`: what stands at the top.
+    - `source`: what the votes were read from, as the reader knows it.
+    - `comparison`: what `adj.compare` returned for these votes; without it a few models are fitted, where truth is given.
+    - `set_separator`: what joins the options of true sets written as text.
+    """
+    target = Path(path)
+    check_folder(target)
+    read = {"the votes": getattr(result.votes, "folder", None), "the truth": truth if isinstance(truth, str | Path) else None}
+    check_files({"the report": target}, read)
+    columns = {"truth_task": truth_task, "truth_label": truth_label, "set_separator": set_separator}
+    whole = page(result, truth=truth, title=title, source=source, comparison=comparison, **columns)  # type: ignore[arg-type]
+    write_aside(target, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))
+
+
+def page(
+    result: Result | MultiResult,
+    *,
+    truth: Result | Source | None = None,
+    truth_task: str | None = None,
+    truth_label: str | None = None,
+    title: str | None = None,
+    source: str = "",
+    comparison: Compared | None = None,
+    set_separator: str = SET_SEPARATOR,
+) -> str:
+    """Return the report of a result as one HTML document; the parameters are those of `write`.
+
+    >>> import adjudge as adj
+    >>> page(adj.aggregate([(1, "<b>", "cat"), (1, "bob", "cat"), (2, "<b>", "dog")])).count("<b>")  # in the brand alone
+    1
+    """
+    if not isinstance(result, Result):
+        evaluation = None if truth is None else _evaluated(result, truth, truth_task, truth_label, set_separator)
+        view = set_workers(result)
+        known = details(view, None, None, {})
+        body = set_sections(result, view, evaluation)
+        return _document(result, body, known | _page_data(view, None, "set"), title, source)
+    if len(result.fit.outcome.labels) != result.votes.n_tasks:
+        raise InputError(REMOTE)
+    if not result.votes.n_tasks:
+        return _document(result, [tag("p", "There are no votes, so there is nothing to show.")], None, title, source)
+    known_truth = None if truth is None else read_truth(truth, truth_task, truth_label)
+    found = Findings(result, known_truth, comparison)
+    known = details(found.workers, found.agreement, found.true_codes, found.real)
+    return _document(result, sections(found), known | _page_data(found.workers, found.agreement, "vote"), title, source)
+
+
+def _evaluated(result: MultiResult, truth: Any, task: str | None, label: str | None, separator: str) -> SetEvaluation:
+    return evaluate_sets(result, truth, truth_task=task, truth_label=label, set_separator=separator, with_gold=False)
+
+
+def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:
+    """Return what the script needs beside the workers: shapes, words, who is shown first, and the matrix of agreement."""
+    first = view.notable["code"][0] if len(view.notable) else None
+    matrix = None
+    if agreement is not None:
+        kappa = [None if k != k else round(float(k), 2) for k in agreement.kappa.ravel().tolist()]
+        matrix = {"workers": [words.shortened(name, 200) for name in agreement.workers], "kappa": kappa}
+    return {
+        "noun": noun,
+        "first": None if first is None else str(first),
+        "shapes": {verdict: sign.shape for verdict, sign in palette.VERDICTS.items()},
+        "beyond": "Its confusion is not in this page: result.confusion(worker) has it.",
+        "matrix": matrix,
+    }
+
+
+def _document(
+    result: Result | MultiResult, body: Sequence[Content], known: dict[str, Any] | None, title: str | None, source: str
+) -> str:
+    css, script = style(), packaged("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(css)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    view = headline(result)
+    named = title or (words.shortened(source, 80) if source else f"Votes on {words.counted(view.tasks, 'task')}")
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", f"{named} – adjudge"),
+        Markup(f"<style>{css}</style>"),
+    ]
+    links = [tag("li", tag("a", word, href=f"#{at}")) for at, word in CONTENTS.items() if f'id="{at}"' in join(body)]
+    top = tag(
+        "header",
+        tag("p", tag("b", "adjudge"), " report", class_="brand"),
+        tag("h1", named),
+        _read(result, source),
+        tag("nav", tag("ul", links), aria_label="Sections") if links else None,
+    )
+    version = import_module("adjudge").__version__  # by name: the package itself names what is above this layer
+    foot = tag(
+        "footer",
+        tag(
+            "p",
+            f"Made by adjudge {version} with the model {view.model}. "
+            "This page holds names and votes of the data it was made from; it loads nothing and sends nothing.",
+        ),
+    )
+    whole = [shapes(), top, tag("main", list(body)), foot]
+    whole += [] if known is None else [data("page-data", known), Markup(f"<script>{script}</script>")]
+    return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', whole), lang='en')}\n"
+
+
+def _hash(content: str) -> str:
+    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode('ascii')}"
+
+
+def _read(result: Result | MultiResult, source: str) -> Markup:
+    """Return what was read, and how it was understood and decided."""
+    understood, facts = result.understood, result.facts
+    rows: list[tuple[Content, Content]] = []
+    if understood is not None:
+        rows += _understood(understood)
+    rows.append(("model", f"{result.model}{_settings(result)}"))
+    if isinstance(facts.get("why"), str):
+        rows.append(("auto chose", str(facts["why"])))
+    for name, what in (
+        ("groups", "groups of workers"),
+        ("excluded_workers", "workers left out"),
+        ("excluded_votes", "votes left out"),
+    ):
+        if isinstance(facts.get(name), int):
+            rows.append((what, words.count(int(str(facts[name])))))
+    if result.unvoted:
+        rows.append(("tasks without votes", f"{words.count(result.unvoted)}: nothing but abstentions, so they have no label"))
+    if result.ties:
+        rows.append(("ties", f"{words.counted(result.ties, 'label')} picked among tied ones"))
+    sentence = "The votes were given as arrays."
+    if understood is not None:
+        article = "a " if re.search("table|frame|dict", understood.format) else ""  # exports go by their names
+        sentence = f"Read {f'{source} ' if source else ''}as {article}{understood}."
+    return join(
+        [tag("p", words.shortened(sentence, 600), class_="small"), folded("How it was read and decided", table(["", ""], rows))]
+    )
+
+
+def _understood(understood: Understood) -> list[tuple[Content, Content]]:
+    rows: list[tuple[Content, Content]] = [("format", understood.format)]
+    rows += [(f"{role} is", words.shortened(name, 200)) for role, name in understood.columns.items()]
+    rows.append(("votes that count", words.count(understood.votes)))
+    rows += [("abstentions", words.count(understood.abstentions))] if understood.abstentions else []
+    rows += [("repeated votes", words.count(understood.repeated))] if understood.repeated > 0 else []
+    rows += [("gold answers", words.count(understood.gold))] if understood.gold else []
+    rows += [
+        (f"left out: {words.shortened(why, 200)}", words.counted(lines, "line")) for why, lines in understood.skipped.items()
+    ]
+    return rows
+
+
+def _settings(result: Result | MultiResult) -> str:
+    settings = (result if isinstance(result, Result) else result.results[0]).settings
+    told = ", ".join(f"{name}={words.shortened(value, 40)}" for name, value in settings.items())
+    return f" ({told})" if told else ""

@@ -1,0 +1,144 @@
+"""The sections of a report on sets of options: tasks with several correct answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from adjudge.evaluation.sets import SetEvaluation
+from adjudge.report import words
+from adjudge.report.draw import curves
+from adjudge.report.draw.curves import bar
+from adjudge.report.html import Content, Markup, table, tag
+from adjudge.report.section import code, figures, section, small
+from adjudge.report.sections import alike, balance, convergence, crowd_section, size_of, workers_section, wrong_card
+from adjudge.report.views.agreement import agreement
+from adjudge.report.views.confusion import confusions
+from adjudge.report.views.headline import QUESTION, headline
+from adjudge.report.views.shares import shares
+from adjudge.report.views.tasks import DOUBT, binned
+from adjudge.report.views.tasks import QUESTION as TASKS
+from adjudge.report.views.trace import trace
+from adjudge.report.views.workers import WorkersView, workers
+from adjudge.results.sets import YES, MultiResult
+
+MAX_SETS: Final = 30
+MAX_OPTIONS: Final = 12  # of a task, the least certain first
+
+
+def set_workers(result: MultiResult) -> WorkersView:
+    """Return the view of the workers: judged by their yes or no to every option, with their sets as votes."""
+    view = workers(result.over_questions)
+    per_set = max(len(result.votes.options), 1)
+    frame = view.frame.with_columns(votes=pl.col("votes") // per_set)
+    return WorkersView(frame, view.people, view.chance, view.is_judged, view.left_out)
+
+
+def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluation | None) -> list[Markup]:
+    """Return all sections, in order."""
+    own = result.results[0] if len(result.results) == 1 else None
+    others = agreement(view.people) if view.is_judged else None
+    parts = [
+        _trust(result, evaluation),
+        workers_section(view, {}, "set"),
+        crowd_section(confusions(view.people, None)[0]),
+        balance(shares(result)),
+        _doubts(result),
+        alike(others, view.left_out),
+        _against_truth(evaluation),
+        None if own is None else convergence(trace(own)),
+    ]
+    return [part for part in parts if part is not None]
+
+
+def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
+    view, confidence = headline(result), result.labels_frame()["confidence"].drop_nulls().to_numpy()
+    in_bins = binned(confidence)
+    cards = [("tasks", words.count(view.tasks), size_of(view)), wrong_card(view)]
+    asked = view.tasks * view.labels
+    wrong = result.expected_wrong_options
+    cards.append(("expected wrong answers", words.figure(wrong), f"of {words.count(asked)} questions, one per task and option"))
+    if evaluation is not None and evaluation.tasks:
+        behind = (
+            f"{words.percent(evaluation.option_accuracy)} of the answers; {words.counted(evaluation.tasks, 'task')} with truth"
+        )
+        cards.append(("sets that are right", words.percent(evaluation.exact_accuracy), behind))
+    rows = [(f"{words.percent(low)} to {words.percent(high)}", words.count(n)) for low, high, n, _ in in_bins.bins.iter_rows()]
+    body: list[Content] = [figures(cards)]
+    if view.tasks > 1:
+        body += [tag("p", in_bins.sentence.replace("label", "set")), curves.confidence(in_bins)]
+    how = (
+        "The confidence of a set is the probability that every one of its options is right: the product over options, which "
+        "takes errors about one task for independent."
+    )
+    return section(
+        "trust", QUESTION, view.sentence, *body, how=how, data=table(["confidence", "tasks"], rows, numbers=1), lead=True
+    )
+
+
+def _doubts(result: MultiResult) -> Markup:
+    """Return the least certain sets, with the probability of every option and who chose it."""
+    frame = result.labels_frame().filter(pl.col("confidence").is_not_null())
+    chances = result.probabilities_frame().drop("task").to_numpy()
+    order = np.argsort(frame["confidence"].to_numpy(), kind="stable")[:MAX_SETS]
+    names = result.votes.options.texts()
+    options = [words.shortened(name, 60) for name in names]
+    binary, k = result.votes.binary, len(options)
+    lines = []
+    for at in order.tolist():
+        row = frame.row(at, named=True)
+        first = slice(int(binary.task_ptr[at * k]), int(binary.task_ptr[(at + 1) * k]))
+        option = np.repeat(np.arange(k), np.diff(binary.task_ptr[at * k : (at + 1) * k + 1]))
+        said = np.bincount(option, binary.row_label[binary.row[first]] == YES, minlength=k).astype(np.int64)
+        unsure = np.argsort(np.abs(chances[at] - 0.5), kind="stable")[:MAX_OPTIONS]
+        rows = [
+            (
+                options[o],
+                "chosen" if names[o] in row["label"] else "",
+                words.percent(float(chances[at][o])),
+                f"{said[o]} of {row['votes']}",
+            )
+            for o in unsure.tolist()
+        ]
+        chosen = ", ".join(words.shortened(name, 40) for name in row["label"]) or "none of the options"
+        head = tag(
+            "summary",
+            tag("span", words.shortened(row["task"], 60), class_="id"),
+            tag("span", words.shortened(chosen, 120), class_="lab"),
+            tag(
+                "span",
+                bar(row["confidence"], "bar doubt" if row["confidence"] < DOUBT else "bar"),
+                words.percent(row["confidence"]),
+                class_="conf",
+            ),
+            tag("span", words.counted(row["votes"], "vote"), class_="small"),
+        )
+        inside = table(["option, least certain first", "", "probability", "votes for it"], rows, numbers=2)
+        lines.append(tag("details", head, tag("div", inside, class_="inside"), class_="task"))
+    left = len(frame) - len(lines)
+    more = small(f"{words.count(left)} more tasks: ", code("result.labels"), " has all sets.") if left > 0 else None
+    how = "A line is a task: its set, and the probability that the whole set is right. Open it to see every option."
+    answer = "The sets below are the least certain ones." if len(lines) > 1 else "There is one task."
+    return section("tasks", TASKS, answer, lines, more, how=how)
+
+
+def _against_truth(evaluation: SetEvaluation | None) -> Markup:
+    question = "How good are the sets?"
+    if evaluation is None or not evaluation.tasks:
+        what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
+        text = tag(
+            "p", f"{what}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)"), " to see accuracy."
+        )
+        return tag("section", tag("h2", question, id="truth-title"), text, id="truth", aria_labelledby="truth-title")
+    share = words.percent(evaluation.exact_accuracy)
+    answer = f"{share} of {words.counted(evaluation.tasks, 'set')} with truth are right as a whole."
+    rows = [
+        ("whole sets", share),
+        ("answers, one per task and option", words.percent(evaluation.option_accuracy)),
+        ("F1 over all answers", words.figure(evaluation.micro_f1)),
+        ("F1, mean of the options", words.figure(evaluation.macro_f1)),
+        ("Jaccard, mean of the tasks", words.figure(evaluation.jaccard)),
+    ]
+    return section("truth", question, answer, table(["", ""], rows, numbers=1))

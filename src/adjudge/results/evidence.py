@@ -1,0 +1,303 @@
+"""What votes say of a label against its runner-up, in log-odds that add up to those of the reported probabilities.
+
+Honest probabilities come from a rule: scores without the task's own part in the counts, a temperature, a share of the votes.
+A vote's part is what it adds to the scores; the rest of the rule are steps. The model's own posterior comes from scores, or
+from shares of votes or weights; there are no steps then. A count of 0 makes log-odds infinite: they are cut at a bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.votes import Votes, piece
+from adjudge.engines.base import OffersScoring
+from adjudge.errors import OptionError
+from adjudge.kernels import reference
+from adjudge.kernels.reference import HonestRule
+from adjudge.results.explanation import Step
+from adjudge.results.temperature import tempered
+
+if TYPE_CHECKING:
+    from adjudge.results.result import Result
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+CERTAIN: Final = 30.0  # log-odds that stand for infinite ones: a probability of 1e-13
+NOTHING: Final = 1e-12  # steps below this are not worth a line
+
+
+@dataclass(frozen=True, eq=False)
+class TaskVotes:
+    """The votes of some tasks of a result, read without those of others."""
+
+    result: Result
+    codes: Codes  # [tasks]
+    task_ptr: Codes  # [tasks + 1] where the votes of each begin in `row`
+    row: NDArray[np.uint32]  # [votes]
+    labels: Codes  # [tasks] that were decided
+
+    @classmethod
+    def of(cls, result: Result, codes: Codes) -> TaskVotes:
+        """Return the votes of the tasks with these codes, [tasks]."""
+        if type(result.votes) is Votes:
+            ptr, row = reference.select(result.votes.task_ptr, result.votes.row, codes)
+        else:  # on disk: only these are read
+            rows = [result.votes.votes_in(slice(code, code + 1))[1] for code in codes.tolist()]
+            ptr = np.concatenate([[0], np.cumsum([len(some) for some in rows])]).astype(np.int64)
+            row = np.concatenate([np.zeros(0, np.uint32), *rows])
+        return cls(result, codes, ptr, row, figures_at(result.fit.outcome.labels, codes).astype(np.int64))
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks."""
+        return len(self.codes)
+
+    def cut(self, at: int) -> slice:
+        """Return the votes of one of the tasks."""
+        return slice(int(self.task_ptr[at]), int(self.task_ptr[at + 1]))
+
+    @cached_property
+    def task(self) -> Codes:
+        """The task of each vote, [votes], counted from 0."""
+        return np.repeat(np.arange(self.n_tasks), np.diff(self.task_ptr))
+
+    @cached_property
+    def given(self) -> Codes:
+        """The label that each vote gives, [votes]."""
+        return self.result.votes.row_label[self.row].astype(np.int64)
+
+    @cached_property
+    def worker(self) -> Codes:
+        """The worker of each vote, [votes]."""
+        return np.searchsorted(self.result.votes.worker_ptr, self.row, side="right") - 1
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each vote, [votes]."""
+        weight = self.result.votes.row_weight
+        return np.ones(len(self.row)) if weight is None else weight[self.row]
+
+    def figures(self, by_task: NDArray[Any]) -> NDArray[Any]:
+        """Return figures of these tasks, [tasks], from those of all, which may be on disk."""
+        return figures_at(by_task, self.codes)
+
+    def sums(self, by_vote: NDArray[Any]) -> Floats:
+        """Return the sum over the votes of each task, [tasks] or [tasks, K], of figures by vote."""
+        if by_vote.ndim == 1:
+            return np.bincount(self.task, by_vote, minlength=self.n_tasks).astype(np.float64)
+        return np.stack([self.sums(by_vote[:, c]) for c in range(by_vote.shape[1])], axis=1)
+
+    def counted(self) -> Floats:
+        """Return how many votes each label has on each task, by their weights, [tasks, K]."""
+        return self.by_label(self.weight)
+
+    def by_label(self, by_vote: Floats) -> Floats:
+        """Return the sum over the votes for each label on each task, [tasks, K], of figures by vote, [votes]."""
+        k = self.result.votes.n_labels
+        cells = np.bincount(self.task * k + self.given, by_vote, minlength=self.n_tasks * k)
+        return cells.reshape(self.n_tasks, k).astype(np.float64)
+
+
+def figures_at(by_task: NDArray[Any], codes: Codes) -> NDArray[Any]:
+    """Return the figures of some tasks, [codes], from those of all; of an array on disk only these are read."""
+    if not isinstance(by_task, np.memmap):
+        return by_task[codes]
+    return np.concatenate([np.zeros(0, by_task.dtype), *(piece(by_task, slice(code, code + 1)) for code in codes.tolist())])
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The log-odds of the labels of some tasks against their runners-up, taken apart."""
+
+    probabilities: Floats  # [tasks, K]
+    runner_up: Codes  # [tasks] -1 where there is no other label
+    log_odds: Floats  # [tasks]
+    prior: Floats  # [tasks] part of the class priors
+    contribution: Floats  # [votes] part of each vote
+    steps: tuple[tuple[Step, ...], ...]  # [tasks] what else has a part
+    certain: NDArray[np.bool_]  # [tasks] whether the log-odds are infinite, and cut
+    sums: Floats  # [tasks, K] what the probabilities come from: scores, or weights of the votes by label
+
+
+class Scores(NamedTuple):
+    """Scores by label, apart from what is impossible."""
+
+    finite: Floats  # [..., K] sum of what is possible
+    misses: Floats  # [..., K] votes that are impossible under the label
+    ruled_out: NDArray[np.bool_]  # [K] labels whose class prior is 0
+
+    def limited(self) -> Floats:
+        """Return scores, [..., K]: minus infinity but for the labels with the fewest impossible votes."""
+        misses = np.where(self.ruled_out, np.inf, self.misses)
+        out: Floats = np.where(misses == misses.min(axis=-1, keepdims=True), self.finite, -np.inf)
+        return out
+
+
+def split(lines: Floats) -> tuple[Floats, Floats]:
+    """Return log-probabilities with 0 in place of minus infinity, and where that was, as 0 and 1."""
+    impossible = np.isneginf(lines)
+    return np.where(impossible, 0.0, lines), impossible.astype(np.float64)
+
+
+def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floats]) -> Evidence:
+    """Return what votes say by the rule of honest confidence; `lines` is what votes of each row say, [rows, K] each.
+
+    See `adjudge.results.honest`.
+    """
+    labels, n, row_label = some.labels.astype(np.int32), np.arange(some.n_tasks), some.result.votes.row_label
+    said = reference.said_by(some.row, row_label, labels[some.task], *lines)
+    probabilities, before = (np.zeros((some.n_tasks, len(rule.uniform))) for _ in range(2))
+    reference.honest_pass(
+        some.task_ptr,
+        some.row,
+        row_label,
+        labels,
+        *lines,
+        rule,
+        row_weight=some.result.votes.row_weight,
+        probabilities=probabilities,
+        unraised=before,
+    )
+    other, own = _next_best(probabilities, some.labels), some.labels
+    against = np.where(other < 0, own, other)
+    each = np.arange(len(some.row))
+    contribution = said[each, own[some.task]] - said[each, against[some.task]]
+    prior = rule.log_prior[own] - rule.log_prior[against]
+    size = some.sums(some.weight)
+    cold = 1.0 / (2.0 * (1.0 + np.maximum(size - 1.0, 0.0) * rule.shared_error))
+    colder = cold * min(1.0, 2.0 * rule.holds)
+    score = prior + some.sums(contribution)
+    mixed = np.log(before[n, own]) - np.log(before[n, against])
+    final = np.log(probabilities[n, own]) - np.log(probabilities[n, against])
+    changes = np.stack([score * cold - score, score * (colder - cold), mixed - score * colder, final - mixed], axis=1)
+    steps = tuple(
+        _worth_a_line(
+            Step("shared error", line[0], f"what votes say counts {temper:.0%}: workers may err together"),
+            Step("chance agreement", line[1], "votes agree with each other hardly more than chance"),
+            Step("vote shares", line[2], "a fifth of the probability is the share of the votes"),
+            Step("model's choice", line[3], "the model chose this label, so it gets the largest probability"),
+        )
+        for line, temper in zip(changes.tolist(), cold.tolist(), strict=True)
+    )
+    scores = some.sums(said) + rule.log_prior
+    return Evidence(probabilities, other, final, prior, contribution, steps, np.zeros(some.n_tasks, np.bool_), scores)
+
+
+def model_evidence(some: TaskVotes) -> Evidence:
+    """Return what votes say by the model that decided: by scores, or by shares of weights or votes."""
+    result = some.result
+    decided_by, params = cast(OffersScoring, result.session).scoring()
+    if result.fit.log_others is not None:
+        return score_evidence(some, *_glad_lines(some, result.fit.log_others))
+    if decided_by == "votes":
+        counted = some.counted()
+        return share_evidence(some, counted, counted, some.weight)
+    if params is None:  # scores of its own, which are no lines of workers
+        raise OptionError(f"model {result.model!r} cannot explain its own posterior: fit with confidence='honest', the default")
+    if decided_by == "scores":
+        return score_evidence(some, params.table[some.row], params.log_prior)
+    weights = params.table[some.row, some.given]
+    sums = some.by_label(weights)
+    best = sums.max(axis=1, initial=-np.inf, keepdims=True)
+    return share_evidence(some, sums, np.where(best > 0, np.maximum(sums, 0.0), sums == best), weights)
+
+
+def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> Evidence:
+    """Return what votes say by scores: log-probabilities of the votes by true label, [votes, K], and of the labels, [K]."""
+    n, each = np.arange(some.n_tasks), np.arange(len(some.row))
+    finite, impossible = split(lines)
+    start, ruled_out = split(log_prior)
+    scores = Scores(some.sums(finite) + start, some.sums(impossible), ruled_out > 0)
+    limited = scores.limited()
+    probabilities = np.exp(limited - limited.max(axis=1, initial=-np.inf, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    nowhere = ~some.result.votes.given_labels() & scores.ruled_out
+    own = np.arange(len(log_prior)) == some.labels[:, None]
+    order = np.lexsort((-scores.finite, scores.misses, np.broadcast_to(scores.ruled_out, own.shape), own | nowhere))
+    other = np.where((own | nowhere)[n, order[:, 0]], -1, order[:, 0]) if len(log_prior) else np.full(some.n_tasks, -1)
+    label, against = some.labels, np.where(other < 0, some.labels, other)
+    parts = [of_vote[each, label[some.task]] - of_vote[each, against[some.task]] for of_vote in (finite, -impossible)]
+    before = [of_label[label] - of_label[against] for of_label in (start, -ruled_out)]
+    known, unlimited = (some.sums(part) + rest for part, rest in zip(parts, before, strict=True))
+    certain = unlimited > 0
+    bound = np.maximum(CERTAIN, (CERTAIN - known) / np.where(certain, unlimited, 1.0))
+    bound = np.where(certain, bound, CERTAIN)
+    return Evidence(
+        probabilities,
+        other,
+        known + unlimited * bound,
+        before[0] + before[1] * bound,
+        parts[0] + parts[1] * bound[some.task],
+        ((),) * some.n_tasks,
+        certain,
+        limited,
+    )
+
+
+def share_evidence(some: TaskVotes, sums: Floats, counted: Floats, weights: Floats) -> Evidence:
+    """Return what votes say by shares: each vote has a part of the log-odds in proportion to its weight, [votes].
+
+    `sums` are the weights of each label, `counted` what shares are of, [tasks, K] each. Weights of one label add up, its
+    log-odds do not; the parts are scaled so that they do.
+    """
+    n = np.arange(some.n_tasks)
+    probabilities = counted / counted.sum(axis=1, keepdims=True)
+    other = _next_best(probabilities, some.labels, least=-1.0)
+    against = np.where(other < 0, some.labels, other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_odds = np.log(probabilities[n, some.labels]) - np.log(probabilities[n, against])
+    certain = np.isposinf(log_odds)
+    log_odds = np.where(np.isfinite(log_odds), log_odds, CERTAIN)
+    margin = sums[n, some.labels] - sums[n, against]
+    even = 1.0 / np.where(sums[n, against] > 0, sums[n, against], np.inf)  # the limit of what follows, for equal sums
+    scale = np.where(margin == 0.0, even, log_odds / np.where(margin == 0.0, 1.0, margin))
+    sign = (some.given == some.labels[some.task]).astype(np.float64) - (some.given == against[some.task])
+    parts = sign * weights * scale[some.task]
+    return Evidence(probabilities, other, log_odds, np.zeros(len(n)), parts, ((),) * len(n), certain, sums)
+
+
+def calibrated(some: TaskVotes, found: Evidence) -> Evidence:
+    """Return evidence of probabilities at the temperature of the fit, which is one more step."""
+    temperature = some.result.fit.temperature
+    if temperature == 1.0:
+        return found
+    n, probabilities = np.arange(some.n_tasks), tempered(found.probabilities, temperature)
+    against = np.where(found.runner_up < 0, some.labels, found.runner_up)
+    final = np.log(probabilities[n, some.labels]) - np.log(probabilities[n, against])
+    changes = (final - found.log_odds).tolist()
+    why = f"a temperature of {temperature:.3g} suits the labels that are known"
+    steps = tuple(
+        (*steps, *_worth_a_line(Step("calibration", change, why))) for steps, change in zip(found.steps, changes, strict=True)
+    )
+    return replace(found, probabilities=probabilities, log_odds=final, steps=steps, certain=np.zeros(len(n), np.bool_))
+
+
+def _next_best(probabilities: Floats, labels: Codes, least: float = 0.0) -> Codes:
+    """Return the most probable label but the one decided, [tasks]; -1 where none has more than `least`."""
+    if probabilities.shape[1] < 2:
+        return np.full(len(labels), -1)
+    others = probabilities.copy()
+    others[np.arange(len(labels)), labels] = -2.0
+    other = others.argmax(axis=1)
+    return np.where(others[np.arange(len(labels)), other] > least, other, -1)
+
+
+def _worth_a_line(*steps: Step) -> tuple[Step, ...]:
+    return tuple(step for step in steps if abs(step.change) > NOTHING)
+
+
+def _glad_lines(some: TaskVotes, log_others: float) -> tuple[Floats, Floats]:
+    """Return what GLAD's votes say, [votes, K], less what they say of all labels alike, and its log priors, [K]."""
+    fit = some.result.fit
+    ease = 1.0 / some.figures(fit.task_columns["difficulty"])
+    lines = np.zeros((len(some.row), some.result.votes.n_labels))
+    x = fit.worker_columns["ability"][some.worker] * ease[some.task]
+    lines[np.arange(len(some.row)), some.given] = x + log_others
+    priors = fit.params.priors if fit.scored_by is None else fit.scored_by
+    with np.errstate(divide="ignore"):
+        return lines, np.log(priors)

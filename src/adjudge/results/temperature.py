@@ -1,0 +1,178 @@
+"""Temperature: one number that makes probabilities more or less sure, fitted where the truth is known.
+
+A temperature T turns p into p^(1/T), normalised. T above 1 makes probabilities less sure, T below 1 surer; the order of
+the labels of a task never changes, so neither does its label. Zeros are floored at `FLOOR` first: a probability of 0
+stays 0 at every temperature, however wrong it was, and its logarithm is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.fit import Fit
+from adjudge.data.options import Number
+from adjudge.data.votes import piece
+from adjudge.engines.base import Session
+from adjudge.errors import InputError, shown
+
+FLOOR: Final = 1e-12  # probabilities below this count as this: the logarithm stays finite
+COLDEST, HOTTEST = 0.05, 100.0  # where temperatures are sought: labels that are all right (wrong) would ask for 0 (infinity)
+TEMPERATURE: Final = Number(least=1e-6, most=1e6)  # where p^(1/T) neither overflows nor loses the order of labels
+STEPS: Final = 200  # far more than Newton with bisection takes
+EXACT: Final = 1e-12  # relative change of 1/T that ends the search
+Floats = NDArray[np.float64]
+
+
+def log_loss(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
+    """Return the mean of -log of the true labels' probabilities, which below `FLOOR` count as `FLOOR`.
+
+    posterior [n, K]; truth [n] codes, -1 for a label that has no column (its probability is 0).
+
+    >>> round(log_loss(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 1])), 4)  # log(2) and the floor's 27.63, halved
+    14.1621
+    """
+    _check(posterior, truth, least=-1)
+    if not len(truth):
+        return float("nan")
+    of_truth = np.where(truth < 0, 0.0, posterior[np.arange(len(truth)), truth])
+    return float(-np.log(np.clip(of_truth, FLOOR, 1.0)).mean())
+
+
+def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return p^(1/T), normalised in every line, [n, K]; T = 1 changes nothing, not even zeros.
+
+    >>> tempered(np.array([[0.9, 0.1]]), 2.0).round(3)
+    array([[0.75, 0.25]])
+    """
+    TEMPERATURE.check("temperature", temperature)
+    _check(posterior)
+    if temperature == 1.0:
+        return posterior.copy()
+    return _softmax(_logs(posterior) / temperature)
+
+
+def fit_temperature(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
+    """Return the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
+
+    posterior [n, K]; truth [n] codes below K. The log loss is convex in 1/T: its slope is the mean over tasks of the
+    expected log-probability less that of the true label, which rises with 1/T, and Newton's method finds where it
+    crosses zero. A step that leaves the interval known to hold the zero is replaced by the interval's middle.
+
+    >>> sure = np.array([[0.99, 0.01]] * 4)
+    >>> round(fit_temperature(sure, np.array([0, 0, 0, 1])), 2)  # right three times in four, not 99 in 100
+    4.18
+    """
+    _check(posterior, truth)
+    if not len(truth):
+        return 1.0
+    logs = _logs(posterior)
+    of_truth = logs[np.arange(len(truth)), truth]
+    low, high, cool = 1 / HOTTEST, 1 / COLDEST, 1.0  # of 1/T
+    for _ in range(STEPS):
+        share = _softmax(cool * logs)
+        mean = (share * logs).sum(axis=1)
+        slope = (mean - of_truth).mean()
+        bend = (share * np.square(logs - mean[:, None])).sum(axis=1).mean()
+        low, high = (low, cool) if slope > 0 else (cool, high)
+        newton = cool - slope / bend if bend > 0 else np.inf
+        nearer = newton if low <= newton <= high else np.sqrt(low * high)
+        done = abs(nearer - cool) <= EXACT * cool
+        cool = float(nearer)
+        if done:
+            break
+    best = 1.0 / cool
+    # The floor bends the loss a little, and the best of a flat loss is a matter of rounding: 1 stays unless beaten.
+    return best if log_loss(tempered(posterior, best), truth) < log_loss(posterior, truth) else 1.0
+
+
+def _logs(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(posterior, FLOOR))
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    out: NDArray[np.float64] = np.exp(scores - scores.max(axis=1, keepdims=True))
+    out /= out.sum(axis=1, keepdims=True)
+    return out
+
+
+def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = None, least: int = 0) -> None:
+    """Raise unless these are probabilities, [n, K], and codes of at least `least` and below K, [n]."""
+    lines = np.shape(posterior)
+    if len(lines) != 2 or not isinstance(posterior, np.ndarray) or posterior.dtype.kind != "f":
+        beside = "" if truth is None else f", truth {np.shape(truth)}"
+        raise InputError(f"posterior has shape {lines}{beside}: give [n, K] probabilities as a NumPy array of floats")
+    within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
+    if not within.all():
+        at = int(np.argmin(within.all(axis=1)))
+        raise InputError(f"line {at + 1} of posterior is {shown(posterior[at].tolist())}: give probabilities from 0 to 1")
+    if truth is None:
+        return
+    if not isinstance(truth, np.ndarray) or truth.shape != lines[:1] or truth.dtype.kind not in "iu":
+        raise InputError(f"posterior has shape {lines}, truth {np.shape(truth)}: give [n] codes of labels as whole numbers")
+    odd = (truth < least) | (truth >= lines[1])
+    if odd.any():
+        at = int(np.argmax(odd))
+        raise InputError(f"code {at + 1} of truth is {truth[at]}: give codes from {least} to {lines[1] - 1}")
+
+
+def posterior_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats]]:
+    """Yield (some tasks, their T_qc, [tasks, K]) of a fit, in task order; all at once where they are in memory."""
+    found = session.posterior() if fit.posterior is None else fit.posterior()
+    at = 0
+    for part in (found,) if isinstance(found, np.ndarray) else found:
+        yield slice(at, at + len(part)), part
+        at += len(part)
+
+
+def probability_pieces(fit: Fit, session: Session) -> Iterator[tuple[slice, Floats]]:
+    """Yield (some tasks, their probabilities for people, [tasks, K]) of a fit, in task order."""
+    return posterior_pieces(fit if fit.shown is None else replace(fit, posterior=fit.shown), session)
+
+
+def posterior_of(fit: Fit, session: Session) -> Floats:
+    """Return T_qc of a fit, [tasks, K]."""
+    pieces = [part for _, part in posterior_pieces(fit, session)]
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros((0, len(fit.params.priors))), *pieces])
+
+
+def tempered_fit(fit: Fit, session: Session, temperature: float) -> Fit:
+    """Return a fit whose posteriors are raised to 1 / temperature; gold stays certain."""
+    if temperature == 1.0:
+        return fit
+    elsewhere = getattr(session, "tempered_outcome", None)  # of sessions whose tasks are not in this process
+    if elsewhere is not None:
+        return replace(fit, outcome=elsewhere(fit.outcome, temperature), temperature=temperature)
+    posterior, labels = Tempered(fit, session, temperature), fit.outcome.labels
+
+    def confidence() -> Iterator[Floats]:
+        at = 0
+        for part in posterior():
+            yield part[np.arange(len(part)), piece(labels, slice(at, at + len(part)))]
+            at += len(part)
+
+    outcome = replace(fit.outcome, confidence=session.keep(confidence()))
+    return replace(fit, outcome=outcome, shown=posterior, temperature=temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered:
+    """The posterior of a fit, raised to 1 / temperature; gold stays certain."""
+
+    fit: Fit
+    session: Session
+    temperature: float
+
+    def __call__(self) -> Iterator[Floats]:
+        """Yield T_qc of some tasks after the other, [tasks, K]."""
+        given = self.fit.task_columns.get("gold")
+        for cut, plain in probability_pieces(self.fit, self.session):
+            out = tempered(plain, self.temperature)
+            if given is not None:
+                certain = given[cut]
+                out[certain] = plain[certain]
+            yield out

@@ -1,0 +1,18 @@
+"""The live service over HTTP: what `adjudge serve` runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adjudge.service.background import running
+
+__all__ = ["running"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "running":
+        raise AttributeError(f"module 'adjudge.service' has no attribute {name!r}")
+    from adjudge.service.background import running
+
+    return running

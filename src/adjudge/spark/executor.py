@@ -1,0 +1,402 @@
+"""What an executor computes of a part: the counts of a pass, final sums, labels and probabilities.
+
+An executor keeps no state between passes. To count changed labels, a pass labels the tasks under the previous table, too.
+So any executor can run any pass over any part, and an executor that dies loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from adjudge.data.counts import Parameters
+from adjudge.data.exact import from_coarse
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.engines.session import DecidedBy
+from adjudge.engines.shard import PassRules, Shard, Tally, Units, cuts
+from adjudge.io.ids import column
+from adjudge.kernels import reference
+from adjudge.kernels.cpu import fastest
+from adjudge.kernels.reference import HonestRule
+from adjudge.results.temperature import tempered
+from adjudge.spark.garbage import spare_loaded
+from adjudge.spark.layout import Part, ids_of
+
+REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
+DECISION_CELLS = 1 << 22  # tasks x labels decided at once
+Broadcast = Any  # of Spark: its value is loaded on first access
+
+
+class Scores(NamedTuple):
+    """The parameters of an E-step."""
+
+    priors: NDArray[np.float64]  # [K]
+    table: NDArray[np.float64]  # [rows, K]
+    uses_prior: bool
+
+    def on(self, rows: NDArray[np.uint32]) -> Parameters:
+        """Return the lines of these rows, in this order."""
+        return self._replace(table=self.table[rows]).whole()
+
+    def whole(self) -> Parameters:
+        """Return all lines."""
+        return Parameters(self.priors, self.table, np.zeros((0, len(self.priors))), uses_prior=self.uses_prior)
+
+
+class Judged(NamedTuple):
+    """What honest confidence is judged by: log-probabilities of votes with and without one of them, and the rule."""
+
+    lines: NDArray[np.float64]  # [rows, K]
+    without: NDArray[np.float64]  # [rows, K]
+    rule: HonestRule
+
+    def on(self, rows: NDArray[np.uint32]) -> Judged:
+        """Return the lines of these rows, in this order."""
+        return self._replace(lines=self.lines[rows], without=self.without[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """What all passes of a fit share."""
+
+    row_label: NDArray[np.int32]  # [rows]
+    labels: Vocabulary
+    seed: int
+    ties: str
+    with_gold: bool
+    tie_weights: NDArray[np.float64] | None  # [K] of majority vote: the largest wins a tie
+    units: Units  # of soft shares: equal in all parts, so that sums do not depend on their order
+
+    def shards(self, part: Part, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
+        """Return the rules over a part's own rows, and its votes in shards of about `votes` votes, each with its tasks."""
+        kernels = fastest()
+        rules = PassRules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
+        key = kernels.tie_keys(part.task_hash.copy(), self.seed)
+        pieces = cuts(part.task_ptr, min(votes, REFERENCE_VOTES if kernels is reference else votes))
+        gold = part.gold if self.with_gold else None
+        return rules, [
+            (p, Shard(rules, part.task_ptr[p.start : p.stop + 1], part.row, key[p], gold=None if gold is None else gold[p]))
+            for p in pieces
+        ]
+
+
+class PartCounts(NamedTuple):
+    """Counts of some rows of the panel, and sums over tasks; two of them can be added."""
+
+    rows: NDArray[np.uint32]  # [lines] sorted
+    lines: NDArray[Any]  # [lines, …]
+    classes: NDArray[Any]  # [K]
+    sums: NDArray[np.float64]  # [TaskSums], or other sums over tasks
+
+    def plus(self, other: PartCounts) -> PartCounts:
+        """Return the sum of both."""
+        if len(self.rows) == len(other.rows) and np.array_equal(self.rows, other.rows):
+            return PartCounts(self.rows, self.lines + other.lines, self.classes + other.classes, self.sums + other.sums)
+        rows = np.union1d(self.rows, other.rows)
+        lines = np.zeros((len(rows), self.lines.shape[1]), self.lines.dtype)
+        for one in (self, other):
+            lines[np.searchsorted(rows, one.rows)] += one.lines
+        return PartCounts(rows, lines, self.classes + other.classes, self.sums + other.sums)
+
+    @classmethod
+    def nothing(cls, labels: int) -> PartCounts:
+        """Return the counts of no part."""
+        return cls(
+            np.zeros(0, np.uint32), np.zeros((0, labels), np.int64), np.zeros(labels, np.int64), np.zeros(len(TaskSums._fields))
+        )
+
+    def add_to(self, tally: Tally) -> Tally:
+        """Add these counts to a tally over all rows, and return it."""
+        tally[0][self.rows] += self.lines
+        tally[1][:] += self.classes
+        return tally
+
+
+class TaskSums(NamedTuple):
+    """Sums over tasks; the names of the items of `PartCounts.sums`."""
+
+    log_likelihood: float = 0.0
+    changed: float = 0.0
+    impossible: float = 0.0
+    ties: float = 0.0
+    confidence: float = 0.0
+
+
+Shards = list[tuple[slice, Shard]]  # each with its tasks
+
+
+def count_majority(settings: FitSettings, part: Part, *, hard: bool) -> tuple[PartCounts, Shards]:
+    """Return the counts of majority vote: by winner (hard) or by vote shares (soft); and the shards."""
+    rules, shards = settings.shards(part)
+    tally = rules.empty(hard=hard)
+    for _, shard in shards:
+        shard.start(tally, hard=hard, tie_weights=settings.tie_weights)
+    return part_counts(part, tally, TaskSums()), shards
+
+
+def count_step(part: Part, rules: PassRules, shards: Shards, params: Parameters, *, hard: bool, **how: bool) -> PartCounts:
+    """Return the counts of an E-step over shards that have the labels before it; `how` has `delta` and `likelihood`.
+
+    With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
+    """
+    tally = rules.empty(hard=hard)
+    sums = [shard.step(params, tally, hard=hard, **how) for _, shard in shards]
+    total = TaskSums(*(sum(getattr(one, name) for one in sums) for name in ("log_likelihood", "changed", "impossible")))
+    return part_counts(part, tally, total)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Counts majority vote: by winner (hard) or by vote shares (soft)."""
+
+    settings: Broadcast
+    hard: bool
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part."""
+        return count_majority(self.settings.value, part, hard=self.hard)[0]
+
+
+def label(settings: FitSettings, part: Part, shards: Shards, source: Broadcast) -> None:
+    """Label the tasks of a part by majority vote ("votes") or by a broadcast table; None leaves them as they are."""
+    if source is None:
+        return
+    params = None if isinstance(source, str) else source.value.on(part.rows)
+    for _, shard in shards:
+        if params is None:
+            shard.label_by_majority(settings.tie_weights)
+        else:
+            shard.label_by_scores(params)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass. The labels before it follow from `before`: a table, majority vote, or nothing."""
+
+    settings: Broadcast
+    before: Broadcast  # or "votes", or None
+    scores: Broadcast
+    hard: bool
+    delta: bool
+    likelihood: bool
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part."""
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part)
+        label(settings, part, shards, self.before)
+        params = self.scores.value.on(part.rows)
+        return count_step(part, rules, shards, params, hard=self.hard, delta=self.delta, likelihood=self.likelihood)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
+
+    settings: Broadcast
+    by: DecidedBy
+    scores: Broadcast = None  # None where votes decide
+    hard: bool = False  # whether scores count the labels they decide, instead of probabilities
+    honest: Broadcast = None  # `Judged`, where confidence is honest; None where it is the model's own
+    temperature: float = 1.0  # probabilities are raised to one over this
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether labels are counted."""
+        return self.hard or self.by != "scores"
+
+    @property
+    def source(self) -> Broadcast:
+        """What labels follow from: a table, or "votes"."""
+        return "votes" if self.scores is None else self.scores
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
+        return self.counted(part)[0]
+
+    def counted(self, part: Part) -> tuple[PartCounts, NDArray[np.int32]]:
+        """Return the counts of a part, and its labels, [tasks]."""
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
+        tally, agreeing = rules.empty(hard=self.is_hard), np.zeros(len(part.rows), np.int64)
+        ends, labels = np.zeros(len(TaskSums._fields)), [np.zeros(0, np.int32)]
+        for piece, shard, sure, tie, likelihood in self._decided(settings, part, shards, tally):
+            ends += TaskSums(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
+            labels.append(shard.labels)
+            if self.is_hard:
+                continue
+            ptr = part.task_ptr[piece.start : piece.stop + 1]
+            votes = part.row[ptr[0] : ptr[-1]]
+            own = rules.row_label[votes] == np.repeat(labels[-1], np.diff(ptr))
+            agreeing += np.bincount(votes[own], minlength=len(agreeing))
+        if not self.is_hard:
+            right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
+            tally = np.stack([right, agreeing], axis=1), tally[1]
+        return part_counts(part, tally, TaskSums(*ends)), np.concatenate(labels)
+
+    def ends(self, part: Part) -> PartCounts:
+        """Return the sums over a part's tasks alone."""
+        counted, k = self(part), len(self.settings.value.labels)
+        return PartCounts.nothing(k)._replace(sums=counted.sums)
+
+    def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
+        """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
+        settings: FitSettings = self.settings.value
+        rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
+        tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
+        for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.is_hard)):
+            found = {"label": column(settings.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
+            yield pl.DataFrame({"task": tasks[piece], **found, **({"gold": gold[piece]} if settings.with_gold else {})})
+        columns = [
+            pl.lit(None, column(settings.labels).dtype).alias("label"),
+            pl.lit(None, pl.Float64).alias("confidence"),
+            pl.lit(0, pl.Int64).alias("votes"),
+            pl.lit(False).alias("tie"),
+        ]
+        if settings.with_gold:
+            columns.append(pl.lit(None, pl.Boolean).alias("gold"))
+        yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(columns)
+
+    def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
+        """Yield task and a column per label of a part's tasks."""
+        settings: FitSettings = self.settings.value
+        tables = self._tables(part)
+        tasks, shards = ids_of(ids), settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]
+        if tables[1] is not None:
+            label(settings, part, shards, self.source)
+        for piece, shard in shards:
+            out = self._probabilities(settings, shard, *tables)
+            yield pl.DataFrame({"task": tasks[piece], **dict(zip(names, out.T, strict=True))})
+
+    def _tables(self, part: Part) -> tuple[Parameters | None, Judged | None]:
+        """Return the lines of a part's rows that decide, and those that honest confidence is judged by; None for neither."""
+        params = None if self.scores is None else self.scores.value.on(part.rows)
+        return params, None if self.honest is None else self.honest.value.on(part.rows)
+
+    def _probabilities(
+        self, settings: FitSettings, shard: Shard, params: Parameters | None, judged: Judged | None
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of a shard's tasks, [tasks, K]; honest ones are those of its current labels."""
+        out = np.empty((shard.n_tasks, len(settings.labels)))
+        if judged is not None:
+            shard.honest_probabilities(judged[:2], judged.rule, out)
+        elif params is None:
+            shard.shares(settings.tie_weights, out)
+        elif self.by == "weights":
+            shard.weight_shares(params, out)
+        else:
+            shard.posterior(params, out)
+        return out if self.temperature == 1.0 else tempered(out, self.temperature)
+
+    def _decided(
+        self, settings: FitSettings, part: Part, shards: Shards, tally: Tally
+    ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
+        """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
+        params, judged = self._tables(part)
+        for piece, shard in shards:
+            sure, tie, likelihood = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_), float("nan")
+            if params is None:
+                shard.majority(tally, settings.tie_weights, sure, tie)
+            elif self.by == "weights":
+                shard.weighted_majority(params, tally, sure, tie)
+            else:
+                likelihood = shard.finish(params, tally, sure, tie).log_likelihood
+            if judged is not None:
+                shard.honest(judged[:2], judged.rule, sure, tie)
+            if self.temperature != 1.0:
+                sure = self._probabilities(settings, shard, params, judged)[np.arange(shard.n_tasks), shard.labels]
+            yield piece, shard, sure, tie, likelihood
+
+
+@dataclass(frozen=True)
+class CountGold:
+    """Counts the votes on gold tasks under the labels that were given."""
+
+    settings: Broadcast
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the counts of a part."""
+        return count_gold(self.settings.value, part)
+
+
+def count_gold(settings: FitSettings, part: Part) -> PartCounts:
+    """Return the counts of the votes on a part's gold tasks."""
+    rules, shards = settings.shards(part)
+    tally = rules.empty(hard=True)
+    for _, shard in shards:
+        shard.count_gold(tally)
+    return part_counts(part, tally, TaskSums())
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sums over pairs of votes on one task; the labels follow from `source`, as in `label`."""
+
+    settings: Broadcast
+    source: Broadcast
+    values: Broadcast  # [quantities, 2, rows]
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the sums of a part."""
+        settings: FitSettings = self.settings.value
+        _, shards = settings.shards(part)
+        label(settings, part, shards, self.source)
+        values = np.ascontiguousarray(self.values.value[:, :, part.rows])
+        sums = pair_sums(shards, values)
+        return PartCounts.nothing(len(settings.labels))._replace(sums=sums)
+
+
+def pair_sums(shards: Shards, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sums over pairs of votes on one task of shards that have their labels, [quantities + 2]."""
+    sums: NDArray[np.float64] = sum((shard.pair_sums(values) for _, shard in shards), np.zeros(len(values) + 2))
+    return sums
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Sums by row of the honest probability of every vote's answer, and of its task's label being wrong."""
+
+    settings: Broadcast
+    source: Broadcast  # of the labels, as in `label`
+    honest: Broadcast
+
+    def __call__(self, part: Part) -> PartCounts:
+        """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
+        settings: FitSettings = self.settings.value
+        _, shards = settings.shards(part)
+        label(settings, part, shards, self.source)
+        judged, sums = self.honest.value.on(part.rows), np.zeros((2, len(part.rows)), np.int64)
+        for _, shard in shards:
+            shard.honest_answers(judged[:2], judged.rule, *sums)
+        return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums())
+
+
+def gold_tasks(votes: int, data: bytes) -> int:
+    """Return how many gold tasks of a part have at least so many votes."""
+    part = Part.unpack(data)
+    return int(((part.gold >= 0) & (np.diff(part.task_ptr) >= votes)).sum())
+
+
+def run(work: Callable[[Part], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
+    """Yield the sum over the parts of a partition, if it has any."""
+    spare_loaded()
+    total = None
+    for data in parts:
+        counted = work(Part.unpack(data))
+        total = counted if total is None else total.plus(counted)
+    if total is not None:
+        yield total
+
+
+def part_counts(part: Part, tally: Tally, ends: TaskSums) -> PartCounts:
+    """Return a tally over the own rows as counts of the panel's rows, without rows of zeros."""
+    lines, classes = tally
+    some = lines.any(axis=1)
+    if some.all():
+        return PartCounts(part.rows, lines, classes, np.array(ends, np.float64))
+    return PartCounts(part.rows[some], lines[some], classes, np.array(ends, np.float64))

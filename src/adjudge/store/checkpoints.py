@@ -1,0 +1,56 @@
+"""Checkpoints of a SQLite file beside its commits: what the write-ahead log holds is copied into the file."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """A thread that copies the write-ahead log into its file when it is asked to, so that no commit waits for that.
+
+    - `connect`: returns a connection that may write. It is opened in the thread, when it is first needed.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._wanted = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def ask(self) -> None:
+        """Let the log be copied soon."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="adjudge-checkpoint", daemon=True)
+            self._thread.start()
+        self._wanted.set()
+
+    def close(self) -> None:
+        """End the thread, after what it is at."""
+        self._closed = True
+        if self._thread is not None:
+            self._wanted.set()
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            connection = self._connect()
+        except Exception as error:  # the writer does it, later
+            LOG.warning("no checkpoints beside commits: %s", error)
+            return
+        try:
+            while True:
+                self._wanted.wait()
+                self._wanted.clear()
+                if self._closed:
+                    return
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                except Exception as error:  # it will be tried again; a commit that fails says why
+                    LOG.info("a checkpoint failed: %s", error)
+        finally:
+            connection.close()
