@@ -2,8 +2,8 @@
 
 The pages are gathered in FOLDER/pages (build/site/pages, unless said otherwise): those of docs/, some files that stand
 elsewhere in the repository, and the references of the command line and of the HTTP interface, which are written anew each time.
-Then the site is built from them into FOLDER/html. A link that leads nowhere, or a page that the navigation does not have, is
-an error.
+Then the site is built from them into FOLDER/html, with a Markdown twin of each page and an `llms.txt` that lists them. A link
+that leads nowhere, or a page that the navigation does not have, is an error.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def main(folder: Path) -> int:
     if built.returncode:
         sys.stderr.write(COLOUR.sub("", built.stdout + built.stderr))
     else:
+        importlib.import_module("llms").write(folder / "pages", folder / "html", config)
         sys.stdout.write(f"{len(pages)} pages are in {folder / 'html'}: open index.html, or serve the folder to search in it\n")
     return built.returncode
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from adjudge.cli.command import GROUPS
 from adjudge.cli.main import COMMANDS, app_of
+from adjudge.cli.options import HELP_PANELS
 
 
 def reference() -> str:
@@ -17,8 +17,9 @@ def reference() -> str:
     root: Any = typer.main.get_command(app_of(COMMANDS))
     context = root.make_context("adjudge", [], resilient_parsing=True)
     lines = ["| command | what it does |", "|---|---|"]
-    lines += [f"| [`{name}`](#adjudge-{name}) | {_text(_first(command))} |" for name, command in root.commands.items()]
-    for name, command in root.commands.items():
+    commands = {name: root.commands[name] for name in root.list_commands(context)}
+    lines += [f"| [`{name}`](#adjudge-{name}) | {_text(_first(command))} |" for name, command in commands.items()]
+    for name, command in commands.items():
         lines += ["", *_section(f"adjudge {name}", command, context, level=2)]
     return "\n".join(lines) + "\n"
 
@@ -42,7 +43,7 @@ def _section(title: str, command: Any, parent: Any, level: int) -> Iterator[str]
 
 def _groups(command: Any, context: Any) -> dict[str, list[tuple[str, str]]]:
     """Return what `--help` shows of every parameter, by group, in the order of `--help`."""
-    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in GROUPS}
+    groups: dict[str, list[tuple[str, str]]] = {name: [] for name in HELP_PANELS}
     for parameter in command.get_params(context):
         shown = parameter.get_help_record(context)
         if shown is not None:

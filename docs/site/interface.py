@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from adjudge.service.openapi import describe
-from adjudge.service.routes import ROUTES
+from adjudge.service.http.openapi import describe
+from adjudge.service.http.routes import ROUTES
 
 GROUPS = {
     "/votes": "Votes",
