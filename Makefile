@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test coverage lint docs bench bench-gpu instructions bench-serve crash label-studio trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel clean
+.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,11 +56,17 @@ $(OLD_UVICORN)/uvicorn: $(READY)
 	@$(BIN)/pip install --quiet --no-deps --upgrade --target $(OLD_UVICORN) uvicorn==0.40.0 $(quietly)
 	@test -d $@ && touch $@ || echo "no uvicorn 0.40.0: the test of the service with the oldest uvicorn will be skipped"
 
-test: lint $(OLD)/pandas $(OLD_UVICORN)/uvicorn  ## lint, types, layers, tests, doctests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: lint  ## lint, types, layers, doctests, and every test that needs no other engine or server
+	$(PYTEST) -m 'not slow'
+
+test-slow: $(OLD)/pandas $(OLD_UVICORN)/uvicorn  ## the other tests: Spark, the GPU emulator, PostgreSQL, a browser, notebooks, crashes
+	$(PYTEST) -m slow
+
+test-all: test test-slow  ## both
 
 coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 crowdkit-compare: $(READY)  ## adjudge.crowdkit beside crowd-kit: labels on the sets in ADJUDGE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py
@@ -131,12 +137,16 @@ sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined
 	  $(BIN)/python tests/sanitized.py build/sanitize-address address
 	LD_PRELOAD="$$(c++ -print-file-name=libtsan.so)" ARROW_DEFAULT_MEMORY_POOL=system TSAN_OPTIONS=halt_on_error=1 $(BIN)/python tests/sanitized.py build/sanitize-thread thread
 
-wheel:  ## a wheel in dist/, installed into an empty environment, and the contract run on it there
-	@rm -rf dist build/wheel && $(PYTHON) -m venv build/wheel
+wheel:  ## a wheel in dist/, installed into an empty environment and checked there in an empty folder
+	@rm -rf dist build/wheel && $(PYTHON) -m venv build/wheel && mkdir build/wheel/empty
 	@build/wheel/bin/pip wheel --quiet --no-deps -w dist . $(quietly)
 	@build/wheel/bin/pip install --quiet -c constraints.txt dist/*.whl $(quietly)
-	@cd build && wheel/bin/python -c 'import adjudge._core; from adjudge.evaluation import contract; [contract.check(m, e) for m in ("mv", "fds", "ds") for e in ("cpu", "disk")]; print("the contract holds")'
+	@cd build/wheel/empty && ../bin/python -I $(CURDIR)/.ci/smoke.py
 	@ls -l dist/*.whl
+
+PYTHONS ?= $(PYTHON)
+release-check:  ## sdist and manylinux wheels in dist/, tried in empty environments, also without a compiler (PYTHONS="python3.11 python3.12 python3.13"; 5 minutes)
+	$(PYTHON) -u .ci/release_check.py $(PYTHONS)
 
 MINUTES ?= 10
 fuzz: $(READY)  ## random crowds, damaged and forged files, interrupted streams, the service under faults: no crash, no wrong answer (MINUTES=10)

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 import adjudge as adj
-from adjudge.evaluation.compare.significance import mid_p
+from adjudge.evaluation.intervals import mid_p
 from adjudge.io.write import write_aside
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -32,11 +32,11 @@ def tick():
 def spent(a, b):
     return {"wall": b[0] - a[0], "cpu": b[1] - a[1]}
 began = tick()
-place = resolve("disk", memory=memory)
+place = resolve(adj.Disk(memory=memory))
 votes = place.read(source)
 encoded = tick()
 after = []
-paper = {"model": "fds", "confidence": "posterior", "trace": "light", "tol": 0, "max_iter": 7}
+paper = {"model": adj.FastDawidSkene(tol=0, max_iter=7), "confidence": "posterior", "trace": "light"}
 result = adj.aggregate(votes, engine=place, progress=lambda _: after.append(tick()), **paper)
 fitted = tick()
 write_batches(result.label_batches(), output)
@@ -109,7 +109,7 @@ def draw(found, path):
     """Draws time and memory over the number of votes, as SVG."""
     import polars as pl
 
-    from adjudge.report.theme import alt, save_svg, themed
+    from adjudge.report.charts import alt, save_svg, themed
 
     time = {
         "Parquet to labels": [one["all"]["cpu"] for one in found],

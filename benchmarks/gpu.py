@@ -59,8 +59,7 @@ extern "C" __global__ void crowd(u32* row, i64 tasks, i64 each, i64 workers, i64
 def crowd(device: Any, votes: int, workers: int) -> Any:
     """Return votes on a device."""
     from adjudge.data.vocabulary import Vocabulary
-    from adjudge.gpu.layout import DeviceLayout
-    from adjudge.gpu.votes import DeviceVocabulary, DeviceVotes
+    from adjudge.gpu.votes import DeviceLayout, DeviceVocabulary, DeviceVotes
 
     xp, tasks = device.xp, votes // EACH
     row = xp.empty(tasks * EACH, np.uint32)
@@ -71,10 +70,10 @@ def crowd(device: Any, votes: int, workers: int) -> Any:
         layout=DeviceLayout.on(device, ptr, row),
         worker_ptr=np.arange(workers + 1, dtype=np.int64) * LABELS,
         row_label=np.tile(np.arange(LABELS, dtype=np.int32), workers),
-        workers=Vocabulary.known("integer", np.arange(workers)),
+        workers=Vocabulary.wrap("integer", np.arange(workers)),
         labels=Vocabulary.of([f"l{c}" for c in range(LABELS)]),
         tasks=DeviceVocabulary(device, xp.arange(tasks, dtype=np.int64)),
-        unvoted=Vocabulary.known("integer", np.zeros(0, np.int64)),
+        unvoted=Vocabulary.wrap("integer", np.zeros(0, np.int64)),
     )
 
 
@@ -85,7 +84,7 @@ def on_host(votes: Any) -> Any:
 
     return Votes(
         task_ptr=votes.task_ptr, row=votes.row, worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers,
-        labels=votes.labels, unvoted=votes.unvoted, tasks=Vocabulary.known("integer", votes.tasks.values),
+        labels=votes.labels, unvoted=votes.unvoted, tasks=Vocabulary.wrap("integer", votes.tasks.values),
     )  # fmt: skip
 
 
@@ -102,8 +101,7 @@ def median(action: Any, repeats: int) -> float:
 
 def passes(engine: Any, votes: Any, repeats: int) -> dict[str, float]:
     """Return the milliseconds of every kind of pass on an engine."""
-    from adjudge.models.confusion import ConfusionRecipe
-    from adjudge.models.dawid_skene import DawidSkene, FastDawidSkene
+    from adjudge.models.dawid_skene import ConfusionRecipe, DawidSkene, FastDawidSkene
 
     session, found = engine.load(votes, seed=0, ties="hash"), {}
     found["majority vote"] = median(lambda: (setattr(session, "_is_current", False), session.start(hard=True)), min(repeats, 3))

@@ -16,14 +16,14 @@ import warnings
 from typing import Any
 
 from adjudge.errors import AdjudgeError
-from adjudge.gpu.device import CudaDevice, device_at
+from adjudge.gpu.device import Device, device_at
 from adjudge.gpu.encode import encode
 
 GENERATED_AT_ONCE = 1 << 27  # random numbers take more memory than the votes that are made of them
 FAR = 0x5DEECE66D3A1B2C9  # an odd factor, which sends neighbouring ids far apart
 
 
-def require_device() -> CudaDevice:
+def require_device() -> Device:
     """Return the first device; leave with a line that says what is missing, where there is none."""
     try:
         return device_at(0)
@@ -31,9 +31,7 @@ def require_device() -> CudaDevice:
         sys.exit(f"nothing is measured: {error}")
 
 
-def columns(
-    device: CudaDevice, votes: int, tasks: int, workers: int, labels: int, kind: str, *, far: bool
-) -> tuple[Any, Any, Any]:
+def columns(device: Device, votes: int, tasks: int, workers: int, labels: int, kind: str, *, far: bool) -> tuple[Any, Any, Any]:
     """Return random votes in no order: tasks, workers and labels, device [votes] each."""
     xp = device.xp
     random = xp.random.default_rng(1)
@@ -51,7 +49,7 @@ def columns(
 class Stages:
     """The seconds and bytes of every step."""
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self._device, self.steps = device, list[tuple[str, float, int]]()
         self._before = self._now()
 

@@ -138,7 +138,8 @@ def short_block(found):
     models = [model for model in IN_README if model in by_size[max(by_size)]["cuda"]]
     rows = [[MODELS[model], *(_short(by_size[votes], name, model) for votes, name in columns)] for model in models]
     about = (
-        f"Encoded votes on one {found['device']}, beside the processor of its machine ([figures](docs/gpu/README.md#measured)):"
+        f"Encoded votes on one {found['device']}, compared with the processor of its machine "
+        "([figures](docs/gpu/README.md#measured)):"
     )
     return about + "\n\n" + markdown(head, rows)
 
@@ -192,7 +193,7 @@ def draw(found, path):
     drawn = {title: rows for title, rows in panels.items() if rows}
     if not drawn:
         return
-    from adjudge.report.theme import alt, save_svg, themed
+    from adjudge.report.charts import alt, save_svg, themed
 
     names = [*threads_of([*passes, *fits])]
     colours = COLOURS | dict(zip(names, OF_THREADS * len(names), strict=False))

@@ -19,7 +19,7 @@ from instructions_driver import SETS, VOTES
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "instructions.json"
-MOST = 1.10  # times the recorded count
+MAX_INSTRUCTION_RATIO = 1.10  # times the recorded count
 MARKS = """
 #include <valgrind/callgrind.h>
 void begin(void) { CALLGRIND_ZERO_STATS; }
@@ -68,8 +68,8 @@ def compared(recorded, now):
                 continue
             ratio = after / before if before and after else float("nan")
             shown = ["-" if one is None else f"{one:.2f}" for one in (before, after)]
-            print(f"{name:24}{kind:10}{shown[0]:>10}{shown[1]:>10}{ratio:>8.2f}{'  <-' if ratio > MOST else ''}")
-            if ratio > MOST or (before is not None and after is None):
+            print(f"{name:24}{kind:10}{shown[0]:>10}{shown[1]:>10}{ratio:>8.2f}{'  <-' if ratio > MAX_INSTRUCTION_RATIO else ''}")
+            if ratio > MAX_INSTRUCTION_RATIO or (before is not None and after is None):
                 worse.append(f"{name} ({kind})")
     return worse
 
@@ -91,7 +91,7 @@ def main():
         print(f"recorded with {recorded['compiler']}, this is {compiler()}: ratios may be the compiler's", file=sys.stderr)
     worse = compared(recorded["per_vote"], now)
     if worse:
-        sys.exit(f"more than {MOST:.2f} times the recorded instructions, or not counted: {', '.join(worse)}")
+        sys.exit(f"more than {MAX_INSTRUCTION_RATIO:.2f} times the recorded instructions, or not counted: {', '.join(worse)}")
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ def one(model, threads, engine, what, size, confidence="posterior"):
 
     import adjudge as adj
     from adjudge.engines import memory
+    from adjudge.engines.registry import engine_with
     from adjudge.models import base as registry
     from adjudge.results.trust import verdicts
 
@@ -74,7 +75,9 @@ def one(model, threads, engine, what, size, confidence="posterior"):
     options = {} if model in ("mv", "auto") else {"max_iter": 3}
 
     def fit():
-        held.append(registry.MODELS[model](**options).fit(votes, engine=engine, threads=threads, confidence=confidence))
+        held.append(
+            registry.MODELS[model](**options).fit(votes, engine=engine_with(engine, threads=threads), confidence=confidence)
+        )
 
     if what == "fit":
         room, honest = registry.MODELS[model].room, confidence == "honest"

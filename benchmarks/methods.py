@@ -137,5 +137,5 @@ def restarts():
         return
     votes = adj.read(Path(data) / "rte" / "votes.csv")
     began = time.perf_counter()
-    adj.EBCC(subtypes=10, restarts=40).fit(votes, threads=2, confidence="posterior")
+    adj.EBCC(subtypes=10, restarts=40).fit(votes, confidence="posterior", engine=adj.AutoEngine(threads=2))
     yield "EBCC on rte, 10 subtypes, 40 restarts, seconds", time.perf_counter() - began, "at most 10"

@@ -12,7 +12,8 @@ from measure import interleaved
 
 import adjudge as adj
 from adjudge.engines.base import GladModel
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named
+from adjudge.models.base import make
 
 PACKAGES = ("crowd-kit==1.4.2", "scikit-learn<1.6", "pandas<3", "pyarrow")
 PEER = """
@@ -70,11 +71,11 @@ def glad(folder):
     known, times = adj.read(votes), []
     for _ in range(5):
         began = time.perf_counter()
-        result = adj.aggregate(known, model="glad", threads=2, confidence="posterior")
+        result = adj.aggregate(known, model="glad", confidence="posterior", engine=adj.AutoEngine(threads=2))
         times.append((time.perf_counter() - began) / result.iterations)
     ability = np.array([peer["ability"][w] for w in known.workers.ids()])
     log_ease = np.array([peer["log_ease"][t] for t in known.tasks.ids()])
-    passes = resolve("cpu", 2).load(known, seed=0, ties="hash").glad()
+    passes = engine_named("cpu", 2).load(known, seed=0, ties="hash").glad()
     at = passes.expect(GladModel(np.concatenate([ability, log_ease]), np.log(np.full(4, 0.25)), np.log(3.0)))
     theirs = at.log_likelihood - (((ability - 1) ** 2).sum() + ((log_ease - 1) ** 2).sum()) / 2
     yield "GLAD, 100 thousand votes: crowd-kit's iteration, seconds", peer["iteration"], ""
@@ -94,7 +95,7 @@ def dawid_skene(folder):
     yield "crowd-kit: import, seconds", peer["import"], ""
     yield "crowd-kit: one iteration on 1 million votes, seconds", peer["iteration"], ""
     votes = adj.read(crowd.votes)
-    session = resolve("cpu", 2).load(votes, seed=0, ties="hash")
+    session = engine_named("cpu", 2).load(votes, seed=0, ties="hash")
     params = adj.aggregate(votes, model="fds", confidence="posterior").fit.params
     session.adopt(lambda _: params, params.priors)
     ours = interleaved(
@@ -113,6 +114,6 @@ def dawid_skene(folder):
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            adj.aggregate(frame, model=model, max_iter=10, tol=0.0, confidence="posterior").labels  # noqa: B018
+            adj.aggregate(frame, model=make(model, {"max_iter": 10, "tol": 0.0}), confidence="posterior").labels  # noqa: B018
             times.append(time.perf_counter() - began)
         yield f"pandas to labels, 10 iterations: crowd-kit / our {model}", peer["ten"] / sorted(times)[2], bar

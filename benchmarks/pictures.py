@@ -11,9 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import adjudge as adj
-from adjudge.ranking.simulate import simulate_comparisons
+from adjudge.evaluation.ranking.simulate import simulate_comparisons
 from adjudge.report import plots
-from adjudge.report.theme import save_svg
 
 FOLDER = Path(__file__).parents[1] / "docs" / "plots"
 ANIMALS = ["bird", "cat", "dog", "other"]
@@ -87,8 +86,8 @@ PICTURES = {
     "trace": lambda: fitted(crowd, "ds").plot.trace(),
     "shares": lambda: fitted(crowd).plot.shares(),
     "explain": lambda: fitted(crowd).plot.explain(doubtful()),
-    "comparison": lambda: plots.comparison(adj.compare(crowd().votes, truth=crowd().truth)),
-    "panel": lambda: plots.panel(adj.panel(judges().votes, truth=judges().truth, cost=COST)),
+    "comparison": lambda: plots.draw("studies:comparison", adj.compare(crowd().votes, truth=crowd().truth)),
+    "panel": lambda: plots.draw("studies:panel", adj.panel(judges().votes, truth=judges().truth, cost=COST)),
     "ranking": lambda: adj.rank(battles()).plot(),
 }
 
@@ -96,7 +95,7 @@ PICTURES = {
 def main(names):
     FOLDER.mkdir(exist_ok=True)
     for name in names or PICTURES:
-        save_svg(PICTURES[name](), FOLDER / f"{name}.svg")
+        PICTURES[name]().save(FOLDER / f"{name}.svg")
         print(f"{name}.svg: {(FOLDER / f'{name}.svg').stat().st_size / 1000:.0f} kB")
 
 

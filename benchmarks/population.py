@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import adjudge as adj
+from adjudge.models.base import make
 
 SETS = ("adult2", "bm", "trec2010", "rte", "labelme", "sp", "snow_temp", "zencrowd_in")
 STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, "auto")
@@ -26,7 +27,7 @@ def main() -> None:
     print(f"| mv | | {' | '.join(told(majority[n]) for n in SETS)} | {told(mean(majority.values()))} | |")
     for model in MODELS:
         for strength in STRENGTHS:
-            fits = {name: adj.aggregate(votes[name], model=model, strength=strength) for name in SETS}
+            fits = {name: adj.aggregate(votes[name], model=make(model, {"strength": strength})) for name in SETS}
             found = {name: accuracy(folder, name, fits[name]) for name in SETS}
             worst = min(found[name] - majority[name] for name in SETS)
             said = f"auto ({min(f.strength for f in fits.values()):.1f} to {max(f.strength for f in fits.values()):.0f})"

@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 
 import adjudge as adj
-from adjudge.evaluation.confidence import calibration
+from adjudge.evaluation.evaluate import calibration
 from adjudge.io.write import write_aside
-from adjudge.paper.plots import STYLES
-from adjudge.results.temperature import fit_temperature, tempered
+from adjudge.models.temperature import fit_temperature, tempered
+from adjudge.paper.plots import METHOD_STYLES
 
 DRAWN = {"sp": "SP, 2 labels", "rte": "RTE, 2 labels", "trec2010": "TREC 2010, 4 labels", "bm": "BM, 2 labels"}
 SETS = (*DRAWN, "adult2", "labelme", "zencrowd_in", "snow_temp")
@@ -26,11 +26,11 @@ SMOOTHED = "ds, smoothing 0.1"
 MODELS = {
     "mv": {"model": "mv"},
     "ds": {"model": "ds"},
-    SMOOTHED: {"model": "ds", "smoothing": 0.1},
+    SMOOTHED: {"model": adj.DawidSkene(smoothing=0.1)},
     "fds": {"model": "fds"},
     "hybrid": {"model": "hybrid"},
 }
-CURVES = {name: STYLES[name] for name in ("mv", "ds", "fds", "hybrid")}
+CURVES = {name: METHOD_STYLES[name] for name in ("mv", "ds", "fds", "hybrid")}
 MENDED = f"{SMOOTHED}, tempered"
 SPLITS = 50  # of the truth into halves: one to fit the temperature, one to measure, both ways round
 
@@ -141,7 +141,7 @@ def table_of_temperature(cases):
 
 def draw(found, path):
     """Draws one panel per set, one curve per model, as SVG."""
-    from adjudge.report.theme import alt, save_svg, themed
+    from adjudge.report.charts import alt, save_svg, themed
 
     styles = CURVES | {MENDED: ("#222222", "circle")}
     colour = alt.Color("model:N").title(None).scale(domain=list(styles), range=[c for c, _ in styles.values()])

@@ -69,7 +69,7 @@ def draw(found, path):
     """Draws times faster than one thread over threads, as SVG."""
     import polars as pl
 
-    from adjudge.report.theme import alt, save_svg, themed
+    from adjudge.report.charts import alt, save_svg, themed
 
     panels = []
     for one in found["crowds"]:

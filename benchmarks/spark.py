@@ -26,7 +26,6 @@ def run(folder, votes=VOTES):
     import adjudge as adj
     from adjudge.spark import session as spark
     from adjudge.spark import votes as spark_votes
-    from adjudge.spark.engine import SparkEngine
 
     millions = f"{votes / 1e6:g} million votes"
     path = folder / "votes.parquet"
@@ -36,32 +35,35 @@ def run(folder, votes=VOTES):
     running.range(1000).selectExpr("id % 7 as k").groupBy("k").count().collect()  # Java is warm when a cluster is
     near = adj.read(path)
     seconds = {}
-    for name, read in {"here": lambda: adj.read(path), "spark": lambda: spark_votes.read(running.read.parquet(str(path)))}.items():
+    for name, read in {
+        "here": lambda: adj.read(path),
+        "spark": lambda: spark_votes.read(running.read.parquet(str(path))),
+    }.items():
         began = time.perf_counter()
         known = read()
         seconds[name] = time.perf_counter() - began
-    for model in ("fds", "ds"):
+    for model in (adj.FastDawidSkene(max_iter=6), adj.DawidSkene(max_iter=6)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ours = adj.aggregate(known, model=model, max_iter=6, confidence="posterior")
-            theirs = adj.aggregate(near, model=model, max_iter=6, confidence="posterior")
+            ours = adj.aggregate(known, model=model, confidence="posterior")
+            theirs = adj.aggregate(near, model=model, confidence="posterior")
         both = [r.labels_frame().select("task", "label", "tie").sort("task") for r in (ours, theirs)]
         differ = both[0].join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(both[0]) - len(both[1]))
-        yield f"{model}, {millions}: labels that are not those of one process", differ, "0"
+        yield f"{model.name}, {millions}: labels that are not those of one process", differ, "0"
         # The first pass of each begins with cold caches; M-steps are in the time of both.
         far, local = (statistics.median(row.seconds for row in r.fit.trace[1:]) for r in (ours, theirs))
-        yield f"{model}, {millions}: a pass on Spark, seconds", far, ""
-        yield f"{model}, {millions}: a pass in one process, seconds", local, ""
-        yield f"{model}, {millions}: (a pass on Spark - 1 s) / a pass in one process", max(far - 1, 0) / local, "at most 5"
+        yield f"{model.name}, {millions}: a pass on Spark, seconds", far, ""
+        yield f"{model.name}, {millions}: a pass in one process, seconds", local, ""
+        yield f"{model.name}, {millions}: (a pass on Spark - 1 s) / a pass in one process", max(far - 1, 0) / local, "at most 5"
         ours.release()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wide = adj.aggregate(known, model=model, max_iter=6, confidence="posterior", engine=SparkEngine(rows="executors"))
+            wide = adj.aggregate(known, model=model, confidence="posterior", engine=adj.Spark(rows="executors"))
         found = wide.labels_frame().select("task", "label", "tie").sort("task")
         differ = found.join(both[1], on=["task", "label", "tie"], how="anti").height + abs(len(found) - len(both[1]))
-        yield f"{model}, {millions}: labels that are not those of one process, rows on the executors", differ, "0"
+        yield f"{model.name}, {millions}: labels that are not those of one process, rows on the executors", differ, "0"
         apart = statistics.median(row.seconds for row in wide.fit.trace[1:])
-        yield f"{model}, {millions}: a pass with rows on the executors / with rows on the driver", apart / far, ""
+        yield f"{model.name}, {millions}: a pass with rows on the executors / with rows on the driver", apart / far, ""
         wide.release()
     began = time.perf_counter()
     ours = adj.aggregate(known, model="mv", confidence="posterior")

@@ -18,7 +18,7 @@ import trust_tables
 
 import adjudge as adj
 from adjudge.io.write import write_aside
-from adjudge.models.base import USUAL as MODELS  # those that are compared by default
+from adjudge.models.base import DEFAULT_COMPARED_MODELS as MODELS  # those that are compared by default
 
 DOCS = Path(__file__).parents[1] / "docs"
 SEEDS = range(10)
@@ -27,7 +27,6 @@ CONFIDENCES = ("posterior", "honest")
 MIN_VOTES = 20  # with truth, of workers whose real accuracy is compared with anything
 CLASSES = {"20 to 49": 20, "50 to 99": 50, "100 to 299": 100, "300 or more": 300}  # the least votes of each class
 SURE = 2.33  # standard errors beyond chance from which a worker is called able, or below chance
-NAMES = {"trusted": "informative", "sleeper": "unclear"}  # as verdicts of earlier versions are called
 SIMULATED = {
     "simulated, independent errors": {"tasks": 2000, "workers": 40, "labels": 3, "votes_per_task": 5},
     "simulated, shared errors": {"tasks": 2000, "workers": 40, "labels": 3, "votes_per_task": 5, "shared_error": 0.3},
@@ -127,7 +126,7 @@ def real_workers(votes, truth, result):
 def workers(votes, truth, model, confidence):
     """(intervals by number of votes, verdicts) of a fit, as rows."""
     result = adj.aggregate(votes, model=model, seed=SEEDS[0], confidence=confidence)
-    said = result.workers.with_columns(pl.col("verdict").replace(NAMES))
+    said = result.workers
     real = said.join(real_workers(votes, truth, result), on="worker", how="left")
     known = real.filter(pl.col("judged") >= MIN_VOTES)
     low, high, right = (known[name].to_numpy() for name in ("accuracy_low", "accuracy_high", "right"))

@@ -11,7 +11,7 @@ import polars as pl
 
 SIMULATED = "simulated, "
 IN_RANGE = 0.6, 1.6  # of expected over real wrong labels
-OLD, NEW = ("fds", "posterior"), ("auto", "honest")  # the defaults of 0.1.0, and today's
+PAPER, DEFAULT = ("fds", "posterior"), ("auto", "honest")
 ACCUSING = ("spammer", "adversary", "copy")
 PART = re.compile(r"(<!-- make trust: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -66,9 +66,9 @@ def table(heads, rows):
 
 
 def answer(tables):
-    """What was promised and what was found, on real sets: the default of 0.1.0, today's, and majority vote."""
+    """Return the main figures on real sets: majority vote, the paper's model, and the default."""
     trust, workers, toys = tables["trust"].filter(~is_simulated()), tables["workers"].filter(~is_simulated()), tables["toys"]
-    some = [("mv", "posterior"), OLD, NEW]
+    some = [("mv", "posterior"), PAPER, DEFAULT]
     found = [overall(of(trust, fit)) for fit in some]
     inside = [covered(of(workers, fit))[0] for fit in some]
     toy = [of(toys, fit).row(0, named=True) for fit in some]
@@ -84,7 +84,7 @@ def answer(tables):
         "two judges who always disagree: confidence": [f"{t['highest']:.2f}" for t in toy],
         "two judges who always disagree: ties said": [f"{t['ties']} of {t['tasks']}" for t in toy],
     }
-    heads = ["", "majority vote, vote shares", "`fds`, posterior (0.1.0)", "**`auto`, honest**"]
+    heads = ["", "majority vote, vote shares", "`fds`, posterior", "**`auto`, honest**"]
     return table(heads, ([name, *cells] for name, cells in lines.items()))
 
 
@@ -130,10 +130,10 @@ def intervals(tables, some=None):
 
 
 def intervals_by_set(tables):
-    """The share of workers inside their interval in every set, for the default of 0.1.0 and today's."""
+    """The share of workers inside their interval in every set, for the paper's model and the default."""
     workers, rows = tables["workers"], []
     for name in workers["set"].unique(maintain_order=True):
-        old, new = (covered(of(workers, fit).filter(set=name)) for fit in (OLD, NEW))
+        old, new = (covered(of(workers, fit).filter(set=name)) for fit in (PAPER, DEFAULT))
         if new[1]:
             rows.append([name, new[1], f"{old[0]:.0%}", f"{new[0]:.0%}", f"{old[3]:+.3f}", f"{new[3]:+.3f}"])
     heads = ["set", "workers", "`fds`, posterior", "`auto`, honest", "centre less accuracy: `fds`", "`auto`"]
@@ -143,7 +143,7 @@ def intervals_by_set(tables):
 def verdicts(tables, some=None):
     """Whom the words accuse, over the real sets, and what truth says of them; by some models, or by all."""
     rows = []
-    found = tables["verdicts"].filter(~is_simulated(), confidence=NEW[1])
+    found = tables["verdicts"].filter(~is_simulated(), confidence=DEFAULT[1])
     for model in some or found["model"].unique(maintain_order=True):
         for word in ACCUSING:
             part = found.filter(model=model, verdict=word).select("named", "judged", "able", "below_chance", "experts").sum()
@@ -170,7 +170,7 @@ def price(tables):
     """What honest confidence costs where errors are independent, and gives where they are not."""
     trust, rows = tables["trust"].filter(is_simulated()), []
     for name in trust["set"].unique(maintain_order=True):
-        for fit in (OLD, (OLD[0], NEW[1]), NEW):
+        for fit in (PAPER, (PAPER[0], DEFAULT[1]), DEFAULT):
             row = of(trust, fit).filter(set=name).row(0, named=True)
             cells = [f"{row['accuracy']:.1%}", f"{row['wrong']:.0f}", f"{row['expected_wrong']:.0f}", f"{row['ece']:.3f}"]
             rows.append([name.removeprefix(SIMULATED), f"`{fit[0]}`, {fit[1]}", *cells])
@@ -190,9 +190,9 @@ def disagreeing(tables):
 PARTS = {
     "answer": answer,
     "by_set": by_set,
-    "intervals": partial(intervals, some=[OLD, (OLD[0], NEW[1]), NEW]),
+    "intervals": partial(intervals, some=[PAPER, (PAPER[0], DEFAULT[1]), DEFAULT]),
     "intervals_by_set": intervals_by_set,
-    "verdicts": partial(verdicts, some=[NEW[0]]),
+    "verdicts": partial(verdicts, some=[DEFAULT[0]]),
     "price": price,
 }
 

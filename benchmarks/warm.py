@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 import adjudge as adj
+from adjudge.models.base import make
 
 SETS = ("trec2010", "sp")
 MODELS = ("fds", "ds", "hybrid")
@@ -47,7 +48,7 @@ def saved(votes: pl.DataFrame, model: str) -> Saved:
     before = adj.aggregate(votes.head(int(0.99 * len(votes))), model=model)
     cold = adj.aggregate(votes, model=model)
     warm = adj.aggregate(votes, model=model, warm_start=before)
-    third = adj.aggregate(votes, model=model, warm_start=before, max_iter=max(1, cold.iterations // 3))
+    third = adj.aggregate(votes, model=make(model, {"max_iter": max(1, cold.iterations // 3)}), warm_start=before)
     gains = [(fit.log_likelihood - cold.log_likelihood) / abs(cold.log_likelihood) for fit in (warm, third)]
     return Saved(warm.iterations / cold.iterations, *gains)
 

@@ -55,7 +55,7 @@ def read(shown):
     out = Read(html)
     assert out.elements <= ELEMENTS
     assert out.attributes <= ATTRIBUTES
-    assert out.styles <= set(card.STYLES.values())
+    assert out.styles <= set(card.CARD_STYLES.values())
     assert not out.open
     assert "url(" not in "".join(out.styles)
     return out

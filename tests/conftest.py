@@ -22,6 +22,20 @@ os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
 
+# What `make test-slow` runs: other engines, servers, browsers and kernels than the ones a contributor needs. Single tests and
+# parameters outside of these files carry the mark themselves.
+SLOW = (
+    "spark/",
+    "gpu/",
+    "crowdkit/test_old_pandas.py",
+    "report/test_browser.py",
+    "service/test_crash.py",
+    "service/test_following.py",
+    "service/test_leases.py",
+    "service/test_uvicorn_versions.py",
+    "service/store/test_postgres.py",
+    "test_examples.py",
+)
 # Files that take long go first: two processes that take file after file then end at about the same time.
 LONG = (
     "spark/test_cluster.py",
@@ -50,14 +64,14 @@ IN_ONE_JVM = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by mark
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
-
-    def rank(item):
-        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
-        return next((at for at, start in enumerate(LONG) if name.startswith(start)), len(LONG))
-
-    items.sort(key=rank)
+    names = {item: item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else "" for item in items}
+    for item, name in names.items():
+        if name.startswith(SLOW) or item.nodeid.startswith(IN_ONE_JVM):
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: next((at for at, start in enumerate(LONG) if names[item].startswith(start)), len(LONG)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,16 +121,18 @@ def real_votes(request, data_dir):
 def crowd_data(tmp_path, monkeypatch):
     """A data folder with small made-up crowds under the names bm, labelme and sp, and sweeps that take no time."""
     import adjudge as adj
-    from adjudge.paper import scaling
+    from adjudge.paper import experiments
 
     for name, labels, votes in (("bm", 2, 5), ("labelme", 8, 3), ("sp", 2, 5)):
         crowd = adj.simulate(tasks=40, workers=8, labels=labels, votes_per_task=votes, seed=5)
         (tmp_path / "data" / name).mkdir(parents=True)
         crowd.votes.write_csv(tmp_path / "data" / name / "votes.csv")
         crowd.truth.write_csv(tmp_path / "data" / name / "truth.csv")
-    monkeypatch.setattr(scaling, "BASE", {"tasks": 60, "votes_per_task": 3, "workers": 10, "labels": 2})
-    monkeypatch.setattr(scaling, "SWEEPS", {"tasks": (50, 100), "votes_per_task": (2, 4), "workers": (8, 16), "labels": (2, 4)})
-    monkeypatch.setattr(scaling, "TIMES", 1)
+    monkeypatch.setattr(experiments, "BASE_SIZES", {"tasks": 60, "votes_per_task": 3, "workers": 10, "labels": 2})
+    monkeypatch.setattr(
+        experiments, "SWEEPS", {"tasks": (50, 100), "votes_per_task": (2, 4), "workers": (8, 16), "labels": (2, 4)}
+    )
+    monkeypatch.setattr(experiments, "TIMED_FITS", 1)
     return tmp_path / "data"
 
 

@@ -7,7 +7,7 @@ of its own; and on arrays and dictionaries that callers share for reading only, 
 import numpy as np
 import pyarrow as pa
 
-from adjudge.kernels import cpu, glad_cpu, reference
+from adjudge.kernels import cpu, methods_cpu, reference
 from thread_stress import in_threads
 
 K = 3
@@ -140,11 +140,11 @@ def passes(rounds):
         model = row_worker, np.ones(rows // K), np.ones(tasks)
         for _ in range(rounds):
             labels = np.zeros(tasks, np.int32)
-            glad_cpu.expect(
+            methods_cpu.glad_expect(
                 task_ptr, row, model[0], row_label, *model[1:], prior, np.log(K - 1.0), keys, hashes, by_prior=False,
                 labels=labels, right=right, class_counts=np.zeros(K), threads=2,
             )  # fmt: skip
-            glad_cpu.gradient(
+            methods_cpu.glad_gradient(
                 task_ptr, row, *model, right, np.log(K - 1.0), by_worker=by_worker, by_task=by_task,
                 worker_curvature=np.zeros(rows // K), task_curvature=np.zeros(tasks), threads=2,
             )  # fmt: skip

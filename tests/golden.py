@@ -3,8 +3,9 @@
     python tests/golden.py before.json
     python tests/golden.py after.json --against before.json
 
-Models x engines x (labels, probabilities, workers, confusions, saved models, predictions), options, encoded folders and
-streams. Floats count to nine digits; files count byte by byte. Fingerprints are of one machine: libraries differ in the
+Models x engines x (labels, probabilities, workers, confusions, saved models, predictions), options, encoded folders,
+streams, and the live service (decisions and states, stored tables, answers over HTTP). Floats count to nine digits; files
+count byte by byte. Fingerprints are of one machine: libraries differ in the
 last bits of a logarithm.
 """
 
@@ -19,7 +20,9 @@ from pathlib import Path
 import polars as pl
 
 import adjudge as adj
-from adjudge.models.base import USUAL
+from adjudge.engines.registry import engine_with
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, make
+from golden_service import service_fingerprints
 
 CROWDS = {
     "plain": {"tasks": 120, "workers": 15, "labels": 3, "votes_per_task": 3, "seed": 1},
@@ -27,6 +30,7 @@ CROWDS = {
     "many": {"tasks": 90, "workers": 10, "labels": 12, "votes_per_task": 4, "spammers": 0.2, "seed": 3},
 }
 OPTIONS = ({"strength": "auto"}, {"smoothing": 0.5}, {"ties": "prior"}, {"stop": "labels"}, {"seed": 3})
+ONE_THREAD = adj.AutoEngine(threads=1)
 SETS = [("a", "x", ["p", "q"]), ("a", "y", ["p"]), ("b", "x", ["q"]), ("b", "y", ["q", "r"]), ("c", "x", [])]
 
 
@@ -46,10 +50,10 @@ def of_frame(frame):
 
 
 def fits(name, crowd, folder):
-    for model in USUAL:
+    for model in DEFAULT_COMPARED_MODELS:
         for engine in ("cpu", "reference", "disk"):
             for gold in (None, crowd.truth.head(10)):
-                result = adj.aggregate(crowd.votes, model=model, engine=engine, threads=1, gold=gold)
+                result = adj.aggregate(crowd.votes, model=model, engine=engine_with(engine, threads=1), gold=gold)
                 key = f"{name} {model} {engine}{' gold' if gold is not None else ''}"
                 yield f"{key} labels", of_frame(result.labels)
                 yield f"{key} probabilities", of_frame(result.probabilities)
@@ -63,12 +67,15 @@ def fits(name, crowd, folder):
                 yield f"{key} predicted", of_frame(adj.load(folder / "model.adjudge").predict(crowd.votes.head(50)).labels)
     for model in ("ds", "fds", "hybrid", "one-coin"):
         for options in OPTIONS:
-            result = adj.aggregate(crowd.votes, model=model, threads=1, **options)
+            result = adj.aggregate(crowd.votes, model=make(model, options), engine=ONE_THREAD)
             yield f"{name} {model} {options}", [of_frame(result.labels), f"{result.log_likelihood:.9g}"]
-    before = adj.aggregate(crowd.votes, model="ds", threads=1)
+    before = adj.aggregate(crowd.votes, model="ds", engine=ONE_THREAD)
     for option in ("warm_start", "history"):
-        yield f"{name} {option}", of_frame(adj.aggregate(crowd.votes, model="ds", threads=1, **{option: before}).labels)
-    tempered = adj.aggregate(crowd.votes, model="ds", threads=1, gold=crowd.truth.head(40), calibrate=True)
+        yield (
+            f"{name} {option}",
+            of_frame(adj.aggregate(crowd.votes, model="ds", engine=ONE_THREAD, **{option: before}).labels),
+        )
+    tempered = adj.aggregate(crowd.votes, model="ds", gold=crowd.truth.head(40), calibrate=True, engine=ONE_THREAD)
     yield f"{name} calibrate", of_frame(tempered.labels)
     yield f"{name} evaluate", repr(adj.evaluate(before, crowd.truth).accuracy)
 
@@ -85,7 +92,7 @@ def streams(name, crowd, folder):
         for moment in ("learned", "refitted"):
             online.save(folder / "stream.adjudge")
             yield f"{name} {model} stream {moment}", of_file(folder / "stream.adjudge")
-            online.refit(threads=1)
+            online.refit(engine=ONE_THREAD)
 
 
 def fingerprints(folder):
@@ -97,8 +104,9 @@ def fingerprints(folder):
         for path in sorted(p for p in (folder / name).rglob("*") if p.is_file()):
             yield f"{name} encoded {path.name}", of_file(path)
     for per_option in (False, True):
-        sets = adj.aggregate(SETS, multi=True, per_option=per_option, model="ds", threads=1).labels
+        sets = adj.aggregate(SETS, multi=True, per_option=per_option, model="ds", engine=ONE_THREAD).labels
         yield f"sets per_option={per_option}", of_frame(sets.with_columns(pl.col("label").list.join("|")))
+    yield from service_fingerprints(folder)
 
 
 def main():

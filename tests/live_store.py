@@ -2,15 +2,15 @@
 
 import msgspec
 
-from adjudge.live import snapshot
-from adjudge.live.replay import replay
-from adjudge.live.state import CampaignState
-from adjudge.store import events
-from adjudge.store.archive import MemoryArchive, StoreArchive
-from adjudge.store.bases import parts_of
-from adjudge.store.batch import Batch, DecisionRow
-from adjudge.store.ids import IdIndex
-from adjudge.store.opening import open_store
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.replay import replay
+from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.store import events
+from adjudge.service.store.archive import MemoryArchive, StoreArchive
+from adjudge.service.store.bases import parts_of
+from adjudge.service.store.batch import Batch, DecisionRow
+from adjudge.service.store.ids import IdIndex
+from adjudge.service.store.opening import open_store
 
 START = 1_700_000_000_000_000  # microseconds since 1970
 SECOND = 1_000_000
@@ -29,7 +29,7 @@ def fill(store, votes, *, labels=("spam", "ok"), name="default", policy=None, go
         code = list(labels).index(label)
         log.append(events.Vote(time=START + at * SECOND, task=task, worker=numbers[worker], label=code))
     end = START + (len(log) + 1) * SECOND
-    log += [events.Gold(time=end, task=task, label=list(labels).index(label)) for task, label in gold]
+    log += [events.GoldSet(time=end, task=task, label=list(labels).index(label)) for task, label in gold]
     state = CampaignState(log[0], MemoryArchive())
     for position, event in enumerate(log, 1):
         state.apply(position, event)

@@ -5,9 +5,10 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from adjudge.live.state import CampaignState
-from adjudge.store import events as e
-from adjudge.store.archive import MemoryArchive
+from adjudge.engines.registry import AutoEngine
+from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.store import events as e
+from adjudge.service.store.archive import MemoryArchive
 
 TASKS, WORKERS, LABELS = 6, 5, 3
 POLICIES = (
@@ -110,10 +111,10 @@ class Story:
     def _gold(self, a, b, c):
         task = f"t{a % TASKS}"
         if b % 3 == 0:
-            return e.Gold(time=self.time, task=task, label=None) if self.gold.pop(task, None) is not None else None
+            return e.GoldSet(time=self.time, task=task, label=None) if self.gold.pop(task, None) is not None else None
         self.tasks.add(task)
         self.gold[task] = c % self.labels
-        return e.Gold(time=self.time, task=task, label=c % self.labels)
+        return e.GoldSet(time=self.time, task=task, label=c % self.labels)
 
     def _policy(self, a, b, c):
         return e.PolicySet(time=self.time, policy=POLICIES[a % len(POLICIES)])
@@ -194,7 +195,7 @@ def fold(log, state=None, *, between=None, threads=None):
         event = log[position - 1]
         state.apply(position, event)
         if type(event) is e.RefitBegun and threads is not None:
-            state.refit_under_way.run(threads=threads)
+            state.refit_under_way.run(engine=AutoEngine(threads=threads))
         if between is not None:
             between(state)
     return state

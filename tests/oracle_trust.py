@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-LENT, ALIKE = 10.0, 300.0
+PSEUDO_VOTES, ALIKE = 10.0, 300.0
 
 
 def tallied(votes, posterior, labels):
@@ -36,7 +36,9 @@ def chance(tables, vote, true, own):
     """The probability of a vote under a true label, by what its worker said elsewhere."""
     counts, totals, _, mean = tables
     _, worker, given = vote
-    return max(counts[worker, given, true] + LENT * mean[true, given] - own, 1e-6) / (totals[worker, true] + LENT - own)
+    return max(counts[worker, given, true] + PSEUDO_VOTES * mean[true, given] - own, 1e-6) / (
+        totals[worker, true] + PSEUDO_VOTES - own
+    )
 
 
 def judged(votes, posterior, labels):

@@ -13,6 +13,8 @@ import pytest
 
 WAIT_S = 60
 
+STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]  # kinds of stores, as parameters of tests
+
 
 def programs():
     """The folder of PostgreSQL's programs, or None."""

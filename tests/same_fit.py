@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 import adjudge as adj
+from fitting import aggregate
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: labels equal to the last task
 
@@ -12,7 +13,7 @@ EXACT = ("mv", "fds", "iwmv")  # integer counts: labels equal to the last task
 def fit(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model=model, **options)
+        return aggregate(votes, model=model, **options)
 
 
 def assert_same(far, near):

@@ -6,9 +6,8 @@ import zlib
 import numpy as np
 
 from adjudge.io import container
-from adjudge.io.folder.arrays import HEADER, header
+from adjudge.io.folder.arrays import HEADER, header, sharded_files
 from adjudge.io.folder.manifest import digest
-from adjudge.io.folder.writer import sharded_files
 
 LEADING = ("task_ptr", "tasks_offsets")  # files whose first item no checksum covers
 

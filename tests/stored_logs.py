@@ -1,7 +1,7 @@
 """Events and batches for tests of stores."""
 
-from adjudge.store.batch import Batch, DecisionRow
-from adjudge.store.events import Created, Vote
+from adjudge.service.store.batch import Batch, DecisionRow
+from adjudge.service.store.events import Created, Vote
 
 
 def created(time=1):

@@ -8,10 +8,10 @@ from unittest import mock
 import numpy as np
 
 import adjudge as adj
-from adjudge.kernels.online_units import ONE
-from adjudge.online import refit as refit_module
-from adjudge.online import saving
+from adjudge.kernels.online_honest import SHARE_UNITS
+from adjudge.models.base import Model
 from adjudge.online import stream as online_module
+from adjudge.online.refit import content_of
 
 LABELS = ["a", "b", "c"]
 
@@ -30,7 +30,7 @@ def recount(online):
     row_worker, row_label, task_ptr, row, shares = (now[n] for n in ("row_worker", "row_label", "task_ptr", "row", "shares"))
     k = now["n_labels"]
     if shares.ndim == 1:
-        shares = np.where(np.arange(k) == shares[:, None], ONE, 0)
+        shares = np.where(np.arange(k) == shares[:, None], SHARE_UNITS, 0)
     by_row = now.get("base_counts", np.zeros((len(row_worker), k), np.int64)).copy()
     classes = now.get("base_classes", np.zeros(k, np.int64)).copy()
     for task in range(len(task_ptr) - 1):
@@ -38,7 +38,7 @@ def recount(online):
             by_row[r] += shares[task]
         if task_ptr[task] < task_ptr[task + 1]:
             classes += shares[task]
-            assert shares[task].sum() == ONE
+            assert shares[task].sum() == SHARE_UNITS
         else:
             assert not shares[task].any()
     return {(int(w), int(c)): line for w, c, line in zip(row_worker, row_label, by_row.tolist(), strict=True)}, classes.tolist()
@@ -58,7 +58,7 @@ def saved(online):
 
 def learned(online):
     """What a stream would save without what it has measured, which depends on when it was read."""
-    meta, arrays = saving.content_of(online, "a test")
+    meta, arrays = content_of(online, "a test")
     measured = {"measured", "lent", "log_prior", "uniform"}
     return {name: meta[name] for name in meta.keys() - measured}, {
         name: (array.shape, array.tobytes()) for name, array in arrays.items() if name not in measured
@@ -68,18 +68,12 @@ def learned(online):
 @contextmanager
 def during_fit(act):
     """Within this, a refit is over only after `act()`, as if it had taken that long."""
-    real = refit_module.make
+    real = Model.fit
 
-    def slow(*given):
-        model = real(*given)
+    def slow(self, *votes, **options):
+        result = real(self, *votes, **options)
+        act()
+        return result
 
-        class Slow:
-            def fit(self, *votes, **options):
-                result = model.fit(*votes, **options)
-                act()
-                return result
-
-        return Slow()
-
-    with mock.patch.object(refit_module, "make", slow):
+    with mock.patch.object(Model, "fit", slow):
         yield

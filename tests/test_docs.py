@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 import adjudge as adj
+from adjudge.cli.main import COMMANDS
 from adjudge.models.base import MODELS, Model
 from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
+OUTSIDE = ("README.md", "SKILL.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
 PAGES = [ROOT / name for name in OUTSIDE] + sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ON_SPARK = {"spark.md", "streaming.md"}  # pages whose examples need pyspark and Java
@@ -138,6 +139,22 @@ def test_make_targets_exist(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for block in blocks(page, "bash"):
         assert set(re.findall(r"\bmake ([a-z-]+)", block)) <= targets
+
+
+@pytest.mark.parametrize("page", [ROOT / name for name in OUTSIDE], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_named_commands_exist(page):
+    named = re.findall(r"`adjudge ([a-z][a-z-]*)|^\$ adjudge ([a-z][a-z-]*)", page.read_text(), re.MULTILINE)
+    assert {a or b for a, b in named} <= set(COMMANDS)
+
+
+def test_skill_has_the_front_matter_that_agents_look_for():
+    text = (ROOT / "SKILL.md").read_text()
+    name, description = re.fullmatch(r"---\nname: (.*)\ndescription: (.*)\n---\n\n# .*", text, re.DOTALL).groups()
+    assert name == "adjudge"
+    assert len(description) <= 1024
+    assert "\n" not in description
+    assert ": " not in description, "YAML would take it for a mapping"
+    assert len(text.splitlines()) <= 150
 
 
 def test_make_alone_lists_every_target():

@@ -27,7 +27,7 @@ TRUTH = {"t1": "x", "u1": "x", "u2": "x"}
     (adj.MissingLabels, lambda _: adj.aggregate(MISSING)),
     (adj.MissingLabels, lambda _: adj.agreement(MISSING)),
     (adj.MissingLabels, lambda folder: adj.encode(MISSING, folder / "votes")),
-    (adj.NotConverged, lambda _: adj.aggregate(VOTES, "ds", max_iter=1)),
+    (adj.NotConverged, lambda _: adj.aggregate(VOTES, adj.DawidSkene(max_iter=1))),
     (adj.NotConverged, lambda _: adj.DawidSkene(max_iter=1).fit(VOTES)),
     (adj.UnknownWorkers, lambda _: adj.aggregate(VOTES, exclude=["ann", "nobody"])),
 ])  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_notebook_shows_the_callers_lines_alone():
 
 
 def test_code_without_a_module_is_warned_too():
-    code = "import adjudge as adj\nqr.read([('t', 'ann', 'x'), ('t', 'bob', 'X')])"
+    code = "import adjudge as adj\nadj.read([('t', 'ann', 'x'), ('t', 'bob', 'X')])"
     with pytest.warns(adj.SuspiciousVotes) as caught:
         exec(compile(code, "cell", "exec"), {})
     assert [(one.filename, one.lineno) for one in caught] == [("cell", 2)]

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import adjudge as adj
 from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS
-from adjudge.kernels.online_units import ONE
-from adjudge.online import KINDS
+from adjudge.kernels.online_honest import SHARE_UNITS
+from adjudge.online import CONFIDENCE_CODES
 from adjudge.online.reading import crowd_sums
 from streams import LABELS, counts, recount, saved, with_reference
 
@@ -209,7 +209,7 @@ class Stream(RuleBasedStateMachine):
         if hasattr(self, "online"):
             assert self.online.labels().equals(self.twin.labels())
             assert self.online.workers().equals(self.twin.workers())
-            kind = KINDS[self.online.settings["confidence"]]
+            kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
             crowds = [stream._renewal.read(kind, stream._state.crowd) for stream in (self.online, self.twin)]
             assert all(map(np.array_equal, *crowds))
             ids, cells = self.online.workers()["worker"].cast(pl.String).to_list(), crowd_sums(crowds[0]).by_answer()
@@ -305,7 +305,7 @@ def test_from_result_keeps_votes_rules_and_counts(model):
         result.session.recount(result.fit.outcome.labels)
         counts = result.session.gather(lambda _, counts: counts)
         flat, _ = online._state.counts()
-        assert np.array_equal(np.reshape(flat, counts.shape), counts * ONE)
+        assert np.array_equal(np.reshape(flat, counts.shape), counts * SHARE_UNITS)
     workers = online.workers().sort("worker")
     assert workers["votes"].to_list() == result.workers.sort("worker")["votes"].to_list()
     assert online.refit().labels.drop("confidence").equals(result.labels.drop("confidence"))

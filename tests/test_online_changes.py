@@ -43,8 +43,8 @@ def test_a_window_of_tasks_answers_as_a_stream_of_its_own(model):
     assert online.labels()["task"].to_list() == [f"t{n}" for n in range(1180, 1200)]
     for n in range(1180, 1200):
         alone.learn_many([(f"t{n}", f"w{n % 3}", LABELS[n % 2]), (f"t{n}", f"w{(n + 1) % 3}", "a")])
-    online.refit(threads=1)
-    alone.refit(threads=1)
+    online.refit(engine=adj.AutoEngine(threads=1))
+    alone.refit(engine=adj.AutoEngine(threads=1))
     assert online.labels().equals(alone.labels())
     assert counts(online) == recount(online)
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from oracle_auto import honest
-from adjudge.kernels.online_tables import unpack
+from adjudge.io import container, stream_file
+from adjudge.kernels.online_honest import unpack
 from adjudge.online import stream as online_module
+from oracle_auto import honest
 from streams import learned
 
 LABELS = ["a", "b", "c"]
-FILES = Path(__file__).parent / "saved_by_0_1_0"
 
 
 def stream(*, compiled=True, **options):
@@ -187,7 +187,7 @@ def test_right_after_a_refit_confidence_is_that_of_the_fit(model):
     online.learn_many(crowd.votes.head(300))
     before = online.labels()
     online.learn_many(crowd.votes.tail(-300))
-    fitted = online.refit(threads=1)
+    fitted = online.refit(engine=adj.AutoEngine(threads=1))
     assert fitted.model == model
     assert fitted.facts["holds"] == pytest.approx(online_facts(online)["holds"], abs=1e-12)
     frame = online.labels().join(fitted.labels, on="task", suffix="_fit")
@@ -229,7 +229,7 @@ def test_with_gold_what_is_measured_is_that_of_the_fit(crowd, name, model, compi
     online.learn_many(votes)
     for task in list(known)[:50]:
         online.gold(task, known[task])
-    fitted = online.refit(threads=1)
+    fitted = online.refit(engine=adj.AutoEngine(threads=1))
     facts = online_facts(online)
     assert facts[name] > 0.01
     assert facts[name] < 0.99 or model in ("ds", "hybrid")
@@ -305,7 +305,7 @@ def test_two_judges_who_always_disagree(model, compiled):
         assert frame["confidence"].to_list() == pytest.approx([0.5] * 20, abs=1e-9)
         assert frame["tie"].all()
         assert online.predict("t3").tie
-        online.refit(threads=1)
+        online.refit(engine=adj.AutoEngine(threads=1))
     online.learn("t3", "joe", "a")
     assert not online.predict("t3").tie
     plain = stream(model=model, labels=["a", "b"], confidence="posterior")
@@ -325,12 +325,12 @@ def test_a_stream_of_auto_runs_as_fds_and_refits_as_auto():
     assert auto.labels().equals(fds.labels())
     assert auto.settings["model"] == "auto"
     assert repr(auto).startswith("Online(auto: 200 tasks")
-    result = auto.refit(threads=1)
+    result = auto.refit(engine=adj.AutoEngine(threads=1))
     assert result.model == "auto"
     assert "chose" in result.facts
     want = dict(result.labels.select("task", "label").iter_rows())
     assert dict(auto.labels().select("task", "label").iter_rows()) == want
-    assert auto.refit(warm=True, threads=1).model == "auto"
+    assert auto.refit(warm=True, engine=adj.AutoEngine(threads=1)).model == "auto"
 
 
 @pytest.mark.parametrize("how", ["as it is", "pickled", "saved"])
@@ -361,7 +361,7 @@ def test_a_fit_of_auto_continues_from_its_labels(how, tmp_path):
     assert online._state.snapshot()["fitted"].tolist().count(0) == 1
     assert online.settings["model"] == "auto"
     assert online.settings["seed"] == 3
-    again = online.refit(threads=1)
+    again = online.refit(engine=adj.AutoEngine(threads=1))
     assert again.model == "auto"
     assert again.settings == result.settings
 
@@ -378,21 +378,23 @@ def test_confidence_follows_the_fit_unless_given():
         adj.Online(labels=LABELS, confidence="sure")
 
 
-def test_streams_of_version_0_1_0_keep_their_confidence_unless_told(tmp_path):
-    for name in ("online-fds.adjudge", "online-ds.adjudge"):
-        old, honest_one = adj.Online.load(FILES / name), adj.Online.load(FILES / name, confidence="honest")
-        assert old.settings["confidence"] == "posterior"
-        assert_is_the_rule(honest_one)
-        assert old.labels().select("task", "label").equals(honest_one.labels().select("task", "label"))
-        honest_one.save(tmp_path / "again")
-        assert adj.Online.load(tmp_path / "again").labels().equals(honest_one.labels())
+def test_a_stream_keeps_its_confidence_unless_another_is_given(tmp_path):
+    for model in ("fds", "ds"):
+        online = adj.Online(labels=CROWD.label_names, model=model, confidence="posterior")
+        online.learn_many(CROWD.votes)
+        online.save(tmp_path / "stream")
+        posterior, honest = adj.Online.load(tmp_path / "stream"), adj.Online.load(tmp_path / "stream", confidence="honest")
+        assert posterior.settings["confidence"] == "posterior"
+        assert_is_the_rule(honest)
+        assert posterior.labels().select("task", "label").equals(honest.labels().select("task", "label"))
+        honest.save(tmp_path / "again")
+        assert adj.Online.load(tmp_path / "again").labels().equals(honest.labels())
     with pytest.raises(adj.OptionError, match="confidence"):
-        adj.Online.load(FILES / name, confidence="sure")
+        adj.Online.load(tmp_path / "stream", confidence="sure")
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_forged_marks_and_labels_are_refused(compiled, tmp_path, monkeypatch):
-    from adjudge.io import container
 
     if not compiled:
         monkeypatch.setattr(online_module, "compiled", lambda: None)
@@ -408,9 +410,9 @@ def test_forged_marks_and_labels_are_refused(compiled, tmp_path, monkeypatch):
         online = adj.Online(labels=LABELS, model=model, gold={"t1": "b", "x1": "b"})
         online.learn_many([("t1", "w1", "a"), ("t2", "w2", "b")])
         online.save(tmp_path / "stream")
-        meta, arrays = container.load(tmp_path / "stream", "online", online_module.VERSION)
+        meta, arrays = container.load(tmp_path / "stream", "online", stream_file.VERSION)
         forged = arrays[array].copy()
         forged[0] = value
-        container.save(tmp_path / "stream", "online", online_module.VERSION, meta, {**arrays, array: forged})
+        container.save(tmp_path / "stream", "online", stream_file.VERSION, meta, {**arrays, array: forged})
         with pytest.raises(adj.InputError, match=message):
             adj.Online.load(tmp_path / "stream")

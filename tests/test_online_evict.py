@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.io import container
-from adjudge.kernels.online_units import ONE
-from adjudge.online import saving
+from adjudge.io.stream_file import VERSION
+from adjudge.kernels.online_honest import SHARE_UNITS
 from adjudge.online import stream as stream_module
-from adjudge.online.settings import VERSION
+from adjudge.online.refit import content_of
 from streams import LABELS, counts, recount, saved, with_reference
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
@@ -177,7 +177,7 @@ def test_records_that_are_not_of_the_stream_are_refused(model, compiled):
     good = online.evict("t0").record
     votes, label, units, fitted, gold, order = good
     before = saved(online)
-    half = None if units is None else (ONE // 2, ONE // 2, 0)
+    half = None if units is None else (SHARE_UNITS // 2, SHARE_UNITS // 2, 0)
     bad = [
         ((votes, 3, units, fitted, gold, order), "a label for every task"),
         ((votes, -1, units, fitted, gold, order), "a label for every task"),
@@ -200,9 +200,9 @@ def test_records_that_are_not_of_the_stream_are_refused(model, compiled):
     if units is not None:
         bad += [
             ((votes, label, None, fitted, gold, order), "probabilities"),
-            ((votes, label, (ONE, 1, -1), fitted, gold, order), "probabilities"),
-            ((votes, label, (ONE, 0, 0, 0), fitted, gold, order), "probabilities"),
-            ((votes, label, (ONE - 1, 0, 0), fitted, gold, order), "probabilities"),
+            ((votes, label, (SHARE_UNITS, 1, -1), fitted, gold, order), "probabilities"),
+            ((votes, label, (SHARE_UNITS, 0, 0, 0), fitted, gold, order), "probabilities"),
+            ((votes, label, (SHARE_UNITS - 1, 0, 0), fitted, gold, order), "probabilities"),
         ]
     for record, message in bad:
         with pytest.raises(ValueError, match=message):
@@ -323,11 +323,11 @@ def test_a_refit_in_three_steps_is_the_same_wherever_it_runs(model):
         refit = (adj.Online.from_bytes(data) if how == "copy" else online).begin_refit()
         assert refit.result is None
         if how == "elsewhere":
-            thread = threading.Thread(target=lambda refit=refit: refit.run(threads=2))
+            thread = threading.Thread(target=lambda refit=refit: refit.run(engine=adj.AutoEngine(threads=2)))
             thread.start()
             thread.join()
         elif how != "late":
-            refit.run(threads=3 if how == "3 threads" else 1)
+            refit.run(engine=adj.AutoEngine(threads=3 if how == "3 threads" else 1))
         later(online)
         assert refit.votes.n_tasks == len(begun)
         result = online.finish_refit(refit)
@@ -360,7 +360,7 @@ def test_forged_content_is_refused(model, compiled):
         ("base_counts", 1, "whole|by label|one vote each"),
         ("base_counts", (1 << 62) + 1, "base_counts"),
         ("base_classes", 1, "one vote each|whole"),
-        ("base_classes", 9 * ONE, "at least one vote|were evicted|from 0 on"),
+        ("base_classes", 9 * SHARE_UNITS, "at least one vote|were evicted|from 0 on"),
         ("lent", 0.0, "lent"),
         ("lent", np.nan, "lent"),
         ("uniform", 2.0, "uniform"),
@@ -373,7 +373,7 @@ def test_forged_content_is_refused(model, compiled):
         (("measured", name), value, name.split("_")[0]) for name, value in (("holds", 2.0), ("votes", -1), ("changes", 99))
     ]
     for name, value, message in forged:
-        meta, arrays = saving.content_of(online, "a test")
+        meta, arrays = content_of(online, "a test")
         if isinstance(name, tuple):
             meta["measured"] = {**meta["measured"], name[1]: value}
         elif name in meta:
@@ -381,7 +381,7 @@ def test_forged_content_is_refused(model, compiled):
         else:
             arrays[name] = arrays[name].copy()
             arrays[name].flat[0] = value
-        data = b"".join(container.packed("online", VERSION, meta, arrays))
+        data = b"".join(container.pack("online", VERSION, meta, arrays))
         with pytest.raises(adj.InputError, match=message):
             adj.Online.from_bytes(data) if compiled else reference_of(data)
     with pytest.raises(adj.InputError, match="is damaged"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from adjudge.cli.main import app_of
-from adjudge.service import health, limits
+from adjudge.service.http import health, limits
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -48,7 +48,7 @@ def test_the_limits_of_the_page_are_those_of_the_service():
         "MAX_STREAMS_PER_TOKEN_AND_CAMPAIGN": "| 100; 1000; 2000 |",
         "MAX_STREAMS_PER_TOKEN": "; 1000;",
         "MAX_STREAMS": "; 2000 |",
-        "MAX_LINE": "64000 bytes",
+        "MAX_LINE_BYTES": "64000 bytes",
         "STREAM_IDLE_SECONDS": "| 300 s |",
         "MAX_UNREAD_BYTES": "| 16 MB; 256 MB |",
         "MAX_UNREAD_BYTES_IN_ALL": "; 256 MB",

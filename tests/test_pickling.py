@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+from adjudge.engines.registry import engine_with
 from adjudge.kernels.cpu import compiled
 from adjudge.models.base import MODELS
 from adjudge.online import stream as online_module
 from adjudge.spark.result import SparkResult
+from fitting import aggregate
 
 CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=1)
 TRIPS = {"pickle": lambda thing: pickle.loads(pickle.dumps(thing)), "deepcopy": copy.deepcopy, "copy": copy.copy}
@@ -60,7 +62,7 @@ def assert_same(one, other, folder):
 def test_results(model, engine, trip, tmp_path):
     gold = CROWD.truth.head(10) if MODELS[model].needs_gold else None
     labels = sorted(set(CROWD.votes["label"]))  # grades need an order
-    result = adj.aggregate(CROWD.votes, model, engine=engine, threads=1, labels=labels, gold=gold)
+    result = adj.aggregate(CROWD.votes, model, engine=engine_with(engine, threads=1), labels=labels, gold=gold)
     assert_same(result, trip(result), tmp_path)
 
 
@@ -75,7 +77,7 @@ def test_results(model, engine, trip, tmp_path):
     ],
 )
 def test_results_of_what_was_known(options, trip, tmp_path):
-    result = adj.aggregate(CROWD.votes, "ds", threads=1, **options)
+    result = aggregate(CROWD.votes, "ds", engine=adj.AutoEngine(threads=1), **options)
     assert_same(result, trip(result), tmp_path)
 
 
@@ -100,7 +102,7 @@ def test_frames_stay_of_the_callers_kind(trip):
 
 @pytest.mark.parametrize("per_option", [False, True])
 def test_sets(per_option, trip):
-    result = adj.aggregate(SETS, "ds", multi=True, per_option=per_option, smoothing=0.1)
+    result = adj.aggregate(SETS, adj.DawidSkene(smoothing=0.1), multi=True, per_option=per_option)
     other = trip(result)
     assert repr(result) == repr(other)
     for frame in ("labels", "probabilities", "workers"):

@@ -157,7 +157,7 @@ def test_seconds_have_three_digits(race, value, said):
     ("at most 1.5 ms", 1.6, True), ("", 5.0, False), ("at most 1x", "failed: KeyError", False),
 ])  # fmt: skip
 def test_bars_are_missed_on_their_side_alone(race, wanted, measured, missed):
-    assert race.tables.missed(race.stages.row("what", "", wanted, measured)) is missed
+    assert race.tables.missed(race.stages.row("what", wanted, measured)) is missed
 
 
 def test_markers_are_replaced_once_and_nothing_else(race):

@@ -110,7 +110,10 @@ def test_truth_columns_can_be_named(tmp_path):
 def test_row_numbers_go_on_from_batch_to_batch():
     frames = [pl.DataFrame(ROWS, schema=["task", "worker", "label"], orient="row") for _ in range(3)]
     frames[2] = frames[2].with_columns(worker=pl.when(pl.col("task") == "t").then("worker"))
-    for action in (lambda: adj.aggregate(iter(frames), multi=True), lambda: adj.Online(labels=["x", "y"]).learn_many(iter(frames))):
+    for action in (
+        lambda: adj.aggregate(iter(frames), multi=True),
+        lambda: adj.Online(labels=["x", "y"]).learn_many(iter(frames)),
+    ):
         with pytest.raises(adj.InputError, match="worker is missing in row 9"):
             action()
     mixed = [frames[0], frames[0].with_columns(task=pl.lit(1))]
@@ -140,7 +143,7 @@ def test_streams_take_votes_and_leave_no_trace_of_failures():
 
 
 def test_numbers_of_numpy_are_numbers():
-    assert adj.aggregate(ROWS, model="fds", seed=np.int64(3), tol=np.float32(1e-3)).converged
+    assert adj.aggregate(ROWS, model=adj.FastDawidSkene(tol=np.float32(1e-3)), seed=np.int64(3)).converged
     with pytest.raises(adj.InputError, match="too large"):
         adj.read([(2**53 + 1, "w", "x"), (1.0, "w", "y")])
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.engines.local import LocalEngine
+from fitting import aggregate
 from strategies import crowds
 
 MODELS = ("mv", "fds", "ds", "hybrid", "one-coin")  # exact counts: equal to the last task
@@ -17,7 +18,7 @@ MODELS = ("mv", "fds", "ds", "hybrid", "one-coin")  # exact counts: equal to the
 def labels(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        frame = adj.aggregate(votes, model=model, **options).labels
+        frame = aggregate(votes, model=model, **options).labels
     return {str(t): str(c) for t, c in frame.select("task", "label").iter_rows()}
 
 

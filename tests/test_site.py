@@ -130,6 +130,45 @@ def test_reference_of_commands_has_every_option(site, pages):
                 assert option in text, f"{option} of {name}"
 
 
+def links_of(path):
+    """Return where the links of a Markdown file lead within the site, without those in code."""
+    text = re.sub(r"^```.*?^```|`[^`\n]+`", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [urldefrag(link).url for link in re.findall(r"\]\((?!#|[a-z]+:)([^)\s]+)", text)]
+
+
+def test_every_page_has_a_markdown_twin(site, pages):
+    assert [path for path in pages if path.name != "404.html" and not path.with_suffix(".md").exists()] == []
+    twins = list(site.rglob("*.md"))
+    assert [path for path in twins if not path.with_suffix(".html").exists()] == []
+    assert [path for path in twins if not path.read_text().startswith("# ")] == []
+
+
+def test_links_of_twins_lead_somewhere(site):
+    for path in site.rglob("*.md"):
+        for link in links_of(path):
+            assert (path.parent / unquote(link)).is_file(), f"{path.relative_to(site)} links to {link}"
+
+
+def test_twins_of_the_reference_are_written_out(site):
+    reference = {path: path.read_text() for path in (site / "reference").glob("*.md")}
+    assert [path for path, text in reference.items() if ":::" in text] == []
+    headings = {line[3:] for text in reference.values() for line in text.splitlines() if line.startswith("## ")}
+    assert [name for name in adj.__all__ if f"adjudge.{name}" not in headings] == []
+    assert "Return the label of every task with its confidence" in reference[site / "reference" / "aggregating.md"]
+
+
+def test_llms_txt_lists_every_page_of_the_navigation(site):
+    text = (site / "llms.txt").read_text()
+    assert re.match(r"# adjudge\n\n> \S.*\n\n## ", text)
+    entries = re.findall(r"^- \[.+\]\((\S+)\): \S.*$", text, re.MULTILINE)
+    lines = [line for line in text.splitlines()[3:] if line and not line.startswith("## ")]
+    assert len(entries) == len(lines), "an entry is a link and a description"
+    nav = re.findall(r"\S+\.md$", (site.parent / "mkdocs.yml").read_text().partition("\nnav:\n")[2], re.MULTILINE)
+    assert len(entries) == len(nav) > 100
+    assert set(entries) == {page.replace("README.md", "index.md") for page in nav}
+    assert [link for link in entries if not (site / link).is_file()] == []
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -171,8 +210,9 @@ def test_a_browser_finds_what_it_searches_and_stays_on_this_machine(address):
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
-@pytest.mark.parametrize("name", ["build", "docstrings"])
-def test_examples_of_the_build_run(name):
+@pytest.mark.parametrize("name", ["build", "docstrings", "llms"])
+def test_examples_of_the_build_run(name, monkeypatch):
+    monkeypatch.syspath_prepend(BUILD.parent)
     ran = doctest.testmod(loaded(name))
     assert ran.attempted > 0
     assert ran.failed == 0

@@ -75,7 +75,7 @@ def test_what_was_promised_is_kept():
     assert auto["harmed"] == 0
     assert auto["ece"] <= 0.11
     assert auto["in_range"] / auto["sets"] >= 0.6
-    inside, *_ = tables.covered(tables.of(pl.read_csv(MODELS / "workers.csv").filter(~tables.is_simulated()), tables.NEW))
+    inside, *_ = tables.covered(tables.of(pl.read_csv(MODELS / "workers.csv").filter(~tables.is_simulated()), tables.DEFAULT))
     assert inside >= 0.75
     toys = pl.read_csv(MODELS / "toys.csv").filter(confidence="honest")
     assert toys["highest"].to_list() == pytest.approx([0.5] * len(toys))
@@ -139,7 +139,6 @@ def test_a_crowd_is_measured(trust, monkeypatch):
     assert {row["verdict"] for row in words} <= {"informative", "unclear", "spammer"}
 
 
-def test_verdicts_of_either_version_have_one_name(trust):
-    assert trust.NAMES == {"trusted": "informative", "sleeper": "unclear"}
+def test_verdicts_are_the_five_words():
     words = pl.read_csv(MODELS / "verdicts.csv")["verdict"].unique()
     assert set(words) <= {"informative", "unclear", "spammer", "adversary", "copy"}

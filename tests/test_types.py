@@ -10,7 +10,7 @@ import pytest
 
 from adjudge.data.options import DEFAULTS, EngineName, ModelName
 from adjudge.engines.registry import ENGINES
-from adjudge.models.base import MODELS, USUAL
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -33,8 +33,8 @@ result = adj.aggregate(votes)
 assert_type(result, adj.Result)
 assert_type(adj.aggregate("votes.csv", "ds", multi=False), adj.Result)
 assert_type(adj.aggregate(Path("votes.csv"), adj.DawidSkene(tol=1e-6)), adj.Result)
-assert_type(adj.aggregate(frame, engine="my engine", strength="auto", gold={1: "cat"}), adj.Result)
-assert_type(adj.aggregate(adj.read(frame), priors={"cat": 0.3, "dog": 0.7}, ties="prior", stop="labels"), adj.Result)
+assert_type(adj.aggregate(frame, engine="my engine", model=adj.DawidSkene(strength="auto"), gold={1: "cat"}), adj.Result)
+assert_type(adj.aggregate(adj.read(frame), priors={"cat": 0.3, "dog": 0.7}, engine=adj.Disk(memory="2GB"), strict=True), adj.Result)
 assert_type(adj.aggregate(frame, history=result, warm_start=adj.load("a.adjudge"), priors="uniform"), adj.Result)
 assert_type(adj.aggregate(frame, groups={"ann": "team", "bob": "team"}, exclude=["eve"]), adj.Result)
 assert_type(adj.aggregate(frame, groups="answers_like", exclude={7, 8}), adj.Result)
@@ -138,6 +138,6 @@ def test_the_names_that_type_checkers_know_are_those_there_are():
 
 def test_every_default_of_a_model_stands_in_the_table():
     """Of the usual models; the field's other methods have the defaults of their papers, which `aggregate` leaves them."""
-    for model in (MODELS[name] for name in USUAL):
+    for model in (MODELS[name] for name in DEFAULT_COMPARED_MODELS):
         shared = model.options().keys() & DEFAULTS._fields
         assert {name: model.options()[name] for name in shared} == {name: getattr(DEFAULTS, name) for name in shared}

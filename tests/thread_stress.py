@@ -98,7 +98,7 @@ def write_and_read(model, rounds, folder, confidence="honest"):
 
     def refit():
         for n in range(3):
-            online.refit(warm=bool(n % 2), threads=1)
+            online.refit(warm=bool(n % 2), engine=adj.AutoEngine(threads=1))
 
     def read():
         while not still.is_set():
@@ -142,14 +142,17 @@ def fits_at_once(rounds):
     """Fits, files and streams of their own in every thread: each as if it were alone."""
     made = [adj.simulate(tasks=200, workers=12, labels=3, seed=seed).votes for seed in range(4)]
     models = ("fds", "ds", "mv", "iwmv")
-    want = [adj.aggregate(votes, model=model, threads=2).labels for votes, model in zip(made, models, strict=True)]
+    want = [
+        adj.aggregate(votes, model=model, engine=adj.AutoEngine(threads=2)).labels
+        for votes, model in zip(made, models, strict=True)
+    ]
     shared = adj.read(made[0])
-    same = adj.aggregate(shared, threads=2).labels
+    same = adj.aggregate(shared, engine=adj.AutoEngine(threads=2)).labels
 
     def fit(number):
         for _ in range(rounds):
-            mine = adj.aggregate(made[number], model=models[number], threads=2).labels
+            mine = adj.aggregate(made[number], model=models[number], engine=adj.AutoEngine(threads=2)).labels
             assert mine.drop("confidence").equals(want[number].drop("confidence"))
-            assert adj.aggregate(shared, threads=2).labels.equals(same)
+            assert adj.aggregate(shared, engine=adj.AutoEngine(threads=2)).labels.equals(same)
 
     in_threads(*(lambda n=n: fit(n) for n in range(4)))

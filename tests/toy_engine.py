@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from adjudge.data.counts import Lines, Parameters, Statistics
-from adjudge.data.votes import Panel
-from adjudge.engines.base import Estimate, WorkerBlock
+from adjudge.data.fit import Parameters, Statistics, TableLines
+from adjudge.data.votes import WorkerRows
+from adjudge.engines.base import FitEstimate, WorkerBlock
 from adjudge.engines.local import LocalEngine, MemoryStore
+from adjudge.engines.passes import PairSums
 from adjudge.engines.session import LocalSession
 from adjudge.io.answers import gold_codes
 from adjudge.io.read import as_votes
@@ -45,7 +46,7 @@ class Toy(LocalSession):
         v, rows = self.votes, self.rows(cut)
         ptr, per_row = v.worker_ptr[cut.start : cut.stop + 1] - v.worker_ptr[cut.start], v.votes_per_row()[rows]
         workers = v.workers.take(np.arange(v.n_workers)[cut])
-        here = Panel(worker_ptr=ptr, row_label=v.row_label[rows], workers=workers, labels=v.labels)
+        here = WorkerRows(worker_ptr=ptr, row_label=v.row_label[rows], workers=workers, labels=v.labels)
         return WorkerBlock(here, lambda: per_row, None if history is None else history(here), reference.confusion_table)
 
     def rows(self, cut):
@@ -62,7 +63,7 @@ class Toy(LocalSession):
         whole = {name: np.concatenate([getattr(one, name) for one in made]) for name in ("table", "worker_totals")}
         columns = {name: np.concatenate([one.columns[name] for one in made]) for name in made[0].columns}
         penalty = sum(one.penalty for one in made)
-        return Lines(**whole, prior=made[0].prior, penalty=penalty, uses_prior=made[0].uses_prior, columns=columns)
+        return TableLines(**whole, prior=made[0].prior, penalty=penalty, uses_prior=made[0].uses_prior, columns=columns)
 
     def m_step(self, recipe, priors):
         counts = self._anchored(recipe.anchor) if recipe.anchor else self._counted[0]
@@ -75,19 +76,10 @@ class Toy(LocalSession):
             return super().estimate()
         counts, classes = self._counted
         params = Parameters.of(shown.class_priors(classes).priors, self.lines(shown, counts, None))
-        return Estimate(params, Statistics(counts, classes), {} if self._lines is None else self._lines.columns)
+        return FitEstimate(params, Statistics(counts, classes), {} if self._lines is None else self._lines.columns)
 
     def joined(self, function, axis, _, counts):  # what a function says of rows, block by block
         return np.concatenate(self.each(function, counts), axis=axis)
 
-    def pair_sums(self, function):
-        return super().pair_sums(partial(self.joined, function, 2))
-
-    def honest(self, function, *rule_and_tie):
-        return super().honest(partial(self.joined, function, 1), *rule_and_tie)
-
-    def honest_probabilities(self, function, rule):
-        return super().honest_probabilities(partial(self.joined, function, 1), rule)
-
-    def honest_answers(self, function, rule):
-        return super().honest_answers(partial(self.joined, function, 1), rule)
+    def run(self, job, function):
+        return super().run(job, partial(self.joined, function, 2 if isinstance(job, PairSums) else 1))

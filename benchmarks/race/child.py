@@ -165,7 +165,7 @@ def adjudge(method):
 
             path = Path(tempfile.mkdtemp(dir=SCRATCH[0])) / "votes.parquet"
             pl.DataFrame({"task": data.task, "worker": data.worker, "label": data.label}).write_parquet(path)
-            on_disk = resolve("disk", memory="2GB")
+            on_disk = resolve(adj.Disk(memory="2GB"))
             return on_disk.read(path), on_disk
         if engine == "spark":
             from adjudge.spark import session

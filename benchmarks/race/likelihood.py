@@ -3,8 +3,8 @@
 import numpy as np
 
 import adjudge as adj
-from adjudge.data.counts import Parameters
 from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.fit import Parameters
 from adjudge.engines.registry import resolve
 
 
@@ -39,6 +39,6 @@ class Judge:
         table, totals = np.ascontiguousarray(whole(lines, LOG_UNIT)), np.zeros((votes.n_workers, votes.n_labels))
         of = Parameters(np.asarray(priors, float)[labels], table, totals)
         if self._session is None:
-            self._session = resolve("cpu", None).load(votes, seed=0, ties="hash")
+            self._session = resolve("cpu").load(votes, seed=0, ties="hash")
         self._session.adopt(lambda _: of, of.priors)
         return float(self._session.e_step(hard=False).log_likelihood)

@@ -57,14 +57,12 @@ def short_block(results):
     rows = [[f"{cell['votes']:,}", *(tables.brief(cell["lines"].get(name, {})) for name in SHOWN)] for cell in cells]
     lines = [
         f"Dawid-Skene, 10 iterations, 4 labels, native input ({results['machine']};",
-        "[all contestants, sizes and stages, and the command](docs/race/README.md)):",
+        "[every contestant, size and stage, and the command](docs/race/README.md)):",
         "",
         tables.markdown(["votes", *(name.replace("adjudge ds", "`ds`").replace("adjudge fds", "`fds`") for name in SHOWN)], rows),
         "",
         sentence(results["cells"]),
     ]
-    if results["stages"]:
-        lines += ["", tables.short_stages([row for row in results["stages"] if row.get("shown")])]
     return "\n".join(lines)
 
 

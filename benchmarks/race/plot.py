@@ -10,7 +10,7 @@ def draw(cells, contestants, path):
     """Draw times over votes, both on logarithmic scales, as SVG; nothing where fewer than two sizes were raced."""
     if len({cell["votes"] for cell in cells}) < 2:
         return
-    from adjudge.report.theme import alt, save_svg, themed
+    from adjudge.report.charts import alt, save_svg, themed
 
     rows, looks, seen = [], {}, {}
     for one in contestants:

@@ -93,16 +93,11 @@ def equals(races):
 
 
 def stages(rows):
-    """The table of our own path: what / at 0.1.0 / wanted / measured."""
+    """Return the table of our own path: what, wanted, measured."""
     lines = []
     for row in rows:
-        lines.append([row["what"], row["was"], row["wanted"], figure(row) + (" (missed)" if missed(row) else "")])
-    return markdown(["what", "0.1.0", "wanted", "measured"], lines)
-
-
-def short_stages(rows):
-    """The same for README: what / at 0.1.0 / measured."""
-    return markdown(["what", "0.1.0", "now"], [[row["what"], row["was"], figure(row)] for row in rows])
+        lines.append([row["what"], row["wanted"], figure(row) + (" (missed)" if missed(row) else "")])
+    return markdown(["what", "wanted", "measured"], lines)
 
 
 def figure(row):

@@ -98,7 +98,7 @@ void take_grouped(const uint32_t* task, uint32_t* row, size_t votes, size_t task
 class Buckets {
 public:
     Buckets(size_t votes, size_t tasks, int threads) : votes_(votes), tasks_(tasks), threads_(threads) {
-        while ((tasks >> shift_) >= MOST && shift_ < 16) ++shift_;
+        while ((tasks >> shift_) >= MAX_STREAMS && shift_ < 16) ++shift_;
         count_ = (tasks >> shift_) + 1;
     }
 
@@ -147,7 +147,7 @@ public:
     }
 
 private:
-    static constexpr size_t MOST = 256;  // streams that can be written side by side at full speed
+    static constexpr size_t MAX_STREAMS = 256;  // streams that can be written side by side at full speed
 
     void sort_bucket(size_t b, const uint32_t* bucket_rows, std::vector<uint32_t>& next, int64_t* task_ptr,
                      uint32_t* row) const {

@@ -104,7 +104,7 @@ void TextDictionary::encode_runs(Texts texts, const uint8_t* validity, int64_t b
         for (uint32_t i = 0; i < m; ++i) {
             const bool is_there = IsWhole || is_valid(validity, first + i);
             const TextKey key = is_there ? texts.key(first + i) : TextKey{0, MISSING};
-            runs += !(key == last) | is_long(key);  // equal keys of long texts need not be equal texts
+            runs += uint32_t(!(key == last)) | uint32_t(is_long(key));  // equal keys of long texts need not be equal texts
             any_long |= is_long(key);
             keys[runs] = last = key;
             end_of[runs] = i;

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(_MSC_VER)
-#include <intrin.h>
-#elif __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "short texts are packed for little-endian machines"
 #endif
 
@@ -44,14 +42,8 @@ inline uint32_t load4(const char* p) {
 
 // Returns the 128-bit product folded to 64 bits: every bit of both factors reaches every bit of the result.
 inline uint64_t fold(uint64_t a, uint64_t b) {
-#if defined(_MSC_VER)
-    uint64_t high;
-    const uint64_t low = _umul128(a, b, &high);
-    return low ^ high;
-#else
     const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-#endif
 }
 
 constexpr uint64_t ODD_A = 0x9E3779B97F4A7C15u, ODD_B = 0xD1B54A32D192ED03u, ODD_C = 0x8CB92BA72F3D8DD7u;

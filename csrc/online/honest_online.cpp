@@ -1,4 +1,4 @@
-// Honest confidence of a stream. kernels/honest_online_reference.py does the same operations in the same order: both
+// Honest confidence of a stream. kernels/online_honest.py does the same operations in the same order: both
 // have the same bits.
 #include <algorithm>
 #include <cmath>

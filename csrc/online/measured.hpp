@@ -2,7 +2,7 @@
 //
 // The errors that workers share, whether votes agree with each other as the labels say they should, and the mean worker
 // are sums over all votes. They are renewed when a tenth of the votes has changed, so that a vote costs the same
-// whatever the number of votes. `results/honest.py` makes them of the sums; this is where a stream keeps them.
+// whatever the number of votes. `models/honest.py` makes them of the sums; this is where a stream keeps them.
 #pragma once
 #include <cstdint>
 #include <vector>

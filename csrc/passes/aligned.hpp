@@ -1,8 +1,7 @@
 // Aligned memory for tables and tallies.
 #pragma once
 
-#include <cstdlib>
-#include <cstring>
+#include <cstddef>
 #include <memory>
 #include <new>
 #if defined(__linux__)
@@ -12,7 +11,8 @@
 namespace adjudge {
 
 struct Free {
-    void operator()(void* memory) const { std::free(memory); }
+    std::align_val_t unit{};
+    void operator()(void* memory) const { ::operator delete(memory, unit); }
 };
 template <class T>
 using Aligned = std::unique_ptr<T[], Free>;
@@ -25,12 +25,11 @@ Aligned<T> allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
     const size_t unit = bytes >= kPage / 2 ? kPage : kLine;
     const size_t size = (bytes / unit + 1) * unit;
-    void* memory = std::aligned_alloc(unit, size);
-    if (!memory) throw std::bad_alloc();
+    void* memory = ::operator new(size, std::align_val_t(unit));  // Windows has no std::aligned_alloc
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (unit == kPage) madvise(memory, size, MADV_HUGEPAGE);  // a wish: refusal does no harm
 #endif
-    return Aligned<T>(static_cast<T*>(memory));
+    return Aligned<T>(static_cast<T*>(memory), Free{std::align_val_t(unit)});
 }
 
 }  // namespace adjudge

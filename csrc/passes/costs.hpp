@@ -6,6 +6,7 @@
 // a sum that reached it stands for anything from there up, and never wins alone.
 #pragma once
 
+#include <limits>
 #include <type_traits>
 
 #include "pass.hpp"

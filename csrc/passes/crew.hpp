@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "aligned.hpp"
 #include "pass.hpp"

@@ -1,6 +1,6 @@
 // Messages along votes (KOS), and pairs of workers who share tasks with the robust factor of their agreement (M-MSR).
 // Every sum is exact: its terms are rounded to a grid as fine as their number allows, so that no order of workers or
-// votes shows in it (kernels/messages_reference.py is the definition).
+// votes shows in it (kernels/methods_reference.py is the definition).
 #pragma once
 
 #include <cstdint>

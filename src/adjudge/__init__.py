@@ -5,16 +5,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from adjudge import forks, moved
+from adjudge import forks
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from adjudge.client import AsyncClient, Client
-    from adjudge.data.understood import Understood
+    from adjudge.data.options import ReadOptions
     from adjudge.data.vocabulary import Vocabulary
-    from adjudge.data.votes import Votes
+    from adjudge.data.votes import Understood, Votes
+    from adjudge.engines.registry import AutoEngine, Cpu, Cuda, Disk, Spark
     from adjudge.errors import (
+        AdjudgeError,
         CopiedVotes,
         DamagedCheckpoint,
         InputError,
@@ -22,65 +23,50 @@ if TYPE_CHECKING:
         NotCompiled,
         NotConverged,
         OptionError,
-        PosteriorConfidence,
-        AdjudgeError,
-        RepairedStream,
         SuspiciousVotes,
         UnknownWorkers,
     )
-    from adjudge.evaluation.agreement.agreement import agreement
-    from adjudge.evaluation.agreement.figures import Agreement
-    from adjudge.evaluation.compare.compare import compare
-    from adjudge.evaluation.compare.comparison import Comparison
+    from adjudge.evaluation.agreement.agreement import Agreement, agreement
+    from adjudge.evaluation.compare.compare import Comparison, compare
+    from adjudge.evaluation.evaluate import Evaluation, evaluate
     from adjudge.evaluation.panel.panel import panel
     from adjudge.evaluation.panel.study import BestPanel, PanelStudy
-    from adjudge.evaluation.rates.figures import Rates
-    from adjudge.evaluation.rates.rates import rates
+    from adjudge.evaluation.ranking.rank import rank
+    from adjudge.evaluation.ranking.ranking import Ranking
+    from adjudge.evaluation.rates.rates import Rates, rates
     from adjudge.evaluation.sets import SetEvaluation
     from adjudge.evaluation.simulate import Simulation, simulate
-    from adjudge.evaluation.truth import Evaluation, evaluate
-    from adjudge.io.folder.build import encode
+    from adjudge.io.folder.encoded import encode
     from adjudge.io.read import read
-    from adjudge.live.policy import Policy
     from adjudge.models.aggregation import aggregate
     from adjudge.models.auto import AutoModel
-    from adjudge.models.catd import CATD
+    from adjudge.models.bayesian import EBCC, IBCC, LFC
     from adjudge.models.dawid_skene import DawidSkene, FastDawidSkene, Hybrid
-    from adjudge.models.ebcc import EBCC
     from adjudge.models.glad import GLAD
-    from adjudge.models.gold_majority import GoldMajorityVote
-    from adjudge.models.ibcc import IBCC
-    from adjudge.models.iwmv import IWMV
     from adjudge.models.kos import KOS
-    from adjudge.models.lfc import LFC
-    from adjudge.models.light_aggregation import LightAggregation
     from adjudge.models.mace import MACE
-    from adjudge.models.majority import MajorityVote
+    from adjudge.models.majority import CATD, IWMV, GoldMajorityVote, LightAggregation, MajorityVote, Wawa, ZeroBasedSkill
     from adjudge.models.mmsr import MMSR
-    from adjudge.models.one_coin import OneCoin
+    from adjudge.models.one_coin import OneCoin, ZenCrowd
     from adjudge.models.ordinal import Ordinal
-    from adjudge.models.wawa import Wawa
-    from adjudge.models.zencrowd import ZenCrowd
-    from adjudge.models.zero_based_skill import ZeroBasedSkill
     from adjudge.online import EvictedTask, Online, Prediction, Refit
-    from adjudge.ranking.rank import rank
-    from adjudge.ranking.ranking import Ranking
     from adjudge.results.explanation import Explanation, SetExplanation
     from adjudge.results.result import Result
     from adjudge.results.saved import FittedModel, load, merge
-    from adjudge.results.saved_sets import FittedSets
-    from adjudge.results.sets import MultiResult
+    from adjudge.results.sets import FittedSets, MultiResult
+    from adjudge.service.campaigns.policy import Policy
+    from adjudge.service.client import AsyncClient, Client
     from adjudge.spark.stream import SparkStream
 
 # Every public name and its home. Names load when first used: `import adjudge` costs next to nothing.
-_HOMES = {
+_MODULE_OF_NAME = {
     "aggregate": "models.aggregation",
-    "Agreement": "evaluation.agreement.figures",
+    "Agreement": "evaluation.agreement.agreement",
     "agreement": "evaluation.agreement.agreement",
-    "AsyncClient": "client",
-    "Client": "client",
+    "AsyncClient": "service.client",
+    "Client": "service.client",
     "compare": "evaluation.compare.compare",
-    "Comparison": "evaluation.compare.comparison",
+    "Comparison": "evaluation.compare.compare",
     "CopiedVotes": "errors",
     "DamagedCheckpoint": "errors",
     "InputError": "errors",
@@ -89,47 +75,51 @@ _HOMES = {
     "NotConverged": "errors",
     "OptionError": "errors",
     "AdjudgeError": "errors",
-    "PosteriorConfidence": "errors",
-    "RepairedStream": "errors",
     "SuspiciousVotes": "errors",
     "UnknownWorkers": "errors",
-    "Evaluation": "evaluation.truth",
-    "evaluate": "evaluation.truth",
+    "Evaluation": "evaluation.evaluate",
+    "evaluate": "evaluation.evaluate",
     "FittedModel": "results.saved",
-    "FittedSets": "results.saved_sets",
+    "FittedSets": "results.sets",
     "load": "results.saved",
     "merge": "results.saved",
-    "encode": "io.folder.build",
-    "rank": "ranking.rank",
-    "Ranking": "ranking.ranking",
+    "encode": "io.folder.encoded",
+    "AutoEngine": "engines.registry",
+    "Cpu": "engines.registry",
+    "Cuda": "engines.registry",
+    "Disk": "engines.registry",
+    "Spark": "engines.registry",
+    "rank": "evaluation.ranking.rank",
+    "Ranking": "evaluation.ranking.ranking",
     "read": "io.read",
+    "ReadOptions": "data.options",
     "DawidSkene": "models.dawid_skene",
     "FastDawidSkene": "models.dawid_skene",
     "Hybrid": "models.dawid_skene",
     "AutoModel": "models.auto",
     "GLAD": "models.glad",
-    "LFC": "models.lfc",
-    "IBCC": "models.ibcc",
-    "EBCC": "models.ebcc",
+    "LFC": "models.bayesian",
+    "IBCC": "models.bayesian",
+    "EBCC": "models.bayesian",
     "MACE": "models.mace",
-    "IWMV": "models.iwmv",
+    "IWMV": "models.majority",
     "KOS": "models.kos",
     "MMSR": "models.mmsr",
     "MajorityVote": "models.majority",
     "OneCoin": "models.one_coin",
-    "CATD": "models.catd",
-    "GoldMajorityVote": "models.gold_majority",
-    "LightAggregation": "models.light_aggregation",
-    "Wawa": "models.wawa",
-    "ZenCrowd": "models.zencrowd",
-    "ZeroBasedSkill": "models.zero_based_skill",
+    "CATD": "models.majority",
+    "GoldMajorityVote": "models.majority",
+    "LightAggregation": "models.majority",
+    "Wawa": "models.majority",
+    "ZenCrowd": "models.one_coin",
+    "ZeroBasedSkill": "models.majority",
     "Ordinal": "models.ordinal",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
     "panel": "evaluation.panel.panel",
-    "Policy": "live.policy",
-    "Rates": "evaluation.rates.figures",
+    "Policy": "service.campaigns.policy",
+    "Rates": "evaluation.rates.rates",
     "rates": "evaluation.rates.rates",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
@@ -142,7 +132,7 @@ _HOMES = {
     "Simulation": "evaluation.simulate",
     "simulate": "evaluation.simulate",
     "SparkStream": "spark.stream",
-    "Understood": "data.understood",
+    "Understood": "data.votes",
     "Vocabulary": "data.vocabulary",
     "Votes": "data.votes",
 }
@@ -157,15 +147,20 @@ __all__ = [
     "LFC",
     "MACE",
     "MMSR",
+    "AdjudgeError",
     "Agreement",
     "AsyncClient",
+    "AutoEngine",
     "AutoModel",
     "BestPanel",
     "Client",
     "Comparison",
     "CopiedVotes",
+    "Cpu",
+    "Cuda",
     "DamagedCheckpoint",
     "DawidSkene",
+    "Disk",
     "Evaluation",
     "EvictedTask",
     "Explanation",
@@ -187,17 +182,16 @@ __all__ = [
     "Ordinal",
     "PanelStudy",
     "Policy",
-    "PosteriorConfidence",
     "Prediction",
-    "AdjudgeError",
     "Ranking",
     "Rates",
+    "ReadOptions",
     "Refit",
-    "RepairedStream",
     "Result",
     "SetEvaluation",
     "SetExplanation",
     "Simulation",
+    "Spark",
     "SparkStream",
     "SuspiciousVotes",
     "Understood",
@@ -222,12 +216,11 @@ __all__ = [
 ]
 
 
-moved.install()
 forks.install()
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
+    home = _MODULE_OF_NAME.get(name)
     if home is None:
         raise AttributeError(f"module 'adjudge' has no attribute {name!r}")
     value: object = getattr(import_module(f"adjudge.{home}"), name)

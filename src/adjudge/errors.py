@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -14,7 +15,8 @@ from typing import Final
 UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
-OURS: Final = __name__.partition(".")[0]
+IS_WINDOWS: Final = os.name == "nt"
+PACKAGE_NAME: Final = __name__.partition(".")[0]
 NOTEBOOKS: Final = ("IPython", "ipykernel")  # whose frames are below those of every cell
 
 NOT_PICKLED: Final = (
@@ -51,7 +53,7 @@ class AdjudgeError(OneLine):
         import traceback
 
         frames = traceback.walk_tb(self.__traceback__)
-        own = [(frame, line) for frame, line in frames if package_of(frame) not in (OURS, *NOTEBOOKS)]
+        own = [(frame, line) for frame, line in frames if package_of(frame) not in (PACKAGE_NAME, *NOTEBOOKS)]
         where = traceback.StackSummary.extract(iter(own)).format()
         return "".join(where + traceback.format_exception_only(self)).splitlines()
 
@@ -80,14 +82,6 @@ class UnknownWorkers(OneLine, UserWarning):
     """Some of the workers that an option names have no votes."""
 
 
-class RepairedStream(OneLine, UserWarning):
-    """A saved stream was damaged, and what could not be used was dropped from it."""
-
-
-class PosteriorConfidence(OneLine, UserWarning):
-    """A saved model lacks what honest confidence needs, so that predictions have the model's own, which is too sure."""
-
-
 class CopiedVotes(OneLine, UserWarning):
     """Some workers give the same wrong answers far more often than chance: their votes are not independent."""
 
@@ -109,6 +103,15 @@ def listed(values: Iterable[object], limit: int = 12) -> str:
     texts = [str(v) for v in values]
     head = ", ".join(_shortened(visible(text), 200) for text in texts[:limit])
     return head if len(texts) <= limit else f"{head}, … ({len(texts) - limit} more)"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "task"), counted(3, "task")
+    ('1 task', '3 tasks')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -147,11 +150,30 @@ def undeclared(label: object, labels: Iterable[object], where: str = "") -> Inpu
     return InputError(f"label {shown(label)}{where} is not among the declared labels: {listed(labels)}")
 
 
+def unreadable(what: object, error: Exception) -> InputError:
+    """Return the error for a file that the system, or a library, cannot read.
+
+    >>> str(unreadable("votes.csv", PermissionError(13, "Permission denied")))
+    'cannot read votes.csv: Permission denied'
+    """
+    return InputError(f"cannot read {what}: {getattr(error, 'strerror', None) or error}")
+
+
+def unwritable(what: object, error: Exception) -> AdjudgeError:
+    """Return the error for a file that the system, or a library, cannot write."""
+    return AdjudgeError(f"cannot write {what}: {getattr(error, 'strerror', None) or error}")
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """Return the message of a library's error in one line."""
+    return " ".join(str(error).split())[:limit]
+
+
 def warn(message: object, category: type[Warning]) -> None:
     """Warn at the line that called adjudge, however deep inside the reason was found."""
     frame: FrameType | None = sys._getframe(1)
     outermost = frame
-    while frame is not None and package_of(frame) == OURS:
+    while frame is not None and package_of(frame) == PACKAGE_NAME:
         outermost, frame = frame, frame.f_back
     at = frame or outermost
     assert at is not None
@@ -163,6 +185,12 @@ def warn(message: object, category: type[Warning]) -> None:
         module=at.f_globals.get("__name__") or "<string>",  # with None nothing would be said
         registry=at.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def refuse_windows(what: str) -> None:
+    """Raise on Windows, which lacks the file locks and directory handles that this feature needs."""
+    if IS_WINDOWS:
+        raise AdjudgeError(f"{what} is not supported on Windows: use Linux, macOS or WSL")
 
 
 def package_of(frame: FrameType) -> str:

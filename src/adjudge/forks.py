@@ -14,12 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from adjudge.errors import OURS, AdjudgeError, package_of
+from adjudge.errors import PACKAGE_NAME, AdjudgeError, package_of
 
 # The methods of a lazy frame that run queries; those of an eager frame call `_collect_eager`.
-SINKS: Final = ("sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
-QUERIES: Final = ("collect", "_collect_eager", "collect_batches", "collect_schema", *SINKS)
-WRITERS: Final = ("write_csv", "write_ipc", "write_ndjson", "write_parquet")  # of a frame
+SINK_METHODS: Final = ("sink_csv", "sink_ipc", "sink_ndjson", "sink_parquet")
+QUERIES: Final = ("collect", "_collect_eager", "collect_batches", "collect_schema", *SINK_METHODS)
+WRITE_METHODS: Final = ("write_csv", "write_ipc", "write_ndjson", "write_parquet")  # of a frame
 
 
 def install() -> None:
@@ -51,7 +51,7 @@ def _guard() -> None:
     if not _Parent.had_threads:
         return
     polars = sys.modules["polars"]
-    for owner, names in ((polars.LazyFrame, QUERIES), (polars.DataFrame, WRITERS)):
+    for owner, names in ((polars.LazyFrame, QUERIES), (polars.DataFrame, WRITE_METHODS)):
         for name in names:
             method = getattr(owner, name, None)
             if method is not None and not hasattr(method, "_is_guarded"):
@@ -65,7 +65,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **options: Any) -> Any:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            if package_of(frame) == OURS:
+            if package_of(frame) == PACKAGE_NAME:
                 raise AdjudgeError(
                     "this process was forked from one that had used polars, and polars has no threads here: start processes "
                     'with multiprocessing.get_context("spawn"), or fork before the first use of adjudge or polars'

@@ -53,10 +53,10 @@ def test_a_ring_is_shown_and_warned_about(adjudge, panel):
 
 
 def test_json(adjudge, panel):
-    code, out, _ = adjudge("agreement", panel / "votes.csv", "--json", "--resamples", 50, "--seed", 3, "--confidence", 0.5)
+    code, out, _ = adjudge("agreement", panel / "votes.csv", "--json", "--resamples", 50, "--seed", 3, "--level", 0.5)
     document = json.loads(out)
     assert code == 0
-    assert (document["resamples"], document["confidence"], document["reference"]) == (50, 0.5, "fds, one vote per ring")
+    assert (document["resamples"], document["level"], document["reference"]) == (50, 0.5, "fds, one vote per ring")
     assert document["rings"] == [["w0", "w1", "w2"]]
     assert document["alpha"]["low"] < document["alpha"]["value"] < document["alpha"]["high"]
     assert document["copying"][0]["worker_a"] == "w0"
@@ -81,7 +81,7 @@ def test_pairs_and_matrix_into_files(adjudge, votes_csv, tmp_path):
 
 def test_levels_and_labels(adjudge, tmp_path):
     (tmp_path / "v.csv").write_text("item,rater,grade\n1,a,poor\n1,b,fair\n2,a,good\n2,b,good\n3,a,poor\n3,b,poor\n")
-    arguments = ("agreement", tmp_path / "v.csv", "--level", "ordinal", "--label", "grade", "--labels", "poor,fair,good")
+    arguments = ("agreement", tmp_path / "v.csv", "--scale", "ordinal", "--label", "grade", "--labels", "poor,fair,good")
     code, out, _ = adjudge(*arguments)
     assert code == 0
     assert "Gwet's AC2, quadratic weights" in out
@@ -97,8 +97,8 @@ def test_repeated_votes_are_told(adjudge, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--level", "interval"], "level 'interval' needs numbers as labels, but 'l0' is none: take level 'ordinal'"),
-        (["--level", "ratio"], "unknown level 'ratio'"),
+        (["--scale", "interval"], "scale 'interval' needs numbers as labels, but 'l0' is none: take scale 'ordinal'"),
+        (["--scale", "ratio"], "unknown scale 'ratio'"),
         (["--model", "fdz"], "unknown model 'fdz'"),
         (["--pairs", "x.csv", "--matrix", "x.csv"], "two outputs have the same path"),
         (["--pairs", "no/folder/x.csv"], "does not exist"),

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import exports
 import adjudge as adj
-from adjudge.io.ids import frame_of
+import exports
+from adjudge.io.frames import frame_of
 
 MODEL = ("--model", "mv", "--quiet")
 

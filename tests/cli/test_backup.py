@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.verify import verify
 from live_store import fill, small, stored
-from adjudge.store.opening import open_store
-from adjudge.store.verify import verify
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_votes_and_decisions_are_exported(adjudge, store, suffix):
 
 def test_history_has_what_is_no_longer_in_force(adjudge, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    from adjudge.store import events
-    from adjudge.store.batch import Batch
+    from adjudge.service.store import events
+    from adjudge.service.store.batch import Batch
 
     opened = open_store("votes.db")
     number = fill(opened, [("t", "ann", "spam"), ("t", "bob", "spam"), ("u", "ann", "ok")])

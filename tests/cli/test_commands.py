@@ -53,7 +53,7 @@ def test_options_reach_the_library(adjudge, votes_csv):
     )  # fmt: skip
     document = json.loads(out)
     result = adj.aggregate(
-        votes_csv, model="hybrid", seed=3, smoothing=0.1, tol=1e-6, max_iter=50, switch=0.01, labels=["l2", "l1", "l0"]
+        votes_csv, model=adj.Hybrid(smoothing=0.1, tol=1e-6, max_iter=50, switch=0.01), seed=3, labels=["l2", "l1", "l0"]
     )
     assert list(document["priors"]) == ["l2", "l1", "l0"]
     assert document["iterations"] == result.iterations
@@ -65,7 +65,7 @@ def test_options_reach_the_library(adjudge, votes_csv):
 
 def test_a_fit_can_be_accelerated(adjudge, votes_csv):
     _, out, _ = adjudge("aggregate", votes_csv, "--json", "--model", "ds", "--accelerate", "--tol", 1e-6, "--max-iter", 500)
-    result = adj.aggregate(votes_csv, model="ds", tol=1e-6, max_iter=500, accelerate=True)
+    result = adj.aggregate(votes_csv, model=adj.DawidSkene(tol=1e-6, max_iter=500, accelerate=True))
     assert "extrapolated" in result.trace["phase"].to_list()
     assert json.loads(out)["iterations"] == result.iterations
     assert json.loads(out)["log_likelihood"] == pytest.approx(result.log_likelihood)
@@ -200,7 +200,7 @@ def test_one_command_chooses_its_engine_once(monkeypatch, votes_csv, tmp_path, e
     def counted(name, real):
         return lambda *given, **options: calls.append(name) or real(*given, **options)
 
-    for name in ("engine_named", "in_memory", "available"):
+    for name in ("_loaded", "in_memory", "available"):
         monkeypatch.setattr(registry, name, counted(name, getattr(registry, name)))
     monkeypatch.setattr(
         sys, "argv", ["adjudge", "aggregate", str(votes_csv), "-o", str(tmp_path / "o.csv"), "--engine", engine, "--quiet"]
@@ -208,4 +208,4 @@ def test_one_command_chooses_its_engine_once(monkeypatch, votes_csv, tmp_path, e
     from adjudge.cli.main import main
 
     main()
-    assert sorted(calls) == (["available", "engine_named", "in_memory"] if engine == "auto" else ["engine_named"])
+    assert sorted(calls) == (["_loaded", "available", "in_memory"] if engine == "auto" else ["_loaded"])

@@ -2,8 +2,8 @@
 
 import pytest
 
+from adjudge.evaluation.datasets import SETS
 from loopback import serving
-from adjudge.paper.sources import SETS
 
 
 def test_list(adjudge):

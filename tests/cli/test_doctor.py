@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from adjudge.cli import doctor
+from adjudge.service.store.opening import open_store
 from live_store import cut, fill, small, stored
-from adjudge.cli import checks
-from adjudge.store.opening import open_store
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +61,8 @@ def test_a_core_that_was_not_built_is_a_warning(adjudge, monkeypatch):
 def test_a_full_disk_a_slow_one_and_a_wrong_clock(adjudge, monkeypatch):
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**6))
-    monkeypatch.setattr(checks, "SLOW_SYNC", 0.0)
-    monkeypatch.setattr(checks, "EARLIEST", checks.datetime(2999, 1, 1, tzinfo=checks.UTC))
+    monkeypatch.setattr(doctor, "SLOW_SYNC_S", 0.0)
+    monkeypatch.setattr(doctor, "EARLIEST_TIME", doctor.datetime(2999, 1, 1, tzinfo=doctor.UTC))
     code, found = findings(adjudge)
     assert code == 1
     assert found["fail", "free disk"] == "0.0 GB: make room, or votes will be refused"
@@ -72,7 +72,7 @@ def test_a_full_disk_a_slow_one_and_a_wrong_clock(adjudge, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="rights of another kind")
 def test_a_folder_that_cannot_be_written(adjudge, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
     code, found = findings(adjudge)
     assert code == 1
     assert "cannot be written" in found["fail", "folder"]

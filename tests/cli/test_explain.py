@@ -17,15 +17,15 @@ def votes(tmp_path):
 
 
 def test_the_text_is_that_of_the_result(adjudge, votes):
-    status, stdout, stderr = adjudge("explain", votes, "--task-id", "t3")
+    status, stdout, stderr = adjudge("explain", votes, "t3")
     assert status == 0
     assert stdout.strip() == str(adj.aggregate(votes).explain("t3"))
     assert "read " in stderr
-    assert adjudge("explain", votes, "--task-id", "t3", "--quiet") == (0, stdout, "")
+    assert adjudge("explain", votes, "t3", "--quiet") == (0, stdout, "")
 
 
 def test_several_tasks_as_data(adjudge, votes):
-    status, stdout, _ = adjudge("explain", votes, "--task-id", "t3", "--task-id", "t9", "--json", "-m", "ds", "--settled", "0.9")
+    status, stdout, _ = adjudge("explain", votes, "t3", "t9", "--json", "-m", "ds", "--settled", "0.9")
     found = json.loads(stdout)
     assert status == 0
     assert found["understood"]["votes"] == len(CROWD.votes)
@@ -34,8 +34,8 @@ def test_several_tasks_as_data(adjudge, votes):
 
 
 def test_by_the_model_or_its_posterior(adjudge, votes):
-    by_model = json.loads(adjudge("explain", votes, "--task-id", "t3", "--json", "--by", "model")[1])["tasks"][0]
-    posterior = json.loads(adjudge("explain", votes, "--task-id", "t3", "--json", "--confidence", "posterior")[1])["tasks"][0]
+    by_model = json.loads(adjudge("explain", votes, "t3", "--json", "--by", "model")[1])["tasks"][0]
+    posterior = json.loads(adjudge("explain", votes, "t3", "--json", "--confidence", "posterior")[1])["tasks"][0]
     assert by_model["confidence_by"] == posterior["confidence_by"] == "posterior"
     assert by_model["log_odds"] == pytest.approx(posterior["log_odds"])
 
@@ -45,10 +45,10 @@ def test_a_saved_model_decides(adjudge, votes, tmp_path):
     adj.aggregate(votes, model="ds").save(saved)
     new = tmp_path / "new.csv"
     new.write_text("task,worker,label\nn1,w1,l0\nn1,w2,l1\nn1,zoe,l0\n")
-    status, stdout, _ = adjudge("explain", new, "--using", saved, "--task-id", "n1", "--json")
+    status, stdout, _ = adjudge("explain", new, "--using", saved, "n1", "--json")
     assert status == 0
     assert {vote["worker"] for vote in json.loads(stdout)["tasks"][0]["votes"]} == {"w1", "w2", "zoe"}
-    status, _, stderr = adjudge("explain", new, "--using", saved, "--task-id", "n1", "--model", "mv")
+    status, _, stderr = adjudge("explain", new, "--using", saved, "n1", "--model", "mv")
     assert status == 1
     assert "--model is for a fit" in stderr
 
@@ -56,18 +56,15 @@ def test_a_saved_model_decides(adjudge, votes, tmp_path):
 def test_sets(adjudge, tmp_path):
     path = tmp_path / "sets.csv"
     path.write_text("task,worker,label\nt1,ann,fear|joy\nt1,bob,joy\nt1,eve,joy\nt2,ann,fear\nt2,bob,fear\n")
-    status, stdout, _ = adjudge("explain", path, "--multi", "--task-id", "t1")
+    status, stdout, _ = adjudge("explain", path, "--multi", "t1")
     assert status == 0
     assert stdout.startswith("task t1: joy")
     assert "option fear" in stdout
-    assert [
-        one["option"]
-        for one in json.loads(adjudge("explain", path, "--multi", "--task-id", "t1", "--json")[1])["tasks"][0]["options"]
-    ]
+    assert [one["option"] for one in json.loads(adjudge("explain", path, "--multi", "t1", "--json")[1])["tasks"][0]["options"]]
 
 
 def test_an_unknown_task_is_one_line_and_nothing_is_shown(adjudge, votes):
-    status, stdout, stderr = adjudge("explain", votes, "--task-id", "t3", "--task-id", "t3x")
+    status, stdout, stderr = adjudge("explain", votes, "t3", "t3x")
     assert (status, stdout) == (1, "")
     assert stderr.splitlines()[-1].startswith("adjudge: task 't3x' has no votes here: did you mean ")
     assert adjudge("explain", votes)[0] == 2
@@ -76,7 +73,7 @@ def test_an_unknown_task_is_one_line_and_nothing_is_shown(adjudge, votes):
 def test_ids_cannot_steer_the_terminal(adjudge, tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text("task,worker,label\nt\x1b[31m,w\x07,x\nt\x1b[31m,v,y\nu,v,x\n")
-    _, stdout, stderr = adjudge("explain", path, "--task-id", "t\x1b[31m")
+    _, stdout, stderr = adjudge("explain", path, "t\x1b[31m")
     assert "\x1b" not in stdout + stderr
     assert "\x07" not in stdout + stderr
-    assert "\x1b" not in adjudge("explain", path, "--task-id", "t\x1b[31m", "--json")[1]
+    assert "\x1b" not in adjudge("explain", path, "t\x1b[31m", "--json")[1]

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from live_store import small, stored
-from adjudge.cli.command import GROUPS
-from adjudge.cli.main import COMMANDS
+from adjudge.cli.main import COMMANDS, PANELS
+from adjudge.cli.options import HELP_PANELS
 from adjudge.data.options import ModelName
-from adjudge.ranking.simulate import simulate_comparisons
+from adjudge.evaluation.ranking.simulate import simulate_comparisons
+from live_store import small, stored
 from spark_there import missing
 
 ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
@@ -29,11 +29,12 @@ READS_VOTES = (
     "panel",
     "rates",
     "explain",
-    "relabel",
+    "ask-next",
     "report",
     "stream",
 )
-EXAMPLES = {name: getattr(import_module(f"adjudge.cli.{name}"), "EXAMPLES", ()) for name in COMMANDS}
+MODULES = {name: import_module(f"adjudge.cli.{module}") for commands in PANELS.values() for name, module in commands.items()}
+EXAMPLES = {name: getattr(getattr(module, name.replace("-", "_")), "examples", ()) for name, module in MODULES.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -55,15 +56,21 @@ def test_every_command_is_summed_up_in_full(adjudge, arguments):
     code, out, err = adjudge(*arguments)
     assert (code, err) == (0, ""), "help is what was asked for"
     assert max(map(len, out.splitlines())) <= 80
-    commands = out.split("Commands:\n")[1].splitlines()
-    assert all(line.endswith(".") and not line.endswith("...") for line in commands), "nothing is cut"
-    assert [line.split()[0] for line in commands] == (["list", "get"] if arguments == ["datasets"] else list(COMMANDS))
+    sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n)+)", out.split("Options:\n")[1], re.MULTILINE))
+    listed = {panel: [line.split()[0] for line in lines.splitlines()] for panel, lines in sections.items()}
+    assert all(line.endswith(".") and not line.endswith("...") for line in "".join(sections.values()).splitlines()), (
+        "nothing is cut"
+    )
+    expected = (
+        {"Commands": ["list", "get"]} if arguments == ["datasets"] else {panel: [*names] for panel, names in PANELS.items()}
+    )
+    assert listed == expected
 
 
 def test_options_of_aggregate_are_in_groups(adjudge):
     out = adjudge("aggregate", "-h")[1]
     sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n|\n(?=  ))+)", out, re.MULTILINE))
-    assert list(sections) == [*GROUPS, "Options", "Examples"]
+    assert list(sections) == [*HELP_PANELS, "Options", "Examples"]
     homes = {"Input": "--task", "Model": "-m, --model", "What you know": "--gold", "Output": "-o, --output", "Engine": "--engine"}
     for group, option in homes.items():
         assert re.search(rf"^  {option} ", sections[group], re.MULTILINE), option
@@ -127,7 +134,7 @@ tried adjudge aggregate --model ""
 tried adjudge aggregate votes.csv -m o
 tried adjudge aggregate --engine d
 tried adjudge aggregate --confidence ""
-tried adjudge agreement --level o
+tried adjudge agreement --scale o
 tried adjudge aggregate --format docc
 tried adjudge aggregate --warm
 """

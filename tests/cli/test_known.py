@@ -1,7 +1,6 @@
 """What users know beforehand, on the command line: gold, history, priors, strength, saved models, predict."""
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -39,12 +38,11 @@ def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, r
     facts = json.loads(done.out)
     expected = adj.aggregate(
         "votes.csv",
-        model="ds",
+        model=adj.DawidSkene(strength="auto"),
         gold="gold.csv",
         history="m.adjudge",
         priors=[0.2, 0.3, 0.5],
         priors_weight=10,
-        strength="auto",
         calibrate=True,
     )
     assert facts["gold"] == 40
@@ -62,16 +60,13 @@ def test_predict_takes_the_confidence_of_the_model_or_another(crowd, run, tmp_pa
         assert pl.read_csv("p.csv").equals(model.predict("votes.csv", confidence=chosen).labels)
 
 
-def test_predict_with_a_model_of_0_1_0_warns_in_one_line(run, tmp_path):
-    old = Path(__file__).parents[1] / "saved_by_0_1_0"
-    arguments = ["predict", old / "votes.csv", "--using", old / "fds.adjudge", "-o", tmp_path / "p.csv", "--quiet"]
-    done = run(*arguments)
-    assert (done.code, len(done.err.splitlines())) == (0, 1)
-    assert done.err.startswith("adjudge: warning: the model was saved without what honest confidence needs: fit it again")
-    assert run(*arguments, "--confidence", "posterior") == (0, "", "")
+def test_predict_refuses_honest_confidence_of_a_posterior_fit(crowd, run):
+    run("aggregate", "votes.csv", "--confidence", "posterior", "--save", "m.adjudge", "-o", "a.csv", "--quiet")
+    arguments = ["predict", "votes.csv", "--using", "m.adjudge", "-o", "p.csv", "--quiet"]
+    assert run(*arguments) == (0, "", "")
     refused = run(*arguments, "--confidence", "honest")
     assert (refused.code, len(refused.err.splitlines())) == (1, 1)
-    assert "saved without what honest confidence needs" in refused.err
+    assert "the model was fitted with posterior confidence: fit it again" in refused.err
 
 
 def test_predict_names_unknown_workers(crowd, run, tmp_path):

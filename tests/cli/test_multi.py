@@ -74,7 +74,7 @@ def test_the_figures_of_sets_as_json(adjudge, tmp_path):
         (["predict", "v.csv", "--using", "single", "--set-separator", ";"], "--set-separator is for models of sets"),
         (["aggregate", "v.csv", "--model", "ds", "--warm-start", "sets"], "which only predict can use"),
         (["agreement", "v.csv", "--multi", "--quiet"], "--quiet is for votes with one label"),
-        (["agreement", "v.csv", "--multi", "--level", "ordinal"], "--level is for votes with one label"),
+        (["agreement", "v.csv", "--multi", "--scale", "ordinal"], "--scale is for votes with one label"),
         (["agreement", "one.csv", "--multi"], "none of the 1 tasks has two votes"),
     ],
 )

@@ -63,7 +63,7 @@ def test_files_and_json(run, judges):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sizes", "1,x"], "--sizes is '1,x': give whole numbers joined by commas, as 1,3,5"),
+        (["--sizes", "1,x"], "--sizes is '1,x': give whole numbers joined by commas, like 1,3,5"),
         (["--sizes", "9"], "sizes is 9: give a whole number of at least 1 and at most 6"),
         (["--budget", "1"], "budget is 1.0, but no cost is known: say what a vote costs with cost=… (--cost)"),
         (["--cost", "missing.csv"], "missing.csv"),

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.ranking.simulate import simulate_comparisons, simulate_jury
+from adjudge.evaluation.ranking.simulate import simulate_comparisons, simulate_jury
 
 
 @pytest.fixture

@@ -37,9 +37,9 @@ def test_tables_files_and_json(run, crowd):
     assert pl.read_csv("rates.csv").equals(wanted.rates)
     assert pl.read_csv("differences.csv").equals(wanted.differences)
     assert pl.read_parquet("needed.parquet").equals(wanted.gold_needed)
-    document = json.loads(run("rates", "votes.csv", "--by", "system", "--json", "--these-tasks", "--confidence", 0.8).out)
+    document = json.loads(run("rates", "votes.csv", "--by", "system", "--json", "--these-tasks", "--level", 0.8).out)
     assert document["facts"]["sample"] is False
-    assert document["confidence"] == 0.8
+    assert document["level"] == 0.8
     assert document["understood"]["votes"] == 600
     assert {line["group"] for line in document["rates"]} == {"v1", "v2"}
 
@@ -58,7 +58,7 @@ def test_groups_are_data(run, crowd):
     [
         (["--by", "sistem"], "there is no column 'sistem' for the group"),
         (["--by", "system", "--baseline", "v3"], "baseline is 'v3'"),
-        (["--by", "system", "--confidence", 2], "confidence is 2.0: give a number of at least 0.5 and at most 0.999"),
+        (["--by", "system", "--level", 2], "level is 2.0: give a number of at least 0.5 and at most 0.999"),
         (["--gold", "votes.csv", "-o", "votes.csv"], "votes.csv"),
     ],
 )

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import adjudge as adj
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.backtest import backtest
+from adjudge.service.campaigns.replay import replay
+from adjudge.service.store.opening import open_store
 from live_store import cut, fill, small, stored
-from adjudge.live import snapshot
-from adjudge.live.backtest import backtest
-from adjudge.live.replay import replay
-from adjudge.store.opening import open_store
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +73,11 @@ def test_until_stops_there(adjudge):
 
 
 def test_a_decision_that_was_recorded_otherwise_is_named(adjudge):
-    from adjudge.store.rows import COLUMNS, row_checksum
+    from adjudge.service.store.rows import HASHED_COLUMNS, row_checksum
 
     stored("votes.db", small())
     connection = sqlite3.connect("votes.db")
-    [(*key, body)] = connection.execute(f"SELECT {', '.join(COLUMNS['decision'])} FROM decision").fetchall()
+    [(*key, body)] = connection.execute(f"SELECT {', '.join(HASHED_COLUMNS['decision'])} FROM decision").fetchall()
     forged = body.replace(b'"decided"', b'"escalated"', 1)
     assert forged != body
     connection.execute("UPDATE decision SET body = ?, checksum = ?", (forged, row_checksum("decision", (*key, forged))))
@@ -100,10 +100,10 @@ def test_a_changed_log_is_found_by_its_checksums(adjudge, tmp_path):
 
 def test_backtest_prints_both_sides_and_json_has_all(adjudge):
     stored("votes.db", small(tasks=30), gold=[("t1", "spam"), ("t3", "ok"), ("t4", "ok")])
-    qr_policy = adj.Policy(minimum_votes=4, confidence=0.99)
+    adj_policy = adj.Policy(minimum_votes=4, confidence=0.99)
     with open("policy.json", "w") as file:  # noqa: PTH123
-        file.write(qr_policy.to_json())
-    wanted = backtest("votes.db", policy=qr_policy)
+        file.write(adj_policy.to_json())
+    wanted = backtest("votes.db", policy=adj_policy)
     assert wanted.changed > 0
     code, out, err = adjudge("backtest", "votes.db", "--policy", "policy.json")
     assert (code, err) == (0, "")

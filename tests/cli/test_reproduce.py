@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from adjudge.paper import grid, multiple, plots
+from adjudge.paper import experiments, grid, plots
 
 PLOTS = {f"{name}.svg" for name in ("figure1", "likelihood", "convergence", "scaling")}
 
@@ -17,7 +17,7 @@ def plain(monkeypatch):
 def test_an_interrupted_run_goes_on(adjudge, crowd_data, tmp_path, monkeypatch, plain):
     out = tmp_path / "out"
     run = ("reproduce", "--data", crowd_data, "--sets", "labelme,bm,sp", "--trials", 2, "-o", out)
-    real, fits = grid.aggregate, []
+    real, fits = grid.fit, []
 
     def counted(*arguments, **options):
         fits.append(arguments[1])
@@ -25,7 +25,7 @@ def test_an_interrupted_run_goes_on(adjudge, crowd_data, tmp_path, monkeypatch, 
             raise KeyboardInterrupt
         return real(*arguments, **options)
 
-    monkeypatch.setattr(grid, "aggregate", counted)
+    monkeypatch.setattr(grid, "fit", counted)
     code, *_ = adjudge(*run)
     assert code != 0
     assert not (out / "report.md").exists()
@@ -46,8 +46,8 @@ def test_everything_is_written(adjudge, crowd_data, tmp_path, monkeypatch):
     fifth = pl.DataFrame(
         {"set": ["snow_affect_ml50"], "method": ["fds"], "accuracy": [0.9], "seconds": [0.1], "iterations": [2.0]}
     )
-    monkeypatch.setattr(multiple, "at_hand", lambda _: ["snow_affect_ml50"])
-    monkeypatch.setattr(multiple, "run", lambda *_: fifth)
+    monkeypatch.setattr(experiments, "multi_label_sets", lambda _: ["snow_affect_ml50"])
+    monkeypatch.setattr(experiments, "choose_options", lambda *_: fifth)
     assert adjudge("reproduce", "--data", crowd_data, "--sets", "labelme,bm,sp", "--trials", 2, "--quiet", "-o", out) == (
         0,
         "",

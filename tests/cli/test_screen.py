@@ -51,7 +51,7 @@ def crowd(tmp_path, monkeypatch):
     votes.filter(pl.col("worker") != "[/x]").write_parquet("some.parquet")
     few = [(NASTY[t], NASTY[w], NASTY[(t * w) % 3]) for t in range(5) for w in range(8)]
     pl.DataFrame(few, schema=["task", "worker", "label"], orient="row").write_parquet("few.parquet")
-    adj.aggregate("some.parquet", model="fds", smoothing=0.1).save("model.adjudge")
+    adj.aggregate("some.parquet", model=adj.FastDawidSkene(smoothing=0.1)).save("model.adjudge")
     return votes
 
 
@@ -155,14 +155,15 @@ def test_warnings_and_log_lines_are_text_too(adjudge, crowd, monkeypatch):
 
     from adjudge.data.votes import Votes
     from adjudge.engines import local
+    from adjudge.io.sources import Opened
 
     real = local.as_votes
 
-    def telling(source, **options):
-        if not isinstance(source, Votes):
+    def telling(source, *how):
+        if not isinstance(Opened.of(source).source, Votes):
             warnings.warn(f"of a library: {NAME}", RuntimeWarning, stacklevel=2)
             logging.getLogger("adjudge.io").warning("odd: %s", NAME)
-        return real(source, **options)
+        return real(source, *how)
 
     monkeypatch.setattr(local, "as_votes", telling)
     with warnings.catch_warnings():

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from adjudge.cli.serve import EXAMPLES
-from adjudge.store.opening import open_store
+from adjudge.cli.serve import serve
+from adjudge.service.store.opening import open_store
 from server_process import Served, refused, until
 
 
@@ -94,7 +94,7 @@ def test_a_missing_library_names_the_extra(adjudge, tmp_path, monkeypatch):
 
 def test_examples_start_a_service(tmp_path):
     (tmp_path / "policy.json").write_text("{}")
-    for _, command in EXAMPLES[:2]:
+    for _, command in serve.examples[:2]:
         program, name, *options = shlex.split(command)
         assert (program, name) == ("adjudge", "serve")
         with Served(f"{len(options)}.db", *options, "--port", 0, cwd=tmp_path) as server:

@@ -107,7 +107,7 @@ def test_it_is_the_same_in_a_pipe_but_for_verdicts(crowd, run):
 
 def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch, run):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(summary, "MAX_JUDGED", 1999)
+    monkeypatch.setattr(summary, "MAX_SUMMARY_VERDICT_VOTES", 1999)
     monkeypatch.setattr(adj.Result, "workers_frame", None)
     err = run("aggregate", "votes.csv", "-o", "labels.csv").err
     assert "workers to look at: not searched among more than 1999 votes; --workers workers.csv judges all" in err
@@ -241,5 +241,5 @@ def test_log_lines_are_said_once(run, crowd, monkeypatch):
 def test_plain_tables_cut_ids_and_never_numbers(capsys):
     output.table(["task", "n"], [("x" * 100, 123456789), ("y", 1.0)], ids=1)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[1] == f"{'x' * (output.MAX_ID - 1)}…  123456789"
+    assert lines[1] == f"{'x' * (output.MAX_SHOWN_ID_CHARACTERS - 1)}…  123456789"
     assert lines[2].split() == ["y", "1"]

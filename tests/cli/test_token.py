@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from adjudge.store.opening import open_store
+from adjudge.service.store.opening import open_store
 from server_process import Served, until
 
 CAMPAIGN = "/v1/campaigns/default"
@@ -19,7 +19,7 @@ def test_the_secret_is_printed_once_and_kept_nowhere(adjudge, tmp_path):
     code, out, err = adjudge("token", "add", "website", "--scope", "vote,read")
     secret = out.strip()
     assert (code, out) == (0, f"{secret}\n")
-    assert secret.startswith("qr_")
+    assert secret.startswith("adj_")
     assert "cannot be shown again" in err
     assert all(secret.encode() not in path.read_bytes() for path in tmp_path.iterdir())
     code, out, err = adjudge("token", "list", "--json")

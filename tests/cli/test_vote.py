@@ -7,14 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
-from importlib import import_module
 
 import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.client import Client, retry
+from adjudge.cli import client
 from adjudge.service import running
+from adjudge.service.client import Client
+from adjudge.service.client import request as requests
 
 MAIN = "from adjudge.cli.main import main; main()"
 
@@ -131,7 +132,7 @@ def test_an_unknown_label_is_one_line(told, tmp_path):
 
 
 def test_errors_are_one_line(adjudge, campaign, tmp_path, monkeypatch):
-    monkeypatch.setattr(retry, "FIRST", 0.0)
+    monkeypatch.setattr(requests, "FIRST_RETRY_PAUSE_S", 0.0)
     for given, match in [
         (["vote", "t", "w", "spam", "--campaign", "nowhere"], "no such campaign"),
         (["vote", "t", "w", "spam", "--url", "here"], "url is 'here': give an address"),
@@ -139,7 +140,7 @@ def test_errors_are_one_line(adjudge, campaign, tmp_path, monkeypatch):
             ["vote", "t", "w", "spam", "--url", "http://127.0.0.1:1"],
             "nothing answers at http://127.0.0.1:1: is the address right?",
         ),
-        (["vote", "t", "w", "spam", "--token", "qr_wrong"], "401 unauthorized"),
+        (["vote", "t", "w", "spam", "--token", "adj_wrong"], "401 unauthorized"),
         (["vote", str(tmp_path / "none.csv")], "none.csv"),
         (["watch", "--after", "x"], "after is 'x': give a position"),
         (["watch", "--campaign", "nowhere"], "no such campaign"),
@@ -184,7 +185,7 @@ def test_watch_follows_until_it_is_interrupted(campaign):
 def test_examples_run(told, campaign, votes, monkeypatch, name):
     monkeypatch.chdir(votes.parent)
     campaign.vote_many([(task, worker, "spam") for task in "abc" for worker in ("bob", "eve")])
-    for what, command in import_module(f"adjudge.cli.{name}").EXAMPLES:
+    for what, command in getattr(client, name).examples:
         program, *arguments = shlex.split(command)
         assert what.endswith(":")
         if name == "watch" and "--limit" not in arguments:

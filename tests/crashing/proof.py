@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 
+from adjudge.service.campaigns import replay
+from adjudge.service.store.events import Change, ClockSet, Retraction, Vote
+from adjudge.service.store.opening import open_store
 from crashing.server import SPEC, small
-from adjudge.live import replay
-from adjudge.store.events import Change, ClockSet, Retraction, Vote
-from adjudge.store.opening import open_store
 
 
 def prove(store_url, clients, shown):

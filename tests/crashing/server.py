@@ -16,16 +16,16 @@ SPEC = {
     "refit": {"votes": 60, "share": 0.0},
     "retention": {"tasks": 12, "waiting": 24},
 }
-PRELOADED = ["adjudge.service.server", "adjudge.online", "adjudge.models", "adjudge.results", "crashing.server"]
+PRELOADED = ["adjudge.service.http.server", "adjudge.online", "adjudge.models", "adjudge.results", "crashing.server"]
 
 
 @contextmanager
 def small():
     """Let files of ids, snapshots and groups of tasks be small, so that each is written many times."""
-    from adjudge.service import duties
-    from adjudge.store import ids
+    from adjudge.service.http import duties
+    from adjudge.service.store import ids
 
-    sizes = {(ids, "GENERATION"): 64, (ids, "PAGE"): 8, (duties, "SNAPSHOT_EVENTS"): 150, (duties, "SWEPT_AT_ONCE"): 5}
+    sizes = {(ids, "GENERATION"): 64, (ids, "IDS_PER_PAGE"): 8, (duties, "SNAPSHOT_EVENTS"): 150, (duties, "SWEPT_AT_ONCE"): 5}
     before = {(module, name): getattr(module, name) for module, name in sizes}
     try:
         for (module, name), size in sizes.items():
@@ -38,9 +38,9 @@ def small():
 
 def serve(store, port, ahead):
     """What the process does: a server whose clock is so many seconds ahead (or behind)."""
-    from adjudge.service import campaigns, server
-    from adjudge.service.clock import Clock
-    from adjudge.service.settings import Settings
+    from adjudge.service.http import campaigns, server
+    from adjudge.service.http.clock import Clock
+    from adjudge.service.http.settings import Settings
 
     opened = campaigns.Campaigns.open.__func__
 

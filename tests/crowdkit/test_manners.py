@@ -1,4 +1,4 @@
-"""What classes of crowd-kit do beside their answers: names, settings, copies, bad input, what an import costs."""
+"""Conventions of crowd-kit's classes: names, settings, copies, bad input, what an import costs."""
 
 import copy
 import inspect
@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from sklearn.exceptions import NotFittedError
 import adjudge as adj
 import adjudge.crowdkit as ck
 from adjudge.crowdkit.aggregation import base
-from adjudge.crowdkit.params import not_fitted
 from adjudge.errors import MissingLabels
 
 VOTES = pd.DataFrame({"task": [1, 1, 1, 2, 2, 2, 3], "worker": [*"abcabca"], "label": ["x", "x", "y", "y", "y", "x", "y"]})
@@ -119,7 +119,13 @@ def test_predictions_need_a_fit(monkeypatch):
         with pytest.raises(NotFittedError, match="is not fitted"):
             model.predict(VOTES)
     monkeypatch.delitem(sys.modules, "sklearn.exceptions")
-    assert isinstance(not_fitted(ck.Wawa()), (ValueError, AttributeError))
+    with pytest.raises(ValueError, match="is not fitted"):
+        ck.Wawa().predict(VOTES)
+
+
+def test_deep_modules_of_crowd_kit_import():
+    for path, name in {"classification.dawid_skene": "DawidSkene", "pairwise.noisy_bt": "NoisyBradleyTerry"}.items():
+        assert getattr(import_module(f"adjudge.crowdkit.aggregation.{path}"), name) is getattr(ck, name)
 
 
 def test_series_have_the_names_of_their_attributes():

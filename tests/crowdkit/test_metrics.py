@@ -1,17 +1,15 @@
-"""Figures of votes, helpers and the entropy filter, beside what crowd-kit 1.4.2 gives."""
-
-import sys
+"""Figures of votes, helpers and the entropy filter, against crowd-kit 1.4.2."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from adjudge.crowdkit.metrics.data import alpha_krippendorff, consistency, uncertainty
+from adjudge.crowdkit.metrics.workers import accuracy_on_aggregates
+from adjudge.crowdkit.postprocessing import entropy_threshold
 from pandas.testing import assert_frame_equal
 
 from adjudge.crowdkit import GLAD, DawidSkene, MajorityVote, Wawa
 from adjudge.crowdkit.aggregation import utils
-from adjudge.crowdkit.metrics.data import alpha_krippendorff, consistency, uncertainty
-from adjudge.crowdkit.metrics.workers import accuracy_on_aggregates
-from adjudge.crowdkit.postprocessing import entropy_threshold
 
 VOTES = pd.DataFrame({"task": ["t2", "t2", "t1", "t1", "t1", "t3", "t0", "t0"], "worker": [*"12132331"], "label": [*"babcbaca"]})
 SKILLS = pd.Series({"1": 0.5, "2": 0.25, "3": 2.0})
@@ -44,7 +42,7 @@ def test_uncertainty():
     assert np.isnan(uncertainty(VOTES.iloc[:0]))
     with pytest.raises(KeyError, match="other"):
         uncertainty(VOTES, compute_by="other")
-    with pytest.raises(AssertionError, match="no skill of 1 workers, as '3'"):
+    with pytest.raises(AssertionError, match="lacks 1 workers, such as '3'"):
         uncertainty(VOTES, SKILLS.iloc[:2])
     with pytest.raises(AssertionError, match="has no skills"):
         uncertainty(VOTES, aggregator=DawidSkene(1))
@@ -90,6 +88,9 @@ def test_accuracy():
     assert utils.get_accuracy(VOTES.assign(weight=range(8)), truth, by="worker")["1"] == 1.0
     assert utils.get_accuracy(pd.concat([VOTES, VOTES]), truth) == pytest.approx(0.6)
     assert np.isnan(utils.get_accuracy(VOTES, truth.iloc[:0]))
+    assert utils.get_accuracy(VOTES, truth, by="true_label").to_dict() == pytest.approx({"a": 0.5, "b": 2 / 3})
+    several = pd.Series(["b", "c", "a"], index=["t1", "t1", "t2"])  # both labels of t1 are right
+    assert utils.get_accuracy(VOTES, several) == pytest.approx(0.8)
 
 
 def test_helpers():
@@ -112,19 +113,17 @@ def test_helpers():
     assert not hasattr(again, "labels_")
 
 
-def test_named_series(monkeypatch):
+def test_named_series():
     attr = pytest.importorskip("attr")
 
     @attr.s
-    class Theirs:
+    class WithAttrs:
         skills_ = utils.named_series_attrib("skill")
-
-    monkeypatch.delitem(sys.modules, "attr")
 
     class Plain:
         skills_ = utils.named_series_attrib("skill")
 
-    for one in (Theirs(), Plain()):
-        assert not hasattr(one, "skills_")
-        one.skills_ = pd.Series([0.5], name="other")
-        assert one.skills_.name == "skill"
+    for instance in (WithAttrs(), Plain()):
+        assert not hasattr(instance, "skills_")
+        instance.skills_ = pd.Series([0.5], name="other")
+        assert instance.skills_.name == "skill"

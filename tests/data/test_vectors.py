@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data import vectors
-from adjudge.data.vectors import alike, dot, largest, put, summed
-from adjudge.engines.vector_files import VectorFiles
-from adjudge.models import lbfgs as ascent
+from adjudge.data.vectors import alike, dot, largest, put, sum_of_chunks
+from adjudge.engines.disk_files import VectorFiles
+from adjudge.models import glad as ascent
 
 
 @pytest.fixture
 def short(monkeypatch):
     """Pieces of seven numbers."""
-    monkeypatch.setattr(vectors, "PIECE", 7)
+    monkeypatch.setattr(vectors, "VECTOR_CHUNK_NUMBERS", 7)
 
 
 def filed(files, numbers):
@@ -36,11 +36,11 @@ def test_files_and_arrays_give_the_same_bits(numbers, seed, tmp_path_factory):
     files = VectorFiles(tmp_path_factory.mktemp("v"), len(numbers))
     a, b = np.array(numbers), np.random.default_rng(seed).normal(size=len(numbers))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "PIECE", 7)
+        patch.setattr(vectors, "VECTOR_CHUNK_NUMBERS", 7)
         here, there = filed(files, a), filed(files, b)
         assert dot(here, there) == dot(a, b) == pytest.approx(a @ b, rel=1e-9, abs=1e-9)
         assert largest(here) == largest(a) == np.abs(a).max(initial=0.0)
-        assert summed(np.square, here) == summed(np.square, a)
+        assert sum_of_chunks(np.square, here) == sum_of_chunks(np.square, a)
         out = alike(here)
         assert put(out, lambda x, y: x - 2 * y, here, there, times=here) == dot(a - 2 * b, a)
         assert np.array_equal(read(out), a - 2 * b)

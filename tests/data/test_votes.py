@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-import adjudge.data.bounds
+import adjudge.data.vocabulary
 import adjudge.data.votes
-from adjudge.data.counts import Knowledge
+from adjudge.data.fit import Knowledge
 from adjudge.data.votes import Gold
 from adjudge.models.base import MODELS
-from adjudge.results.knowledge import Learned
+from adjudge.models.knowledge import Learned
 from strategies import crowds
 
 VOTES = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat"), ("t2", "bob", "cat"), ("t3", "bob", "dog")])
@@ -25,7 +25,7 @@ LEARNED = adj.aggregate(VOTES).learned()
 
 
 def not_of_files(check, *arguments, **options):
-    assert not any(adjudge.data.bounds.is_mapped(a) for a in arguments)
+    assert not any(adjudge.data.vocabulary.is_mapped(a) for a in arguments)
     return check(*arguments, **options)
 
 

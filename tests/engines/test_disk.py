@@ -16,17 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from full_disk import fill_disk
-from adjudge.engines import checkpoint, memory, registry, shard_reader
+from adjudge.engines import checkpoint, disk_files, memory, registry
 from adjudge.engines import disk as disk_session
 from adjudge.engines.disk import DiskEngine
 from adjudge.engines.local import LocalEngine
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named, engine_with, resolve
 from adjudge.io import container
-from adjudge.io.folder.build import encode
-from adjudge.io.folder.job import Plan
-from adjudge.io.folder.opened import EncodedVotes
+from adjudge.io.folder.encoded import EncodedVotes, encode
+from adjudge.io.folder.job import EncodingPlan
 from adjudge.kernels import cpu
+from fitting import aggregate
+from full_disk import fill_disk
 from same_fit import EXACT
 from sealed import forge_checkpoint
 from strategies import crowds
@@ -42,7 +42,7 @@ def frame(result):
 def fitted(source, model, engine, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(source, model=model, engine=engine, **options)
+        return aggregate(source, model=model, engine=engine, **options)
 
 
 def same(here, there, *, bits=False):
@@ -66,7 +66,11 @@ def same(here, there, *, bits=False):
 def test_any_shards_and_any_order_give_the_labels_of_the_reference(votes, data, model, tmp_path_factory):
     there = fitted(votes, model, LocalEngine())
     shuffled, folder = data.draw(st.permutations(votes)), tmp_path_factory.mktemp("disk")
-    encode(shuffled, folder / "votes", plan=Plan(bits=data.draw(st.integers(0, 3)), shard_votes=data.draw(st.integers(1, 30))))
+    encode(
+        shuffled,
+        folder / "votes",
+        plan=EncodingPlan(bits=data.draw(st.integers(0, 3)), shard_votes=data.draw(st.integers(1, 30))),
+    )
     same(fitted(folder / "votes", model, SMALL), there)
     same(fitted(shuffled, model, replace(SMALL, shard_votes=data.draw(st.integers(1, 30)))), there)
 
@@ -104,7 +108,7 @@ def test_votes_in_memory_keep_their_order(model):
 
 def test_ties_by_prior_and_seeds(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=2, seed=6).votes
-    encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
+    encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=40))
     for options in ({"ties": "prior"}, {"seed": 3}, {"seed": 4, "ties": "prior"}, {"smoothing": 0.3}, {"stop": "labels"}):
         same(fitted(tmp_path / "v", "fds", COMPILED, **options), fitted(votes, "fds", LocalEngine(), **options))
 
@@ -112,7 +116,7 @@ def test_ties_by_prior_and_seeds(tmp_path):
 def test_what_is_known_beforehand(tmp_path):
     crowd = adj.simulate(tasks=200, workers=15, labels=3, seed=9)
     votes, truth = crowd.votes, crowd.truth
-    encode(votes, tmp_path / "v", plan=Plan(shard_votes=60))
+    encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=60))
     old = adj.aggregate(adj.simulate(tasks=100, workers=15, labels=3, seed=10).votes, model="fds")
     gold = dict(truth.head(40).iter_rows()) | {"nobody's": "l0"}
     for options in (
@@ -150,8 +154,8 @@ def test_a_start_and_abstentions(tmp_path):
 
 def test_shards_are_worked_on_together(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
-    encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=40))
-    apart = shard_reader.ShardFiles.of(encoded)
+    encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=40))
+    apart = disk_files.ShardFiles.of(encoded)
     together = apart.merged(100, 10**9)
     assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
     assert together.n_votes == apart.n_votes == len(votes)
@@ -172,7 +176,7 @@ def test_figures_of_tasks_are_kept_on_disk():
 def test_many_labels_need_wider_files():
     for k in (255, 256, 257, 70_000):
         votes = adj.read([(t, f"w{t % 3}", t % k) for t in range(300)], labels=list(range(k)))
-        path = shard_reader.LabelFile(None, k)
+        path = disk_files.LabelFile(None, k)
         assert np.iinfo(path.dtype).max >= k - 1
         if k < 300:
             same(fitted(votes, "mv", SMALL), fitted(votes, "mv", LocalEngine()))
@@ -198,7 +202,7 @@ def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
     assert resolve("auto", source=str(tmp_path / "*.csv")).name == "disk"
     assert resolve("auto", source=[("t", "w", "x")]).name == "cpu"
     assert resolve("cpu", source=tmp_path / "v.csv").name == "cpu"
-    assert resolve("auto", source=tmp_path / "v.csv", memory="1GB").name == "cpu"
+    assert resolve(adj.AutoEngine(memory="1GB"), source=tmp_path / "v.csv").name == "cpu"
     encode(tmp_path / "v.csv", tmp_path / "v")
     assert resolve("auto", source=tmp_path / "v").name == "cpu"
     monkeypatch.setattr(registry, "available", lambda: 10_000)
@@ -208,12 +212,12 @@ def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
 
 
 def test_options_of_the_disk_engine(tmp_path):
-    assert resolve("disk", memory="2GB", work=tmp_path, resume=True).memory == 2 * 10**9
+    assert resolve(adj.Disk(memory="2GB", work=tmp_path, resume=True)).memory == 2 * 10**9
     with pytest.raises(adj.OptionError, match="memory is for engine='disk': engine 'cpu' holds everything in memory"):
-        adj.aggregate([("t", "w", "x")], engine="cpu", memory="2GB")
-    with pytest.raises(adj.OptionError, match="resume is for engine='disk'"):
+        engine_with("cpu", memory="2GB")
+    with pytest.raises(adj.OptionError, match=r"resume is a setting of the engine: engine=adj.Disk\(resume=True\)"):
         adj.aggregate([("t", "w", "x")], resume=True)
-    assert adj.aggregate([("t", "w", "x")], memory="2GB").labels["label"].to_list() == ["x"]
+    assert adj.aggregate([("t", "w", "x")], engine=adj.AutoEngine(memory="2GB")).labels["label"].to_list() == ["x"]
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch):
@@ -221,7 +225,7 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch):
     with pytest.raises(
         adj.AdjudgeError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
     ):
-        adj.aggregate(votes, engine="disk", memory="400MB")
+        adj.aggregate(votes, engine=adj.Disk(memory="400MB"))
     monkeypatch.setattr(memory, "available", lambda: 10**6)
     with pytest.raises(adj.AdjudgeError, match="but 1.0 MiB are free: allow more, merge rare labels, or drop workers"):
         adj.aggregate(votes, engine="disk")
@@ -235,7 +239,7 @@ def test_memory_stays_bounded(tmp_path):
         code = (
             "import sys, adjudge as adj\nfrom dataclasses import replace\nfrom pathlib import Path\n"
             "from adjudge.engines.registry import resolve\nfrom adjudge.io.write import write_batches\n"
-            "place = replace(resolve('disk', 2, memory='400MB'), shard_votes=50_000, batch_votes=0)\n"
+            "place = replace(resolve(adj.Disk(threads=2, memory='400MB')), shard_votes=50_000, batch_votes=0)\n"
             "result = adj.aggregate(sys.argv[1], engine=place)\n"
             "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
             "result.workers_frame(), result.expected_errors, result.ties\n"
@@ -255,14 +259,15 @@ KILL = """
 import os, signal, sys, warnings
 import adjudge as adj
 from dataclasses import replace
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named
+from adjudge.models.base import make
 warnings.simplefilter("ignore")
 source, work, model, what, at = sys.argv[1:6]
 def report(name, done, total):
     if name.startswith(what) and done >= int(at):
         os.kill(os.getpid(), signal.SIGKILL)
-place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
-adj.aggregate(source, model=model, engine=place, tol=0, max_iter=8)
+place = replace(engine_named("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
+adj.aggregate(source, model=make(model, {"tol": 0 if model != "iwmv" else 1e-4, "max_iter": 8}), engine=place)
 """
 
 
@@ -271,7 +276,7 @@ def uninterrupted(tmp_path_factory):
     """uninterrupted(model): the votes, the engine and options of a fit that nothing kills, and what it gives."""
     path, made = tmp_path_factory.mktemp("uninterrupted") / "v.parquet", {}
     adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2).votes.write_parquet(path)
-    place = replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
+    place = replace(engine_named("disk", 2), shard_votes=100, batch_votes=0)
 
     def make(model):
         options = {"tol": 0, "max_iter": 8} if model != "iwmv" else {"max_iter": 8, "tol": 1e-4}
@@ -317,7 +322,7 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
         if name.startswith("pass 3"):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
+    place = replace(engine_named("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "v.parquet", "fds", replace(place, report=report), tol=0)
     seen.clear()
@@ -336,29 +341,29 @@ def interrupted(source, work, model, before):
         if name.startswith(before):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=work, batch_votes=0)
+    place = replace(engine_named("disk", 1), work=work, batch_votes=0)
     with pytest.raises(KeyboardInterrupt):
-        fitted(source, model, replace(place, report=report), **FEW)
+        fitted(source, model, replace(place, report=report), **SHORT_FIT_OPTIONS)
     [path] = work.rglob("checkpoint.adjudge")
     noted = checkpoint.load(path.parent)
     return replace(place, resume=True), path, path.with_name(f"{'vector' if model == 'glad' else 'labels'}-{noted.file}")
 
 
-FEW = {"max_iter": 5}
+SHORT_FIT_OPTIONS = {"max_iter": 5}
 BEFORE = {"fds": "pass 3", "ds": "pass 3", "iwmv": "pass 3", "glad": "M-step 3"}
 
 
 @pytest.fixture(scope="module")
 def crowd_folder(tmp_path_factory):
     crowd = adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.3, seed=2)
-    encode(crowd.votes, tmp_path_factory.mktemp("votes") / "v", plan=Plan(shard_votes=100))
+    encode(crowd.votes, tmp_path_factory.mktemp("votes") / "v", plan=EncodingPlan(shard_votes=100))
     return tmp_path_factory.getbasetemp().glob("votes*/v").__next__()
 
 
 @pytest.mark.parametrize("model", BEFORE)
 def test_a_damaged_file_beside_a_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, model):
     place, path, beside = interrupted(crowd_folder, tmp_path / "work", model, BEFORE[model])
-    right = fitted(crowd_folder, model, replace(resolve("disk", 1), batch_votes=0), **FEW)
+    right = fitted(crowd_folder, model, replace(engine_named("disk", 1), batch_votes=0), **SHORT_FIT_OPTIONS)
     kept, of_file = path.read_bytes(), beside.read_bytes()
     for at, bit in ((0, 1), (7, 2), (101, 1), (len(of_file) - 1, 64)):
         path.write_bytes(kept)
@@ -368,13 +373,17 @@ def test_a_damaged_file_beside_a_checkpoint_is_not_resumed_from(tmp_path, crowd_
         with pytest.warns(
             adj.DamagedCheckpoint, match=rf"{beside.name} (is damaged|is not valid|holds \d).*starts again from its first pass"
         ):
-            result = fitted(crowd_folder, model, place, **FEW)
+            result = fitted(crowd_folder, model, place, **SHORT_FIT_OPTIONS)
         assert frame(result).equals(frame(right))
         del result  # and with it the lock of its folder
     path.write_bytes(kept)
     beside.write_bytes(of_file)
     seen = []
-    same(fitted(crowd_folder, model, replace(place, report=lambda name, *_: seen.append(name)), **FEW), right, bits=True)
+    same(
+        fitted(crowd_folder, model, replace(place, report=lambda name, *_: seen.append(name)), **SHORT_FIT_OPTIONS),
+        right,
+        bits=True,
+    )
     assert not [name for name in seen if name.startswith(("pass 1", "M-step 1"))]
 
 
@@ -387,8 +396,8 @@ def test_files_are_on_the_disk_before_the_checkpoint_that_names_them(tmp_path, c
     monkeypatch.setattr(container, "save", lambda *a: (real_save(*a), done.append("renamed")))
     for model, kind in (("fds", "labels"), ("glad", "vector")):
         done.clear()
-        place = replace(resolve("disk", 1), work=tmp_path / model, batch_votes=0)
-        fitted(crowd_folder, model, place, **FEW)
+        place = replace(engine_named("disk", 1), work=tmp_path / model, batch_votes=0)
+        fitted(crowd_folder, model, place, **SHORT_FIT_OPTIONS)
         saved = [at for at, name in enumerate(done) if name == "renamed"]
         assert saved
         for at in saved:
@@ -403,8 +412,8 @@ def test_a_damaged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, at):
     data[at] ^= 1
     path.write_bytes(data)
     with pytest.warns(adj.DamagedCheckpoint, match="is damaged|is not a file that adjudge saved"):
-        result = fitted(crowd_folder, "fds", place, **FEW)
-    same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
+        result = fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
+    same(result, fitted(crowd_folder, "fds", COMPILED, **SHORT_FIT_OPTIONS))
 
 
 def forgeries():
@@ -416,7 +425,7 @@ def forgeries():
     yield "trace is", lambda meta, _: meta.update(trace=[])
     yield "trace is", lambda meta, _: meta["trace"][0].update(iteration="1")
     yield "trace is", lambda meta, _: meta["trace"][0].pop("phase")
-    yield "an earlier version", lambda meta, _: meta.pop("crc32")
+    yield "the fields", lambda meta, _: meta.pop("crc32")
     yield "the fields", lambda meta, _: meta.pop("hard")
     yield "the arrays", lambda _, arrays: arrays.pop("class_counts")
     yield "belongs to another model", lambda _, arrays: (arrays.pop("class_counts"), arrays.pop("counts"))
@@ -439,8 +448,8 @@ def test_a_forged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, words, 
         forge_checkpoint(path, lambda meta, _: meta.update(labels=0, crc32=zlib.crc32(numbers.tobytes())))
     forge_checkpoint(path, change)
     with pytest.warns(adj.DamagedCheckpoint, match=words):
-        result = fitted(crowd_folder, "fds", place, **FEW)
-    same(result, fitted(crowd_folder, "fds", COMPILED, **FEW))
+        result = fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
+    same(result, fitted(crowd_folder, "fds", COMPILED, **SHORT_FIT_OPTIONS))
 
 
 def test_forged_labels_are_not_resumed_from(tmp_path, crowd_folder):
@@ -449,7 +458,7 @@ def test_forged_labels_are_not_resumed_from(tmp_path, crowd_folder):
     beside.write_bytes(labels.tobytes())
     forge_checkpoint(path, lambda meta, _: meta.update(crc32=zlib.crc32(labels.tobytes())))
     with pytest.warns(adj.DamagedCheckpoint, match="holds 200 at index 0: give numbers from 0 to 2"):
-        fitted(crowd_folder, "fds", place, **FEW)
+        fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
 
 
 def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
@@ -457,25 +466,25 @@ def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
     meta, arrays = container.load(path, "checkpoint", 1)
     container.save(path, "checkpoint", 99, meta, arrays)
     with pytest.raises(adj.AdjudgeError, match="saved by a newer adjudge"):
-        fitted(crowd_folder, "fds", place, **FEW)
+        fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, crowd_folder, monkeypatch):
     monkeypatch.setattr(checkpoint, "sync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-    place = replace(resolve("disk", 1), work=tmp_path / "work", batch_votes=0)
+    place = replace(engine_named("disk", 1), work=tmp_path / "work", batch_votes=0)
     for model in ("fds", "glad"):
         with pytest.raises(adj.AdjudgeError, match="cannot write .*run-.*: No space left on device"):
-            fitted(crowd_folder, model, place, **FEW)
+            fitted(crowd_folder, model, place, **SHORT_FIT_OPTIONS)
 
 
 def test_large_counts_are_not_copied(tmp_path, crowd_folder, monkeypatch):
     monkeypatch.setattr(disk_session, "MAX_COPY", 0)
     place, _, _ = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
-    same(fitted(crowd_folder, "fds", place, **FEW), fitted(crowd_folder, "fds", COMPILED, **FEW))
+    same(fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS), fitted(crowd_folder, "fds", COMPILED, **SHORT_FIT_OPTIONS))
 
 
 def test_a_file_that_shrinks_is_said(tmp_path):
-    encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=Plan(shard_votes=100))
+    encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=EncodingPlan(shard_votes=100))
     votes = adj.read(tmp_path / "v")
     session = COMPILED.load(votes, seed=0, ties="hash")
     with (tmp_path / "v" / "row.npy").open("r+b") as file:
@@ -507,7 +516,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
     from adjudge.io.folder import arrays
 
     votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)
-    fill_disk(monkeypatch, fail_at, arrays, shard_reader)
+    fill_disk(monkeypatch, fail_at, arrays, disk_files)
     with pytest.raises(adj.AdjudgeError, match="cannot write .*: No space left on device") as said:
         fitted(votes, "fds", replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

@@ -13,18 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from full_disk import fill_disk
 from adjudge.data import vectors
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold
-from adjudge.engines import glad, glad_disk, local, memory, registry, shard_reader, vector_files
+from adjudge.engines import disk_files, glad, local, memory, registry
 from adjudge.engines.base import GladModel
 from adjudge.engines.disk import DiskEngine
 from adjudge.engines.local import LocalEngine
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named, resolve
 from adjudge.io.folder import arrays
-from adjudge.io.folder.build import encode
-from adjudge.io.folder.job import Plan
+from adjudge.io.folder.encoded import encode
+from adjudge.io.folder.job import EncodingPlan
+from adjudge.io.sources import Opened
+from full_disk import fill_disk
 from strategies import crowds
 
 SMALL = DiskEngine(shard_votes=7, batch_votes=0)
@@ -82,10 +83,10 @@ def test_every_option_and_every_figure(tmp_path, monkeypatch, settings, options)
     if "gold" in options:
         options = options | {"gold": crowd.truth.head(options["gold"])}
     there = fitted(crowd.votes, "cpu", settings=settings, **options)
-    monkeypatch.setattr(vectors, "PIECE", 50)  # nothing here is longer than a piece else
+    monkeypatch.setattr(vectors, "VECTOR_CHUNK_NUMBERS", 50)  # nothing here is longer than a piece else
     monkeypatch.setattr(glad, "MAX_POSTERIOR_CELLS", 120)
-    encode(crowd.votes, tmp_path / "v", plan=Plan(shard_votes=100))
-    here = fitted(tmp_path / "v", replace(resolve("disk", 2), batch_votes=0), settings=settings, **options)
+    encode(crowd.votes, tmp_path / "v", plan=EncodingPlan(shard_votes=100))
+    here = fitted(tmp_path / "v", replace(engine_named("disk", 2), batch_votes=0), settings=settings, **options)
     assert here.is_on_disk
     assert isinstance(here.fit.task_columns["difficulty"], np.memmap)
     assert len(list(here.label_batches())) > 5
@@ -99,7 +100,7 @@ def test_every_option_and_every_figure(tmp_path, monkeypatch, settings, options)
 @pytest.mark.parametrize("name", ["bm", "rte", "labelme"])
 def test_real_votes(data_dir, name):
     close = {"tol": 1e-7, "max_iter": 500}
-    place = replace(resolve("disk", 2), shard_votes=2000, batch_votes=0)
+    place = replace(engine_named("disk", 2), shard_votes=2000, batch_votes=0)
     here, there = (fitted(data_dir / name / "votes.csv", engine, settings=close) for engine in (place, "cpu"))
     assert here.converged
     same(here, there, near=1e-7)
@@ -108,15 +109,15 @@ def test_real_votes(data_dir, name):
 def test_threads_do_not_change_a_bit(tmp_path):
     votes = adj.simulate(tasks=6000, workers=50, labels=3, votes_per_task=8, seed=4).votes
     encode(votes, tmp_path / "v")
-    one, other = (adj.aggregate(tmp_path / "v", model="glad", engine="disk", threads=n) for n in (1, 3))
+    one, other = (adj.aggregate(tmp_path / "v", model="glad", engine=adj.Disk(threads=n)) for n in (1, 3))
     assert one.labels.equals(other.labels)
     assert one.workers.equals(other.workers)
 
 
 def test_shards_are_divided_where_they_are_too_large(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
-    encoded = encode(votes, tmp_path / "v", plan=Plan(shard_votes=400))
-    files = replace(shard_reader.ShardFiles.of(encoded), weight=(40, 90))
+    encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=400))
+    files = replace(disk_files.ShardFiles.of(encoded), weight=(40, 90))
     small = files.divided(5000)
     assert small.shard_bytes() <= 5500
     assert files.shard_bytes() > 10_000
@@ -129,7 +130,7 @@ def test_shards_are_divided_where_they_are_too_large(tmp_path):
 
 
 def test_nothing_but_the_result_is_left(tmp_path):
-    place = replace(resolve("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
+    place = replace(engine_named("disk", 1), work=tmp_path / "work", shard_votes=100, batch_votes=0)
     votes = adj.simulate(tasks=250, workers=12, seed=2).votes
     result = fitted(votes, place)
     [run] = (tmp_path / "work").glob("run-*")
@@ -172,7 +173,7 @@ def test_memory_stays_bounded(tmp_path):
         "import sys, warnings, adjudge as adj\nfrom dataclasses import replace\nfrom pathlib import Path\n"
         "from adjudge.engines.registry import resolve\nfrom adjudge.io.write import write_batches\n"
         "warnings.simplefilter('ignore')\n"
-        "place = replace(resolve('disk', 2, memory='400MB'), batch_votes=0)\n"
+        "place = replace(resolve(adj.Disk(threads=2, memory='400MB')), batch_votes=0)\n"
         "result = adj.aggregate(sys.argv[1], model=adj.GLAD(max_iter=2, tol=0), engine=place)\n"
         "write_batches(result.label_batches(), Path(sys.argv[1] + '.labels.parquet'))\n"
         "write_batches(result.probability_batches(), Path(sys.argv[1] + '.p.parquet'))\n"
@@ -182,7 +183,7 @@ def test_memory_stays_bounded(tmp_path):
     peaks = []
     for tasks in (30_000, 500_000):
         votes = adj.simulate(tasks=tasks, workers=50, votes_per_task=2, seed=1).votes
-        encode(votes, tmp_path / f"{tasks}", plan=Plan(shard_votes=50_000))
+        encode(votes, tmp_path / f"{tasks}", plan=EncodingPlan(shard_votes=50_000))
         done = subprocess.run(
             [sys.executable, "-c", code, tmp_path / f"{tasks}"], capture_output=True, text=True, check=True, timeout=120
         )
@@ -194,11 +195,11 @@ def test_memory_stays_bounded(tmp_path):
 def test_shards_are_cut_to_what_tables_leave():
     votes = adj.read(adj.simulate(tasks=80_000, workers=20, seed=1).votes)
     for size, least in ((10**9, 1), (310 * 10**6, 3)):  # 300 million go before any vote
-        files = resolve("disk", 2, memory=size).load(votes, seed=0, ties="hash").glad()._store._reader._files
+        files = resolve(adj.Disk(threads=2, memory=size)).load(votes, seed=0, ties="hash").glad()._store._reader._files
         assert len(files.cuts) >= least
         assert files.shard_bytes() + 300 * 10**6 < size
     with pytest.raises(adj.AdjudgeError, match="but 286.1 MiB are allowed"):
-        resolve("disk", 2, memory=300 * 10**6).load(votes, seed=0, ties="hash")
+        resolve(adj.Disk(threads=2, memory=300 * 10**6)).load(votes, seed=0, ties="hash")
 
 
 def test_too_little_memory_is_said(tmp_path, monkeypatch):
@@ -214,8 +215,8 @@ def test_auto_knows_what_glad_takes(tmp_path, monkeypatch):
     adj.simulate(tasks=2000, workers=20, seed=1).votes.write_parquet(tmp_path / "v.parquet")
     encode(tmp_path / "v.parquet", tmp_path / "v")
     for source in (tmp_path / "v.parquet", tmp_path / "v"):
-        need = memory.in_memory(source)
-        assert memory.in_memory(source, memory.GLAD) > 1.5 * need
+        need = memory.in_memory(Opened(source))
+        assert memory.in_memory(Opened(source), memory.GLAD) > 1.5 * need
         monkeypatch.setattr(registry, "available", lambda need=need: need)
         assert not adj.aggregate(source, model="fds").is_on_disk
         assert adj.aggregate(source, model="glad").is_on_disk
@@ -228,13 +229,13 @@ KILL = """
 import os, signal, sys, warnings
 import adjudge as adj
 from dataclasses import replace
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named
 warnings.simplefilter("ignore")
 source, work, what, at = sys.argv[1:5]
 def report(name, done, total):
     if name.startswith(what) and done >= int(at):
         os.kill(os.getpid(), signal.SIGKILL)
-place = replace(resolve("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
+place = replace(engine_named("disk", 2), work=work, report=report, shard_votes=100, batch_votes=0)
 adj.aggregate(source, model=adj.GLAD(tol=0, max_iter=5, class_priors="estimated"), engine=place)
 """
 
@@ -245,7 +246,7 @@ adj.aggregate(source, model=adj.GLAD(tol=0, max_iter=5, class_priors="estimated"
 def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at):
     crowd = adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2)
     crowd.votes.write_parquet(tmp_path / "v.parquet")
-    work, place = tmp_path / "work", replace(resolve("disk", 2), shard_votes=100, batch_votes=0)
+    work, place = tmp_path / "work", replace(engine_named("disk", 2), shard_votes=100, batch_votes=0)
     killed = subprocess.run(
         [sys.executable, "-c", KILL, tmp_path / "v.parquet", work, what, str(at)],
         capture_output=True,
@@ -271,7 +272,7 @@ def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
         if name.startswith("M-step 2"):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work")
+    place = replace(engine_named("disk", 1), work=tmp_path / "work")
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "v", replace(place, report=report))
     for path in (tmp_path / "work").rglob("vector-*"):
@@ -284,7 +285,7 @@ def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 30, 45, 200, 600])
 def test_a_full_disk_is_said_in_one_line(monkeypatch, fail_at):
     votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)
-    fill_disk(monkeypatch, fail_at, arrays, shard_reader, vector_files, glad_disk)
+    fill_disk(monkeypatch, fail_at, arrays, disk_files, glad)
     with pytest.raises(adj.AdjudgeError, match="cannot write .*: No space left on device") as said:
         fitted(votes, replace(SMALL, shard_votes=200))
     assert "\n" not in str(said.value)

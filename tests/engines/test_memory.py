@@ -10,8 +10,9 @@ import pytest
 
 import adjudge as adj
 from adjudge.engines import memory
+from adjudge.engines.registry import engine_with
 from adjudge.kernels.cpu import compiled
-from adjudge.models.base import MODELS, USUAL
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 
@@ -61,7 +62,7 @@ def test_no_more_threads_count_than_there_are_shards():
 
 @pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("confidence", ["posterior", "honest"])
-@pytest.mark.parametrize("model", USUAL)
+@pytest.mark.parametrize("model", DEFAULT_COMPARED_MODELS)
 def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, monkeypatch):
     votes = crowd(workers=500, labels=20)
     engine = "reference" if compiled() is None else "cpu"
@@ -70,10 +71,12 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, 
     monkeypatch.setattr(memory, "available", lambda: need - 1)
     gold = {} if MODELS[model].needs_gold else None
     with pytest.raises(adj.AdjudgeError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
-        adj.aggregate(votes, model=model, engine=engine, threads=2, confidence=confidence, gold=gold)
+        adj.aggregate(votes, model=model, engine=engine_with(engine, threads=2), confidence=confidence, gold=gold)
     monkeypatch.setattr(memory, "available", lambda: need)
     options = {"max_iter": 2} if "max_iter" in MODELS[model].options() else {}
-    assert len(MODELS[model](**options).fit(votes, engine=engine, threads=2, confidence=confidence, gold=gold).labels)
+    assert len(
+        MODELS[model](**options).fit(votes, engine=engine_with(engine, threads=2), confidence=confidence, gold=gold).labels
+    )
 
 
 LARGE = 20_000, 300  # workers, labels
@@ -90,20 +93,22 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
     """Careful workers take more than others: what is enough for fds is not for auto, and the estimate is said."""
     if engine == "cpu" and compiled() is None:
         pytest.skip("the compiled core is not there")
-    limit = {} if engine != "disk" else {"memory": 700 * 10**6}
+    place = engine_with(engine, threads=1, memory=700 * 10**6 if engine == "disk" else None)
     monkeypatch.setattr(memory, "available", lambda: 700 * 10**6)
     whose = "allowed" if engine == "disk" else "free"
     with pytest.raises(
         adj.AdjudgeError, match=rf"^this fit needs about [0-9.]+ (GiB|MiB) \([0-9]+ rows x 300 labels.* 667.6 MiB are {whose}"
     ):
-        adj.aggregate(large, model="auto", engine=engine, threads=1, confidence="posterior", **limit)
-    assert len(adj.aggregate(large, model="mv", engine=engine, threads=1, confidence="posterior", **limit).labels) == 4000
+        adj.aggregate(large, model="auto", engine=place, confidence="posterior")
+    assert len(adj.aggregate(large, model="mv", engine=place, confidence="posterior").labels) == 4000
     monkeypatch.setattr(memory, "available", lambda: 10**11)
     with pytest.raises(adj.AdjudgeError, match=r"needs about .* but 667.6 MiB are allowed: allow more"):
-        adj.aggregate(large, model="auto", threads=1, confidence="posterior", memory="700MB")  # engine="auto" keeps to it, too
+        adj.aggregate(
+            large, model="auto", confidence="posterior", engine=adj.AutoEngine(threads=1, memory="700MB")
+        )  # engine="auto" keeps to it, too
     if engine == "disk":
         with pytest.raises(adj.AdjudgeError, match="this fit needs about"):
-            adj.aggregate(large, model="mv", engine=engine, threads=1, confidence="honest", memory=450 * 10**6)
+            adj.aggregate(large, model="mv", engine=engine_with(engine, threads=1, memory=450 * 10**6), confidence="honest")
 
 
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
@@ -112,7 +117,7 @@ def test_what_is_believed_of_workers_takes_room(monkeypatch):
     given = {"model": "fds", "confidence": "posterior", "engine": "reference"}
     assert len(adj.aggregate(votes, **given).labels)
     with pytest.raises(adj.AdjudgeError, match="this fit needs about"):
-        adj.aggregate(votes, strength=5, **given)
+        adj.aggregate(votes, **{**given, "model": adj.FastDawidSkene(strength=5)})
 
 
 def test_probabilities_that_do_not_fit_are_refused(monkeypatch):

@@ -8,9 +8,11 @@ import pytest
 
 import adjudge as adj
 from adjudge.engines.local import MemoryStore
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named, resolve
 from adjudge.engines.shard import TieKeys
 from adjudge.kernels.cpu import compiled
+from adjudge.models.base import make
+from fitting import aggregate
 
 ENGINES = ["reference", *(["cpu"] if compiled() is not None else [])]
 CROWD = adj.simulate(tasks=300, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
@@ -52,7 +54,7 @@ def test_an_iteration_is_a_pass_and_the_last_one_decides(passes, engine, model, 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
 def test_a_rule_that_looks_at_labels_has_a_pass_more(passes, model):
-    result = adj.aggregate(VOTES, model=model, engine="reference", confidence="posterior", stop="labels")
+    result = adj.aggregate(VOTES, model=make(model, {"stop": "labels"}), engine="reference", confidence="posterior")
     assert result.converged
     assert len(passes) == result.iterations + 2
     assert passes[-1] == "last pass"
@@ -67,7 +69,7 @@ def test_majority_vote_is_counted_once(passes, engine):
     adj.aggregate(VOTES, model="fds", engine=engine)
     assert passes.count("majority vote") == 1
     assert "recount" not in passes  # the last pass has left the counts of its labels
-    whole, measured = (resolve(engine, 2).load(VOTES, seed=0, ties="hash") for _ in range(2))
+    whole, measured = (engine_named(engine, 2).load(VOTES, seed=0, ties="hash") for _ in range(2))
     measured.start(hard=True)
     one, two = whole.majority(), measured.majority()  # the second without counting again
     for name in ("labels", "confidence", "tie", "right"):
@@ -81,12 +83,12 @@ def test_majority_vote_is_counted_once(passes, engine):
 def test_the_last_pass_says_what_a_pass_after_it_would_say(monkeypatch, model, engine, gold):
     options = {"engine": engine, "confidence": "posterior", "gold": gold}
     for more in ({}, {"trace": "light"}):
-        shared = adj.aggregate(VOTES, model=model, **options, **more)
+        shared = aggregate(VOTES, model=model, **options, **more)
         with monkeypatch.context() as apart:
-            session = type(resolve(engine, 1).load(VOTES, seed=0, ties="hash"))
+            session = type(engine_named(engine, 1).load(VOTES, seed=0, ties="hash"))
             plain = session.e_step
             apart.setattr(session, "e_step", lambda self, *, last=False, plain=plain, **how: plain(self, **how))
-            alone = adj.aggregate(VOTES, model=model, **options, **more)
+            alone = aggregate(VOTES, model=model, **options, **more)
         for name in ("labels", "confidence", "tie"):
             assert np.array_equal(getattr(shared.fit.outcome, name), getattr(alone.fit.outcome, name)), name
         assert np.array_equal(shared.fit.outcome.right, alone.fit.outcome.right)
@@ -119,9 +121,9 @@ def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, 
     gc.disable()  # what is in no cycle goes at once
     try:
         with pytest.raises(KeyboardInterrupt) as stopped:
-            adj.aggregate(votes, model=model, engine="disk", work=tmp_path, progress=stop)
+            adj.aggregate(votes, model=model, engine=adj.Disk(work=tmp_path), progress=stop)
         del stopped
-        again = adj.aggregate(votes, model=model, engine="disk", work=tmp_path, resume=True)
+        again = adj.aggregate(votes, model=model, engine=adj.Disk(work=tmp_path, resume=True))
     finally:
         gc.enable()
     assert len(again.trace) == last
@@ -162,8 +164,8 @@ def test_ties_go_to_the_same_labels_however_ids_are_stored(ids, gold):
     votes = adj.read([(name(t), w, c) for t in tasks for w, c in (("x", "a"), ("y", "b"), ("z", "c"))])
     known = None if gold is None or ids == "booleans" else {name(t): label for t, label in gold.items()}
     for model, seed in (("mv", 0), ("mv", 5), ("fds", -3), ("fds", 2**70)):
-        options = {"model": model, "seed": seed, "gold": known, "threads": 2}
-        first, *others = (adj.aggregate(votes, engine=e, **options).labels for e in ("reference", "cpu", "disk"))
+        options = {"model": model, "seed": seed, "gold": known}
+        first, *others = (aggregate(votes, engine=e, **options).labels for e in ("reference", "cpu", "disk"))
         assert all(one["label"].equals(first["label"]) for one in others)
         if model == "mv" and ids != "booleans":
             assert len(set(first["label"])) == 3

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data.votes import Gold
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named, resolve
 from adjudge.kernels import reference
-from adjudge.models.confusion import Beliefs, ConfusionRecipe
+from adjudge.models.dawid_skene import ConfusionPrior, ConfusionRecipe
 
 
 def naive(votes, params, gold):
@@ -44,11 +44,11 @@ def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
     rng = np.random.default_rng(seed)
     gold = np.where(rng.random(votes.n_tasks) < share, rng.integers(3, size=votes.n_tasks), -1).astype(np.int32)
     is_gold = gold >= 0
-    session = resolve(engine, 1).load(votes, seed=0, ties="hash", gold=gold_of(votes, gold))
+    session = engine_named(engine, 1).load(votes, seed=0, ties="hash", gold=gold_of(votes, gold))
 
     started = session.start(hard=True)
     assert counts_of(session).sum() == len(votes)
-    recipe = ConfusionRecipe(adj.DawidSkene(), Beliefs(0.3))
+    recipe = ConfusionRecipe(adj.DawidSkene(), ConfusionPrior(0.3))
     session.m_step(recipe, recipe.class_priors(started.class_counts)[0])
     params = session.estimate().params
     posterior, counts, classes, likelihood = naive(votes, params, gold)
@@ -61,7 +61,7 @@ def test_gold_is_fixed_in_every_kind_of_pass(engine, seed, share):
 
     hard = [session.e_step(hard=True) for _ in range(2)][-1]  # the second one by delta
     labels = np.where(is_gold, gold, posterior.argmax(axis=1)).astype(np.int32)
-    fresh = resolve(engine, 1).load(votes, seed=0, ties="hash")
+    fresh = engine_named(engine, 1).load(votes, seed=0, ties="hash")
     assert np.array_equal(hard.class_counts, fresh.recount(labels).class_counts)
     assert np.array_equal(counts_of(session), counts_of(fresh))
     assert hard.changed == 0

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.kernels.cpu import compiled
 from adjudge.models.base import MODELS
@@ -45,11 +45,11 @@ def written(votes, model, engine, folder, *, likelihoods=True, confidence="hones
 @pytest.mark.parametrize("model", SOFT)
 def test_any_number_of_threads_writes_the_same_bytes(votes, model, tmp_path):
     assert len(votes) > max(3 * (1 << 16), MAX_FINE_VOTES)  # several shards to be shared out
-    first = written(votes, model, resolve("cpu", 1), tmp_path)
+    first = written(votes, model, engine_named("cpu", 1), tmp_path)
     for threads in (2, 3, 8):
-        assert written(votes, model, resolve("cpu", threads), tmp_path) == first
+        assert written(votes, model, engine_named("cpu", threads), tmp_path) == first
     for threads in (1, 3):
-        assert written(votes, model, resolve("disk", threads), tmp_path) == first
+        assert written(votes, model, engine_named("disk", threads), tmp_path) == first
 
 
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
@@ -57,8 +57,8 @@ def test_any_number_of_threads_writes_the_same_bytes(votes, model, tmp_path):
 def test_any_shard_size_counts_the_same(votes, model, tmp_path):
     """All but the likelihoods and the sums behind honest confidence, whose terms are added shard by shard."""
     how = {"likelihoods": False, "confidence": "posterior"}
-    first = written(votes, model, resolve("cpu", 2), tmp_path, **how)
-    small = replace(resolve("disk", 2), shard_votes=9000, batch_votes=0)
+    first = written(votes, model, engine_named("cpu", 2), tmp_path, **how)
+    small = replace(engine_named("disk", 2), shard_votes=9000, batch_votes=0)
     assert written(votes, model, small, tmp_path, **how) == first
 
 
@@ -66,5 +66,5 @@ def test_any_shard_size_counts_the_same(votes, model, tmp_path):
 def test_what_is_told_of_workers_is_the_same(tmp_path):
     """With verdicts and intervals, and a last soft count behind the accuracy."""
     votes = adj.simulate(tasks=20_000, workers=60, labels=3, votes_per_task=5, spammers=0.2, seed=6).votes
-    frames = [adj.aggregate(votes, model="fds", threads=threads).workers for threads in (1, 2, 8)]
+    frames = [adj.aggregate(votes, model="fds", engine=adj.AutoEngine(threads=threads)).workers for threads in (1, 2, 8)]
     assert frames[0].write_csv() == frames[1].write_csv() == frames[2].write_csv()

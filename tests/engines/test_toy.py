@@ -5,10 +5,11 @@ import pytest
 
 import adjudge as adj
 from adjudge.engines import registry
+from adjudge.engines.passes import Answers
 from adjudge.evaluation import contract
 from adjudge.models import em
-from adjudge.models.base import MODELS, USUAL
-from adjudge.models.confusion import Beliefs, ConfusionRecipe, ConfusionStep
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
+from adjudge.models.dawid_skene import ConfusionPrior, ConfusionRecipe, ConfusionStep
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ OF_OTHERS = (
 CONTRACT = [
     (check, model)
     for check in contract.CHECKS
-    for model in USUAL
+    for model in DEFAULT_COMPARED_MODELS
     if MODELS[model].place == "anywhere" and (model in EVERY or check in OF_OTHERS)
 ]
 
@@ -55,7 +56,7 @@ class PulledTwice(ConfusionRecipe):
         return mean * (1.0 + 100.0 / (1.0 + distance))
 
     def on(self, block):
-        return lambda counts, shared: ConfusionStep(block, Beliefs(0.0, shared).of(block))(counts)
+        return lambda counts, shared: ConfusionStep(block, ConfusionPrior(0.0, shared).of(block))(counts)
 
 
 def _by_given(block, counts):
@@ -87,6 +88,6 @@ def test_honest_confidence(toy, model, known):
     for ask in (
         lambda fit: fit.fit.outcome.confidence,
         lambda fit: fit.fit.honest(),
-        lambda fit: fit.session.honest_answers(fit.fit.honest.honest.lines, fit.fit.honest.honest.rule),
+        lambda fit: fit.session.run(Answers(fit.fit.honest.honest.rule), fit.fit.honest.honest.lines),
     ):
         assert np.allclose(ask(far), ask(near), rtol=0, atol=1e-9)

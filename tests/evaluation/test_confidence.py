@@ -64,7 +64,7 @@ def test_a_result_and_its_files_tell_the_same(crowd, model, tmp_path):
 
 
 def test_a_result_against_scikit_learn(crowd):
-    result = adj.aggregate(crowd.votes, model="ds", smoothing=0.5)  # smoothed: no zeros, so that both clip nothing
+    result = adj.aggregate(crowd.votes, model=adj.DawidSkene(smoothing=0.5))  # smoothed: no zeros, so that both clip nothing
     e = adj.evaluate(result, crowd.truth)
     both = result.probabilities.join(crowd.truth, on="task")
     names = result.probabilities.columns[1:]
@@ -75,7 +75,7 @@ def test_a_result_against_scikit_learn(crowd):
 
 @given(crowds())
 def test_any_crowd(votes):
-    result = adj.aggregate(votes, model="ds", max_iter=1000)
+    result = adj.aggregate(votes, model=adj.DawidSkene(max_iter=1000))
     truth = {task: label for task, _, label in votes[::2]}  # truth for some tasks
     e = adj.evaluate(result, truth)
     assert e.calibration.tasks == e.tasks == len(truth)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from adjudge.engines.local import LocalEngine
-from adjudge.engines.registry import ENGINES, resolve
+from adjudge.engines.registry import ENGINES, engine_named
 from adjudge.evaluation import contract
-from adjudge.models.base import MODELS, USUAL
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
 PLACES = {
     **{name: name for name in ENGINES if name not in ("cuda", "spark")},  # which have their own folders of tests
-    **{f"cpu, {n} threads": resolve("cpu", n) for n in (1, 3, 8)},
+    **{f"cpu, {n} threads": engine_named("cpu", n) for n in (1, 3, 8)},
     "reference, small shards": LocalEngine(shard_votes=60),
-    "disk, small shards": replace(resolve("disk", 2), shard_votes=60, batch_votes=0),
+    "disk, small shards": replace(engine_named("disk", 2), shard_votes=60, batch_votes=0),
 }
 
 
@@ -47,8 +47,8 @@ def is_asked(check, model, place):
     if MODELS[model].place == "memory" and place.startswith("disk"):
         return False
     if "threads" in place:
-        return model in USUAL and check in OF_THREADS
-    if model not in USUAL:
+        return model in DEFAULT_COMPARED_MODELS and check in OF_THREADS
+    if model not in DEFAULT_COMPARED_MODELS:
         of_shards = OF_SHARDS_IN_MEMORY if place.startswith("reference") else OF_SHARDS
         return place == "cpu" or (place in FEWER and check in of_shards)
     return place != "disk" or check in OF_ONE_SHARD

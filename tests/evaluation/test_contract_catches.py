@@ -9,8 +9,10 @@ import pytest
 
 import adjudge as adj
 from adjudge.engines.local import LocalEngine
+from adjudge.engines.passes import Probabilities
 from adjudge.evaluation import contract
 from adjudge.io.read import as_votes
+from adjudge.io.sources import Opened
 from adjudge.models.base import MODELS
 
 
@@ -26,8 +28,9 @@ class Broken(LocalEngine):
     shares: Callable = lambda shares: shares
     honest: Callable = lambda shares: shares
 
-    def read(self, source, **options):
-        return as_votes(self.reading(source) if isinstance(source, pl.DataFrame) else source, **options)
+    def read(self, source, *how):
+        given = Opened.of(source).source
+        return as_votes(self.reading(given) if isinstance(given, pl.DataFrame) else given, *how)
 
     def load(self, votes, **options):
         session, engine = super().load(self.votes(votes), **options), self
@@ -45,8 +48,9 @@ class Broken(LocalEngine):
             def posterior(self):
                 return engine.shares(super().posterior())
 
-            def honest_probabilities(self, *how):
-                return engine.honest(super().honest_probabilities(*how))
+            def run(self, job, function):
+                found = super().run(job, function)
+                return engine.honest(found) if isinstance(job, Probabilities) else found
 
         session.__class__ = Session
         return session
@@ -146,14 +150,13 @@ def first_of_the_tied(monkeypatch):
 
 def plain_sums(monkeypatch):
     """Take the rounding away that makes sums exact, as if they were those of any floating-point program."""
-    from adjudge.data import counts, exact
+    from adjudge.data import exact, fit
     from adjudge.kernels import reference
-    from adjudge.models import one_coin
-    from adjudge.results import knowledge
+    from adjudge.models import knowledge, one_coin
 
-    for module in (exact, counts, knowledge, reference, one_coin):
+    for module in (exact, fit, knowledge, reference, one_coin):
         monkeypatch.setattr(module, "whole", lambda x, unit: x)
-    monkeypatch.setattr(reference, "SAME", 0.0)
+    monkeypatch.setattr(reference, "SAME_SCORE_TOLERANCE", 0.0)
     monkeypatch.setattr(reference, "count_shares", lambda *votes_and_counts: reference.recount_soft(*votes_and_counts[:5]))
     monkeypatch.setattr(reference, "restore_counts", lambda *of_counts: None)
     return LocalEngine()
@@ -252,15 +255,15 @@ CAUGHT = {
         "a majority that is none": ("mv", labels(lambda codes, votes: (codes + 1) % 3), "that fewer votes gave"),
     },
     "symmetric_crowds_stay_tied": {
-        f"sums as they come, crowd {seed}": ("one-coin", of_crowd("MIRRORED", seed), "changed the answer|and as well")
-        for seed in contract.MIRRORED[1:]
+        f"sums as they come, crowd {seed}": ("one-coin", of_crowd("MIRRORED_SEEDS", seed), "changed the answer|and as well")
+        for seed in contract.MIRRORED_SEEDS[1:]
     }
     | {
         "no ties": ("mv", Broken(outcome=lambda o, v: replace(o, tie=np.zeros_like(o.tie))), "and as well|another answer"),
     },
     "tiny_crowds_have_one_answer": {
-        f"sums as they come, crowd {seed}": ("one-coin", of_crowd("TINY", seed), "changed the answer")
-        for seed in contract.TINY[1:]
+        f"sums as they come, crowd {seed}": ("one-coin", of_crowd("TINY_SEEDS", seed), "changed the answer")
+        for seed in contract.TINY_SEEDS[1:]
     },
 }
 

@@ -10,8 +10,8 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from adjudge.evaluation.confidence import BINS, ENOUGH, brier, calibration
-from adjudge.results.temperature import FLOOR, log_loss
+from adjudge.evaluation.evaluate import ENOUGH, MAX_CONFIDENCE_BINS, brier, calibration
+from adjudge.models.temperature import PROBABILITY_FLOOR, log_loss
 
 
 @st.composite
@@ -56,7 +56,7 @@ def test_bins_hold_every_task_once_and_in_order(data, random):
     confidence, right = data
     found = calibration(confidence, right)
     bins, n = found.bins, len(confidence)
-    assert 1 <= len(bins["tasks"]) <= BINS
+    assert 1 <= len(bins["tasks"]) <= MAX_CONFIDENCE_BINS
     assert bins["tasks"].sum() == n
     assert (bins["highest"][:-1] < bins["lowest"][1:]).all()
     assert (bins["lowest"] <= bins["confidence"] + 1e-12).all()
@@ -130,8 +130,10 @@ def test_with_two_labels_one_brier_is_twice_the_other():
 
 def test_impossible_truth_costs_the_floor_and_no_more():
     posterior = np.array([[1.0, 0.0], [1.0, 0.0]])
-    assert log_loss(posterior, np.array([1, 0])) == pytest.approx(-np.log(FLOOR) / 2)
-    assert log_loss(posterior, np.array([-1, 0])) == pytest.approx(-np.log(FLOOR) / 2), "a label without column has probability 0"
+    assert log_loss(posterior, np.array([1, 0])) == pytest.approx(-np.log(PROBABILITY_FLOOR) / 2)
+    assert log_loss(posterior, np.array([-1, 0])) == pytest.approx(-np.log(PROBABILITY_FLOOR) / 2), (
+        "a label without column has probability 0"
+    )
     assert brier(posterior, np.array([-1, 0])) == 1.0  # 1² for the sure label, 1² for the one without column
 
 

@@ -76,8 +76,8 @@ def test_skill_spread_zero_and_one_label():
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_files_hold_what_the_frames_do(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(draw, "BLOCK", 100)
-    monkeypatch.setattr("adjudge.evaluation.simulate.BLOCK", 100)
+    monkeypatch.setattr(draw, "TASKS_PER_BLOCK", 100)
+    monkeypatch.setattr("adjudge.evaluation.simulate.TASKS_PER_BLOCK", 100)
     crowd = adj.simulate(tasks=450, workers=30, seed=7)
     seen = []
     crowd.write(tmp_path, suffix, lambda name, rows: seen.append((name, rows)))

@@ -17,9 +17,9 @@ RECONNECT_S = 0.05
 
 def serve(store, port, clock):
     """What the process does: a server whose clock is as many seconds ahead as the file `clock` says at that moment."""
-    from adjudge.service import campaigns, server
-    from adjudge.service.clock import Clock
-    from adjudge.service.settings import Settings
+    from adjudge.service.http import campaigns, server
+    from adjudge.service.http.clock import Clock
+    from adjudge.service.http.settings import Settings
 
     with open(clock, "rb") as file:  # noqa: PTH123
         ahead = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)

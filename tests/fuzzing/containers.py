@@ -179,7 +179,7 @@ def use(kind, path):
         merged.save(path)
         adj.load(path)
     elif kind == "online":
-        online = adj.Online.load(path, repair=True)
+        online = adj.Online.load(path)
         frame, labels = online.labels(), online.settings["labels"]
         assert frame["confidence"].drop_nulls().is_between(0, 1 + 1e-9).all()
         assert online.workers()["accuracy"].is_between(0, 1 + 1e-9).all()
@@ -190,7 +190,7 @@ def use(kind, path):
             online.bring_back(online.evict(task))
         online.learn("another", "somebody", labels[-1])
         assert len(online) == len(frame) + ("another" not in set(map(str, frame["task"])))
-        online.refit(threads=1)
+        online.refit(engine=adj.AutoEngine(threads=1))
         online.save(path)
         assert adj.Online.load(path).labels().equals(online.labels())
     else:

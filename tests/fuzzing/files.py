@@ -185,7 +185,7 @@ def _explained(path: str, votes: object) -> dict[str, object]:
     import polars as pl
 
     from adjudge.io.columns import find
-    from adjudge.io.ids import frame_of
+    from adjudge.io.frames import frame_of
 
     data = Path(path).read_bytes()
     if path.endswith(".gz"):

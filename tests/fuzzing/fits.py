@@ -3,9 +3,11 @@
 import random
 import warnings
 
-import oracle
 import adjudge as adj
+import oracle
+from adjudge.engines.registry import engine_with
 from adjudge.models.base import MODELS
+from fitting import aggregate
 
 EXACT = ("mv", "fds", "iwmv")  # integer counts: equal to the last task
 ANY = sorted(name for name, model in MODELS.items() if not model.needs_gold and model.most_labels is None)
@@ -29,7 +31,7 @@ def fit(votes, model, **options):
         options["labels"] = sorted({label for _, _, label in votes})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model=model, **options)
+        return aggregate(votes, model=model, **options)
 
 
 def answer(result):
@@ -61,7 +63,9 @@ def run(seed):
     told = answer(first)
     what = f"seed {seed}, {model}, {given}, {votes}"
     for engine, threads in (("cpu", 1), ("cpu", 3), *([("disk", 2)] if MODELS[model].place != "memory" else [])):
-        assert_same(model, told, answer(fit(votes, model, engine=engine, threads=threads, **given)), f"{engine}: {what}")
+        assert_same(
+            model, told, answer(fit(votes, model, engine=engine_with(engine, threads=threads), **given)), f"{engine}: {what}"
+        )
     shuffled = rng.sample(votes, len(votes))
     assert_same(model, told, answer(fit(shuffled, model, **given)), f"reordered: {what}")
     names = sorted({worker for _, worker, _ in votes})

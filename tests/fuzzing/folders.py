@@ -22,11 +22,14 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # where it runs as a script
+from fitting import aggregate
+
 SECONDS = 60  # after which a case is taken to hang
 SPECIAL = [0, 1, 2, -1, 7, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -(2**63)]
 JUNK = [None, True, -1, 0, 1, 10**30, 0.5, 1e308, "", "x", "string", "integer", [], {}, [1], {"a": 1}, [[[]]], 2**62, 2**63]
 MODELS = ("fds", "ds", "iwmv", "glad")
-MOST = {"max_iter": 6}
+FUZZ_FIT_OPTIONS = {"max_iter": 6}
 
 _servers = []  # one, when there is one
 
@@ -55,7 +58,6 @@ def stop() -> None:
 
 def serve() -> None:
     """Answer every seed on standard input with what went wrong, as a line of JSON; nothing is an empty text."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     with tempfile.TemporaryDirectory(prefix="adjudge-fuzz-") as folder:
         _load()
         failed = _forked(lambda: _prepare(Path(folder)))
@@ -93,7 +95,7 @@ def _load() -> None:
 
     import adjudge as adj
 
-    for name in ("sealed", "adjudge.engines.registry", "adjudge.io.folder.build", "adjudge.io.folder.job"):
+    for name in ("sealed", "adjudge.engines.registry", "adjudge.io.folder.encoded", "adjudge.io.folder.job"):
         import_module(name)
     for name in adj.__all__:
         getattr(adj, name)
@@ -112,20 +114,21 @@ def _prepare(folder: Path) -> None:
     """Make whole folders, interrupted fits and an interrupted encoding, and note the right answers."""
     import polars as pl
 
-    import adjudge as adj
     from adjudge.io.folder import job
-    from adjudge.io.folder.build import encode
-    from adjudge.io.folder.job import Plan
+    from adjudge.io.folder.encoded import encode
+    from adjudge.io.folder.job import EncodingPlan
 
     votes = _crowd()
     numbered = votes.with_columns(pl.col("task").str.slice(1).cast(pl.Int64), pl.col("label") == "l0")
     accented = votes.with_columns(pl.col("task") + "é", pl.col("worker") + "ü")
     answers = {}
     for name, source in {"texts": votes, "numbers": numbered, "accents": accented}.items():
-        encode(source, folder / name, plan=Plan(bits=1, shard_votes=60))
-        answers[name] = _answer(adj.aggregate(folder / name, model="fds", engine="reference", **MOST))
+        encode(source, folder / name, plan=EncodingPlan(bits=1, shard_votes=60))
+        answers[name] = _answer(aggregate(folder / name, model="fds", engine="reference", **FUZZ_FIT_OPTIONS))
     for model in MODELS:
-        answers[model] = _answer(adj.aggregate(folder / "texts", model=model, engine=_place(folder / model / "whole"), **MOST))
+        answers[model] = _answer(
+            aggregate(folder / "texts", model=model, engine=_place(folder / model / "whole"), **FUZZ_FIT_OPTIONS)
+        )
         seen = 0
 
         def interrupt(what, done, total):
@@ -137,7 +140,7 @@ def _prepare(folder: Path) -> None:
         shutil.rmtree(folder / model)
         with contextlib.suppress(KeyboardInterrupt):
             place = replace(_place(folder / model), report=interrupt)
-            adj.aggregate(folder / "texts", model=model, engine=place, **MOST)
+            aggregate(folder / "texts", model=model, engine=place, **FUZZ_FIT_OPTIONS)
         assert list(folder.glob(f"{model}/run-*/checkpoint.adjudge")), f"no checkpoint of {model}"
     job.BATCH = 20
     votes.write_csv(folder / "v.csv")
@@ -152,15 +155,20 @@ def _prepare(folder: Path) -> None:
 
         (folder / name).mkdir()
         with contextlib.suppress(KeyboardInterrupt):
-            encode(folder / "v.csv", folder / name / "v", progress=stop_there, plan=Plan(bits=2, held_votes=30, shard_votes=60))
+            encode(
+                folder / "v.csv",
+                folder / name / "v",
+                progress=stop_there,
+                plan=EncodingPlan(bits=2, held_votes=30, shard_votes=60),
+            )
         assert (folder / name / ".v.partial" / "state.json").exists()
     (folder / "answers.json").write_text(json.dumps(answers))
 
 
 def _place(work=None):
-    from adjudge.engines.registry import resolve
+    from adjudge.engines.registry import engine_named
 
-    place = resolve("disk", 1)
+    place = engine_named("disk", 1)
     if work is not None:
         work.mkdir(parents=True, exist_ok=True)
     return replace(place, batch_votes=0, work=work)
@@ -273,7 +281,7 @@ def _fit_forged(random_, template, folder, _) -> None:
 
 
 def _encoding_damaged(random_, template, folder, answers) -> None:
-    from adjudge.io.folder.build import encode
+    from adjudge.io.folder.encoded import encode
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
     _damage(random_, random_.choice(sorted(path for path in (folder / ".v.partial").rglob("*") if path.is_file())))
@@ -282,7 +290,7 @@ def _encoding_damaged(random_, template, folder, answers) -> None:
 
 
 def _encoding_forged(random_, template, folder, _) -> None:
-    from adjudge.io.folder.build import encode
+    from adjudge.io.folder.encoded import encode
     from adjudge.io.folder.manifest import digest
 
     shutil.copytree(template / random_.choice(["reading", "sorting"]), folder, dirs_exist_ok=True)
@@ -296,19 +304,19 @@ def _encoding_forged(random_, template, folder, _) -> None:
 
 
 def _resumed(template: Path, folder: Path, model: str) -> list:
-    import adjudge as adj
 
-    return _answer(adj.aggregate(template / "texts", model=model, engine=replace(_place(folder / "work"), resume=True), **MOST))
+    return _answer(
+        aggregate(template / "texts", model=model, engine=replace(_place(folder / "work"), resume=True), **FUZZ_FIT_OPTIONS)
+    )
 
 
 def _aggregate(random_, folder: Path, right: list | None) -> None:
     """Open a folder and fit its votes with every engine; where the right answer is known, each must give it."""
-    import adjudge as adj
     from adjudge.errors import AdjudgeError
 
     for engine in random_.sample(["cpu", "disk", "reference"], 3):
         try:
-            found = _answer(adj.aggregate(folder, model="fds", engine=_place() if engine == "disk" else engine, **MOST))
+            found = _answer(aggregate(folder, model="fds", engine=_place() if engine == "disk" else engine, **FUZZ_FIT_OPTIONS))
         except AdjudgeError as error:
             _require_one_line(error)
             continue

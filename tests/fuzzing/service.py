@@ -18,10 +18,10 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from adjudge.service.http import tokens
 from crashing.server import small
 from fuzzing._naive_campaign import NaiveCampaign, Refused
 from fuzzing._service_process import ANSWER_S, FuzzedServer, HealthPoller, Listener, SlowClient, send
-from adjudge.service import tokens
 from service.serving import segment
 
 PATH = "/v1/campaigns/c"
@@ -122,7 +122,7 @@ class Case:
         self.sent_ids = 0
 
     def _make_tokens(self):
-        from adjudge.store.beside import open_beside
+        from adjudge.service.store.beside import open_beside
 
         made = {name: tokens.make() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
         opened = open_beside(self.store)
@@ -534,7 +534,7 @@ class Case:
 
     def revoke(self):
         """Revoke a token: requests are refused soon, and so is what was begun with it."""
-        from adjudge.store.beside import open_beside
+        from adjudge.service.store.beside import open_beside
 
         token = self.tokens["revoked"]
         assert self.ask("GET", PATH, token="revoked")[0] == 200
@@ -654,9 +654,9 @@ class Case:
             self.check_doctor()
 
     def check_log(self):
-        from adjudge.live import replay
-        from adjudge.store.events import Change, Retraction, Vote
-        from adjudge.store.opening import open_store
+        from adjudge.service.campaigns import replay
+        from adjudge.service.store.events import Change, Retraction, Vote
+        from adjudge.service.store.opening import open_store
 
         store = open_store(self.store, readonly=True)
         try:
@@ -679,9 +679,9 @@ class Case:
             store.close()
 
     def check_doctor(self):
-        from adjudge.cli import checks
+        from adjudge.cli import doctor
 
-        found = list(checks.store(self.store))
+        found = list(doctor.store_findings(self.store))
         assert all(finding.state == "ok" for finding in found), found
 
     def close(self):

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.batches import whole_batches
+from adjudge.io.records import whole_batches
 
 spec = importlib.util.spec_from_file_location("fuzzing_files", Path(__file__).with_name("files.py"))
 files = importlib.util.module_from_spec(spec)

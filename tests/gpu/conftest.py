@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from adjudge.gpu.device import device_at, device_count
+from adjudge.gpu.votes import DeviceLayout
 from gpu.emulated import EmulatedDevice, compiler
 from gpu.strict import StrictDevice
-from adjudge.gpu.device import device_at, device_count
-from adjudge.gpu.layout import DeviceLayout
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from adjudge.gpu.layout import label_type
+from adjudge.gpu.votes import label_type
 from adjudge.kernels import reference
 
 
@@ -149,7 +149,7 @@ class Copier:
 
 
 class ReferenceKernels:
-    """The kernels of the reference by the signatures of `adjudge.gpu.kernels.DeviceKernels`."""
+    """The kernels of the reference by the signatures of `adjudge.gpu.passes.DeviceKernels`."""
 
     def __init__(self, device):
         self.device = device

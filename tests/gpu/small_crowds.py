@@ -11,7 +11,7 @@ import warnings
 
 import adjudge as adj
 from adjudge.gpu.engine import cuda_engine
-from adjudge.gpu.kernels import DeviceKernels
+from adjudge.gpu.passes import DeviceKernels
 
 
 def main(models):

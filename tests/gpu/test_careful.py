@@ -1,4 +1,4 @@
-"""Auto's M-step on a device against `adjudge.results.careful`."""
+"""Auto's M-step on a device against `adjudge.models.careful`."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,14 @@ from numpy.testing import assert_allclose
 import adjudge as adj
 from adjudge.data.exact import LOG_UNIT
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel
+from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
-from adjudge.gpu import careful
-from adjudge.gpu.careful import DeviceSeen, careful_lines
-from adjudge.gpu.segment_sums import add_lines
+from adjudge.gpu import tables
+from adjudge.gpu.tables import DeviceSeen, add_lines, careful_lines
 from adjudge.kernels import reference
 from adjudge.models.auto import CarefulRecipe
-from adjudge.results.careful import KINDS, Seen, pooled_votes
-from adjudge.results.honest import Dependence
+from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, pooled_votes
+from adjudge.models.honest import Dependence
 
 
 class Case:
@@ -23,7 +22,7 @@ class Case:
 
     def __init__(self, device, random, *, counts, absent=()):
         self.device, k = device, random.n_labels
-        self.panel = Panel(
+        self.panel = WorkerRows(
             worker_ptr=random.worker_ptr,
             row_label=random.row_label,
             workers=Vocabulary.of(range(len(random.worker_ptr) - 1)),
@@ -52,7 +51,7 @@ class Case:
 
 
 @pytest.mark.parametrize("counts", ["whole", "shares"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CAREFUL_KINDS)
 @pytest.mark.parametrize(("k", "absent"), [(2, ()), (3, (1,)), (33, (3,))])
 def test_tables_are_those_of_the_processor(device, random_votes, k, absent, kind, counts):
     case = Case(device, random_votes(k, tasks=400, workers=30, labels=k), counts=counts, absent=absent)
@@ -68,9 +67,9 @@ def test_tables_are_those_of_the_processor(device, random_votes, k, absent, kind
 def test_what_all_share_is_summed_on_the_device(device, random_votes, monkeypatch):
     """In many slices, too, and the same at every time."""
     case = Case(device, random_votes(3, tasks=500, workers=60, labels=3), counts="shares")
-    seen = Seen.of(case.block, case.counts)
+    seen = BelievedVotes.of(case.block, case.counts)
     for size in (256, 4):
-        monkeypatch.setattr(careful, "add_lines", lambda *given, size=size: add_lines(*given, size=size))
+        monkeypatch.setattr(tables, "add_lines", lambda *given, size=size: add_lines(*given, size=size))
         there = DeviceSeen(device, *map(device.upload, (case.counts, case.panel.worker_ptr, case.panel.row_label)))
         pooled = there.gather(pooled_votes)
         assert_allclose(pooled, pooled_votes(case.block, case.counts), rtol=1e-13)

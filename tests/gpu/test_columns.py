@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from gpu.columns import HostDevice, InterfaceArray, PackedArray
-from adjudge.engines.registry import home_of
 from adjudge.errors import InputError, OptionError
-from adjudge.gpu.columns import columns_of, device_number
-from adjudge.io.sources import is_device_source
+from adjudge.gpu.encode import columns_of, device_number
+from adjudge.io.sources import Opened, is_device_source
+from gpu.columns import HostDevice, InterfaceArray, PackedArray
 
 UNNAMED = {"task": None, "worker": None, "label": None}
 
@@ -37,8 +36,8 @@ def test_recognised_without_a_library():
     for other in (host, tuple(host), {"task": host[0]}, three()[:2], "votes.csv", [("t", "w", "l")] * 3, None, np.zeros((3, 3))):
         assert not is_device_source(other)
     assert not is_device_source([PackedArray([1], kind=1)] * 3)  # DLPack of the host
-    assert home_of(three()) == "cuda"
-    assert home_of(host) is None
+    assert Opened(three()).home == "cuda"
+    assert Opened(host).home is None
 
 
 def test_an_array_that_does_not_say_where_it_is():
@@ -58,8 +57,8 @@ def test_the_number_of_the_device():
 def test_names_of_columns():
     columns = dict(zip(("item", "judge", "score"), three(), strict=True))
     found = columns_of(HostDevice(), columns | {"confidence": PackedArray([1.0])}, UNNAMED)
-    assert found.reading.columns == {"task": "item", "worker": "judge", "label": "score"}
-    assert found.reading.ignored == "confidence"
+    assert found.notes.columns == {"task": "item", "worker": "judge", "label": "score"}
+    assert found.notes.ignored == "confidence"
     other = columns_of(HostDevice(), dict(zip(("a", "b", "c"), three(), strict=True)), {"task": "a", "worker": "c", "label": "b"})
     assert other.worker.tolist() == [0, 1, 1]
 

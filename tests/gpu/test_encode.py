@@ -10,17 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from gpu.columns import HostDevice, InterfaceArray, PackedArray, column_on
-from gpu.strict import StrictDevice
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.engines.registry import home_of
 from adjudge.errors import InputError, OptionError, SuspiciousVotes
 from adjudge.gpu import encode as module
 from adjudge.gpu.device import device_at, device_count
 from adjudge.gpu.encode import encode
 from adjudge.gpu.votes import DeviceVotes
 from adjudge.io.encode import over_labels
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Opened
+from gpu.columns import HostDevice, InterfaceArray, PackedArray, column_on
+from gpu.strict import StrictDevice
 
 ROLES = ("task", "worker", "label")
 
@@ -36,7 +37,7 @@ def device(request, monkeypatch):
         pytest.skip("no CUDA device")
     if where == "emulated":
         request.getfixturevalue("emulated")  # or a word of why not
-    monkeypatch.setattr(module, "MIN_VOTES", 0 if way == "kernels" else 1 << 40)
+    monkeypatch.setattr(module, "MIN_KERNEL_VOTES", 0 if way == "kernels" else 1 << 40)
     monkeypatch.setattr(module, "SPARE_SLOTS", 16)  # so that few votes meet hashes, and pairs that are hashed, too
     monkeypatch.setattr(module, "FIRST_SLOTS", 16)  # which are too few for some
     return device_at(0) if where == "cuda" else StrictDevice() if where == "emulated" else HostDevice()
@@ -148,7 +149,7 @@ def test_a_tuple_is_task_worker_label(device):
 @pytest.mark.parametrize("labels", [[2, 0, 1], ["1", "0", "2", "9"], [0, 1, 2]])
 def test_declared_labels(device, labels):
     columns = columns_of([(1, 1, 0), (1, 2, 2), (2, 1, 1), (2, 2, 2), (3, 1, 2)])
-    require_same(encode(device, on_device(device, columns), labels=labels), adj.read(columns, labels=labels))
+    require_same(encode(device, on_device(device, columns), Reading(labels=tuple(labels))), adj.read(columns, labels=labels))
 
 
 def test_an_undeclared_label(device):
@@ -156,7 +157,7 @@ def test_an_undeclared_label(device):
     with pytest.raises(InputError) as wanted:
         adj.read(columns, labels=[0, 1])
     with pytest.raises(InputError) as caught:
-        encode(device, on_device(device, columns), labels=[0, 1])
+        encode(device, on_device(device, columns), Reading(labels=(0, 1)))
     assert str(caught.value) == str(wanted.value)
 
 
@@ -165,16 +166,16 @@ def test_what_looks_wrong_is_said(device):
     with pytest.warns(SuspiciousVotes, match="every one of 40 tasks has one vote"):
         encode(device, on_device(device, columns))
     with pytest.raises(InputError, match="strict"):
-        encode(device, on_device(device, columns), strict=True)
+        encode(device, on_device(device, columns), Reading(strict=True))
 
 
 @pytest.mark.parametrize(
-    "option", [{"duplicates": "last"}, {"weight": "label"}, {"wide": True}, {"abstain": [-1]}, {"question": "q"}, {"multi": True}]
+    "option", [{"duplicates": "last"}, {"weight": "label"}, {"wide": True}, {"abstain": [-1]}, {"question": "q"}]
 )
 def test_options_of_the_host_are_refused(option):
     columns = on_device(HostDevice(), columns_of([(1, 1, 0), (1, 2, 1)]))
     with pytest.raises(OptionError, match=r"copy the arrays to the host \(array.get\(\), tensor.cpu\(\)\)"):
-        encode(HostDevice(), columns, **option)
+        encode(HostDevice(), columns, Reading.of(option))
 
 
 def some_votes(device):
@@ -202,7 +203,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
     columns = {"task": np.arange(6000) // 2, "worker": random.integers(0, 9, 6000), "label": random.integers(1, 4, 6000)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjudge.gpu.votes.PART", 100)
-        votes = encode(Watched(), on_device(Watched(), columns), duplicates="all")
+        votes = encode(Watched(), on_device(Watched(), columns))
         (
             votes.votes_per_row(),
             votes.given_labels(),
@@ -210,7 +211,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
             len(votes.tasks),
             votes.tasks[5],
             votes.tasks.codes([7]),
-            home_of(votes),
+            Opened(votes).home,
         )
         list(votes.with_understood(None).tasks.take(np.array([3])).ids())
     assert Watched.longest <= 201
@@ -221,7 +222,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
 def test_votes_on_a_device_are_votes(monkeypatch):
     found, wanted = some_votes(HostDevice())
     assert isinstance(found, Votes)
-    assert home_of(found) == "cuda"
+    assert Opened(found).home == "cuda"
     assert repr(found) == repr(wanted)
     assert np.array_equal(found.votes_per_row(), wanted.votes_per_row())
     monkeypatch.setattr("adjudge.gpu.votes.PART", 7)
@@ -257,7 +258,7 @@ def test_pickled_votes_are_plain():
     found, wanted = some_votes(HostDevice())
     plain = pickle.loads(pickle.dumps(found))
     assert type(plain) is Votes
-    assert home_of(plain) is None
+    assert Opened(plain).home is None
     assert np.array_equal(plain.row, wanted.row)
     assert plain.tasks.ids() == wanted.tasks.ids()
 

@@ -15,15 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from gpu.crowds import little_memory
-from gpu.reference_device import ReferenceDevice, ReferenceKernels
-from adjudge.engines.registry import resolve
+from adjudge.engines.passes import Answers
+from adjudge.engines.registry import engine_with, resolve
 from adjudge.evaluation import contract
-from adjudge.gpu import byte_costs, store
+from adjudge.gpu import passes, store
 from adjudge.gpu.engine import CudaEngine
-from adjudge.gpu.kernels import DeviceKernels
+from adjudge.gpu.passes import DeviceKernels
 from adjudge.gpu.state import DeviceCounts, DeviceParameters
 from adjudge.models.base import MODELS
+from gpu.crowds import little_memory
+from gpu.reference_device import ReferenceDevice, ReferenceKernels
 from same_fit import assert_same, fit
 from strategies import crowds
 
@@ -401,9 +402,9 @@ def test_tables_of_careful_workers_and_honest_lines_stay_on_the_device(emulated_
     assert made.facts["chose"] == "careful"
     session = made.session
     assert isinstance(session._params, DeviceParameters)
-    lines = session._vote_lines(made.fit.honest.honest.lines)
-    ours = [one.on_host() for one in lines]
-    theirs = made.fit.honest.honest.lines(session._block, session._counts)
+    honest = made.fit.honest.honest
+    ours = [one.on_host() for one in session._inputs(Answers(honest.rule), honest.lines).values()]
+    theirs = honest.lines(session._block, session._counts)
     labels = np.repeat(np.arange(session.votes.n_labels)[None], session.votes.n_rows, axis=0)
     voted = session._counts[np.arange(session.votes.n_rows)[:, None], labels] > 0
     assert np.allclose(ours[0], theirs[0], atol=1e-12)
@@ -425,16 +426,16 @@ def test_resolve(engine, monkeypatch):
     monkeypatch.setattr(registry, "LARGE_VOTES", 100)
     assert resolve("auto", source=votes).name == here
     monkeypatch.setattr(home, "crossover_votes", lambda threads, *, warm: len(votes))
-    found = resolve(engine, source=votes, threads=3)
+    found = resolve(engine_with(engine, threads=3), source=votes)
     assert (found.name, found.threads, found.devices) == ("cuda", 3, devices)
     assert found.is_automatic == (engine == "auto")
-    assert resolve("cuda", memory="2GB").memory == 2 * 10**9
+    assert resolve(adj.Cuda(memory="2GB")).memory == 2 * 10**9
     assert resolve("auto", source=crowd().votes).name == "cuda"
     with pytest.raises(adj.OptionError, match="work is for engine='disk'"):
-        resolve("cuda", work="folder")
-    assert resolve("cuda", memory="1MB").memory == 10**6  # of a device, which no reading takes some of
+        engine_with("cuda", work="folder")
+    assert resolve(adj.Cuda(memory="1MB")).memory == 10**6  # of a device, which no reading takes some of
     with pytest.raises(adj.OptionError, match="give at least 286.1 MiB"):
-        resolve("auto", memory="1MB")
+        resolve(adj.AutoEngine(memory="1MB"))
     monkeypatch.setattr(devices[0], "check", broken, raising=False)  # kernels do not compile, say
     assert resolve("auto", source=votes).name == here
     monkeypatch.setattr(home, "device_count", lambda: 0)
@@ -480,7 +481,7 @@ def test_fits_of_several_threads_over_the_same_votes(emulated_engine, monkeypatc
     engine = CudaEngine(emulated_engine.devices[:1], kernels=QuickKernels, threads=1)
     how = {"trace": "light", "confidence": "posterior"}
     wanted = [model.fit(votes, engine="cpu", **how).fit.outcome.labels for model in models]
-    meeting, scan = threading.Barrier(2), byte_costs.scan
+    meeting, scan = threading.Barrier(2), passes.scan
 
     def scan_then_meet(*given):
         found = scan(*given)
@@ -488,7 +489,7 @@ def test_fits_of_several_threads_over_the_same_votes(emulated_engine, monkeypatc
             meeting.wait(timeout=1)
         return found
 
-    monkeypatch.setattr(byte_costs, "scan", scan_then_meet)
+    monkeypatch.setattr(passes, "scan", scan_then_meet)
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda model: np.asarray(model.fit(votes, engine=engine, **how).fit.outcome.labels), models))
     assert [one.tolist() for one in found] == [one.tolist() for one in wanted]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from gpu.crowds import little_memory
-from gpu.reference_device import ReferenceDevice, ReferenceKernels
-from adjudge.cli import checks
+from adjudge.cli import doctor
 from adjudge.gpu import device as home
 from adjudge.gpu.engine import CudaEngine
+from gpu.crowds import little_memory
+from gpu.reference_device import ReferenceDevice, ReferenceKernels
 from same_fit import assert_same, fit
 
 
@@ -99,15 +99,15 @@ def test_doctor(no_device, monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    assert checks._cuda().state == "warn"
-    assert "finds no CUDA device" in checks._cuda().text
+    assert doctor._cuda().state == "warn"
+    assert "finds no CUDA device" in doctor._cuda().text
 
 
 def test_doctor_without_cupy(monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert checks._cuda() == ("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'adjudge[cuda]'")
+    assert doctor._cuda() == ("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'adjudge[cuda]'")
 
 
 def test_doctor_with_a_device(monkeypatch):
@@ -117,7 +117,7 @@ def test_doctor_with_a_device(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(home, "device_at", lambda number: found)
     monkeypatch.setattr(home, "cupy", lambda: BrokenCupy(1))
-    assert checks._cuda() == ("ok", "CUDA", "a card, 10 of 10 GB free, CuPy 14.0.0")
+    assert doctor._cuda() == ("ok", "CUDA", "a card, 10 of 10 GB free, CuPy 14.0.0")
 
 
 def test_too_little_memory():
@@ -226,14 +226,14 @@ def test_kernels_that_do_not_compile():
 
     missing = RuntimeError("CuPy failed to load libnvrtc.so.12:\nno such file")
     with pytest.raises(adj.AdjudgeError, match=r"do not compile here \(CuPy failed to load libnvrtc") as error:
-        home._CudaProgram(Module(missing)).launch("scan", 1, 32)
+        home.Program(Module(missing)).launch("scan", 1, 32)
     assert "pip install 'adjudge[cuda]'" in one_line(error)
     with pytest.raises(ConnectionError):  # the device is gone: `current` says so
-        home._CudaProgram(Module(ConnectionError()), failures=(ConnectionError,)).launch("scan", 1, 32)
+        home.Program(Module(ConnectionError()), failures=(ConnectionError,)).launch("scan", 1, 32)
 
 
 def test_a_device_is_started_when_it_was_used(monkeypatch):
-    monkeypatch.setattr(home.CudaDevice, "__init__", lambda self, number: None)
+    monkeypatch.setattr(home.Device, "__init__", lambda self, number: None)
     monkeypatch.setitem(sys.modules, "cupy", BrokenCupy(1))
     for cached in (home.cupy, home.device_at):
         cached.cache_clear()
@@ -261,7 +261,7 @@ def test_shared_memory_is_asked_for_where_it_does_not_fit_beside_variables():
         def get_function(self, name):
             return Kernel()
 
-    program = home._CudaProgram(Module())
+    program = home.Program(Module())
     for kib in (0, 40, 41, 60, 41, 60):
         program.launch("scan", 1, 32, shared=kib << 10)
     assert asked == [("max_dynamic_shared_size_bytes", 41 << 10), ("max_dynamic_shared_size_bytes", 60 << 10)]

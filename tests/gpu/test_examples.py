@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from gpu.columns import column_on
-from adjudge.engines import registry
+from adjudge.gpu import engine as gpu_engine
 from adjudge.gpu.engine import CudaEngine
+from gpu.columns import column_on
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "README.md"
 EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)  # not `python`: they need a device
@@ -16,8 +16,8 @@ EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re
 
 def test_examples_of_the_page(device, monkeypatch):
     if device.number is None:
-        made, named = CudaEngine((device,)), registry.engine_named
-        monkeypatch.setattr(registry, "engine_named", lambda name, threads: made if name == "cuda" else named(name, threads))
+        made = CudaEngine((device,))
+        monkeypatch.setattr(gpu_engine, "cuda_engine", lambda threads, **settings: made)
         monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=lambda array: column_on(device, array)))
     report, names = [], {}
     for body in EXAMPLES:

@@ -12,20 +12,20 @@ from numpy.testing import assert_allclose
 import adjudge as adj
 from adjudge.data import vectors
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines.base import GladModel
 from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
 from adjudge.engines.shard import TieKeys
 from adjudge.gpu import glad as device_glad
 from adjudge.gpu import plan
+from adjudge.gpu.arrays import DeviceVector
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.glad import DeviceGlad, glad_bytes, glad_on
-from adjudge.gpu.layout import DeviceLayout, TieIds
-from adjudge.gpu.segment_sums import add_lines
 from adjudge.gpu.store import DeviceStore
-from adjudge.gpu.vectors import DeviceVector
-from adjudge.kernels import glad_reference, reference
-from adjudge.models import lbfgs
+from adjudge.gpu.tables import add_lines
+from adjudge.gpu.votes import DeviceLayout, TieIds
+from adjudge.kernels import methods_reference, reference
+from adjudge.models import glad
 from adjudge.models.glad import _believe
 from strategies import crowds
 
@@ -68,7 +68,7 @@ class Both:
         rng = np.random.default_rng(len(votes))
         self.votes, self.device = votes, device
         label_hash = reference.hash_integers(np.arange(votes.n_labels))
-        rules = GladRules(glad_reference, 1, label_hash, by_prior, gold)
+        rules = GladRules(methods_reference, 1, label_hash, by_prior, gold)
         self.reference = Glad(votes, rules, GladMemoryStore(votes, keys_of(votes), [slice(0, votes.n_tasks)]))
         layout = DeviceLayout.of(device, votes.task_ptr, votes.row)
         self.tested = DeviceGlad(device, layout, votes, label_hash, ties_of(device, votes, hashed=hashed), by_prior, gold)
@@ -156,9 +156,9 @@ def test_thousands_of_votes_on_one_task(device, random_votes):
 
 def test_many_slices_give_the_same(device, random_votes, monkeypatch):
     """Votes that are sorted, looked at and added up in many parts."""
-    for name, size in (("SORTED", 100), ("POSTERIOR_CELLS", 120), ("WORKER_SLICE", 40), ("BLOCKS", 1)):
+    for name, size in (("SORTED", 100), ("POSTERIOR_CELLS", 120), ("WORKER_SLICE", 40), ("MAX_GLAD_BLOCKS", 1)):
         monkeypatch.setattr(device_glad, name, size)
-    monkeypatch.setattr(device_glad, "PIECE", 50)
+    monkeypatch.setattr(device_glad, "DEVICE_CHUNK_NUMBERS", 50)
     monkeypatch.setattr(device_glad, "add_lines", partial(add_lines, size=7))
     Both(device, votes_of(random_votes(8, tasks=400, workers=5, labels=3, long_tasks=(300, 130)))).compare()
     monkeypatch.setattr(device_glad, "WIDE_CELLS", 1)
@@ -178,7 +178,7 @@ def test_what_is_pickled_needs_no_device(device, random_votes, hashed):
     both = Both(device, votes, gold=gold, hashed=hashed)
     model = both.model(both.tested)
     of = {name: getattr(votes, name) for name in ("worker_ptr", "row_label", "workers", "labels")}
-    for panel in (votes, Panel(**of)):
+    for panel in (votes, WorkerRows(**of)):
         both.tested._panel = panel
         passes, at = pickle.loads(pickle.dumps((both.tested, model)))
         assert type(passes) is Glad
@@ -208,9 +208,9 @@ def test_a_vector_on_a_device_is_one_of_the_processor(device):
         slope, curvature = vectors.alike(x), vectors.alike(x)
         vectors.put(slope, lambda some: -2.0 * some - some**3, x)
         vectors.put(curvature, lambda some: 2.0 + 3.0 * some**2, x)
-        return lbfgs.Point(x, -vectors.summed(lambda some: some**2 + 0.25 * some**2 * some**2, x), slope, curvature)
+        return glad.Point(x, -vectors.sum_of_chunks(lambda some: some**2 + 0.25 * some**2 * some**2, x), slope, curvature)
 
-    tops = [lbfgs.climb(hill, hill(of[0]), most_steps=50, share=0.0, least=1e-14) for of in (host, there)]
+    tops = [glad.climb(hill, hill(of[0]), most_steps=50, share=0.0, least=1e-14) for of in (host, there)]
     assert tops[1].value == pytest.approx(tops[0].value, abs=1e-12)
     assert isinstance(tops[1].x, DeviceVector)
     assert_allclose(np.array(tops[1].x[slice(0, 1000)]), tops[0].x, atol=1e-7)

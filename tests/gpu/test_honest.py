@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel
+from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.gpu.engine import CudaEngine
-from adjudge.gpu.kernels import DeviceKernels
-from adjudge.gpu.layout import LONG_TASK, label_type
+from adjudge.gpu.passes import DeviceKernels
+from adjudge.gpu.votes import LONG_TASK, label_type
 from adjudge.kernels import reference as ref
-from adjudge.results.honest import LENT, UNKNOWN, Honest
+from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER, UNMEASURED_DEPENDENCE, Honest
 from same_fit import assert_same, fit
 
 CROWDS = {  # what random votes are made of
@@ -177,10 +177,10 @@ def test_lines_are_those_of_honest_confidence(device, random_votes, labels, kind
     population = rng.dirichlet(np.ones(labels), labels).T + 1e-4
     rule = ref.HonestRule(np.zeros(labels), exists / exists.sum(), 0.0, 1.0)
     workers, names = (Vocabulary.of(list(range(n))) for n in (len(crowd.worker_ptr) - 1, labels))
-    panel = Panel(worker_ptr=crowd.worker_ptr, row_label=crowd.row_label, workers=workers, labels=names)
-    right = Honest(rule, population, UNKNOWN).lines(WorkerBlock(panel, lambda: None, None, None), counts)
+    panel = WorkerRows(worker_ptr=crowd.worker_ptr, row_label=crowd.row_label, workers=workers, labels=names)
+    right = Honest(rule, population, UNMEASURED_DEPENDENCE).lines(WorkerBlock(panel, lambda: None, None, None), counts)
     there = (device.upload(one) for one in (counts, crowd.worker_ptr, crowd.row_worker, crowd.row_label))
-    found = DeviceKernels(device).honest_lines(*there, population, exists, LENT)
+    found = DeviceKernels(device).honest_lines(*there, population, exists, PSEUDO_VOTES_PER_WORKER)
     for one, wanted in zip(found, right, strict=True):
         np.testing.assert_allclose(device.download(one), wanted, rtol=1e-13, atol=1e-13)
 
@@ -190,7 +190,7 @@ def test_no_rows_have_no_lines(device):
         device.upload(one)
         for one in (np.zeros((0, 3), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
     ]
-    lines, without = DeviceKernels(device).honest_lines(*empty, np.ones((3, 3)), np.ones(3, bool), LENT)
+    lines, without = DeviceKernels(device).honest_lines(*empty, np.ones((3, 3)), np.ones(3, bool), PSEUDO_VOTES_PER_WORKER)
     assert lines.shape == without.shape == (0, 3)
 
 

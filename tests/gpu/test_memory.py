@@ -3,10 +3,10 @@
 import pytest
 
 import adjudge as adj
-from gpu.strict import Allocations, StrictDevice
 from adjudge.gpu import glad, plan
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.plan import FitSize
+from gpu.strict import Allocations, StrictDevice
 
 CROWDS = {
     "many rows": {"tasks": 100, "workers": 200, "labels": 4, "votes_per_task": 20},
@@ -18,8 +18,8 @@ CROWDS = {
 def estimate(votes):
     """Return the bytes that a plan has for the votes, as few as it can have: in one shard."""
     size = FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers)
-    per_task = size.per_label() + size.per_work() + plan.PER_TASK + size.per_out()
-    return size.tables() + plan.PER_VOTE * len(votes) + per_task * votes.n_tasks + plan.PER_TASK
+    per_task = size.per_label() + size.per_work() + plan.DEVICE_BYTES_PER_TASK + size.per_out()
+    return size.tables() + plan.DEVICE_BYTES_PER_VOTE * len(votes) + per_task * votes.n_tasks + plan.DEVICE_BYTES_PER_TASK
 
 
 @pytest.mark.usefixtures("emulated")

@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from adjudge.gpu.byte_costs import WHOLE_THREADS
 from adjudge.gpu.device import OPTIONS, source_of
-from adjudge.gpu.sorted_votes import STEPS, TILE_THREADS
+from adjudge.gpu.passes import STEPS, TILE_THREADS, WHOLE_THREADS
 
 REGISTERS = 1 << 16  # of a block, on every device since 2014
 WIDE = {"narrow_scan": WHOLE_THREADS, "recount_runs": TILE_THREADS, "recount_keys": TILE_THREADS}  # others: 256 at most

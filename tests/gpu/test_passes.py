@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adjudge.data.exact import LOG_UNIT, unit_below
-from adjudge.gpu.kernels import DeviceKernels
-from adjudge.gpu.layout import TieIds, label_type
+from adjudge.gpu.passes import DeviceKernels
+from adjudge.gpu.votes import TieIds, label_type
 from adjudge.kernels import reference
 
 SHAPES = {

@@ -36,7 +36,7 @@ def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
         said = str(error)
         most = (
             size.per_label() * len(lengths)
-            + 2 * (plan.PER_VOTE * max(lengths) + 2 * plan.PER_TASK)
+            + 2 * (plan.DEVICE_BYTES_PER_VOTE * max(lengths) + 2 * plan.DEVICE_BYTES_PER_TASK)
             + size.per_work()
             + size.per_out()
         )
@@ -54,9 +54,14 @@ def test_every_task_is_in_one_shard_that_fits(lengths, devices, room, labels):
         most_votes = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in cuts)  # perhaps of another shard
         out = size.per_out() * most_tasks
         if found.streamed:
-            held = 2 * (plan.PER_VOTE * most_votes + plan.PER_TASK * (most_tasks + 1)) + size.per_work() * most_tasks
+            held = (
+                2 * (plan.DEVICE_BYTES_PER_VOTE * most_votes + plan.DEVICE_BYTES_PER_TASK * (most_tasks + 1))
+                + size.per_work() * most_tasks
+            )
         else:
-            held = sum(bytes_of(ptr, cut) for cut in cuts) - plan.PER_TASK * (len(cuts) - 1) + size.per_work() * tasks
+            held = (
+                sum(bytes_of(ptr, cut) for cut in cuts) - plan.DEVICE_BYTES_PER_TASK * (len(cuts) - 1) + size.per_work() * tasks
+            )
         assert size.tables() + size.per_label() * tasks + held + out <= have
 
 
@@ -93,15 +98,15 @@ def test_a_billion_votes_stay_on_a_large_device(monkeypatch):
     ptr = np.arange(0, (tasks + 1) * each, each, dtype=np.int64)
     size = FitSize(tasks * each, tasks, 800, 4, 200)
     monkeypatch.setattr(plan, "MAX_OUT", plan.MAX_OUT // 100)
-    monkeypatch.setattr(plan, "MAX_STREAMED", plan.MAX_STREAMED // 100)
-    monkeypatch.setattr(plan, "MIN_STREAMED", plan.MIN_STREAMED // 100)
+    monkeypatch.setattr(plan, "MAX_STREAMED_VOTES", plan.MAX_STREAMED_VOTES // 100)
+    monkeypatch.setattr(plan, "MIN_STREAMED_VOTES", plan.MIN_STREAMED_VOTES // 100)
     found = planned(size, ptr, names(1), [plan.usable((139 << 30) // 100, None)])
     assert not found.streamed
     assert len(found.cuts) <= 3
     streamed = planned(size, ptr, names(1), [(4 << 30) // 100])
     assert streamed.streamed
     most = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in streamed.cuts)
-    assert most <= plan.MAX_STREAMED
+    assert most <= plan.MAX_STREAMED_VOTES
 
 
 def test_long_tasks_first_and_short_ones_after():
@@ -112,11 +117,15 @@ def test_long_tasks_first_and_short_ones_after():
     assert found.streamed
     most_votes = max(int(ptr[cut.stop] - ptr[cut.start]) for cut in found.cuts)
     most_tasks = max(cut.stop - cut.start for cut in found.cuts)
-    assert 2 * plan.PER_VOTE * most_votes + (2 * plan.PER_TASK + size.per_work() + size.per_out()) * most_tasks <= room
+    assert (
+        2 * plan.DEVICE_BYTES_PER_VOTE * most_votes
+        + (2 * plan.DEVICE_BYTES_PER_TASK + size.per_work() + size.per_out()) * most_tasks
+        <= room
+    )
 
 
 def test_shards_of_many_votes_are_not_tiny(monkeypatch):
-    monkeypatch.setattr(plan, "MIN_STREAMED", 1000)
+    monkeypatch.setattr(plan, "MIN_STREAMED_VOTES", 1000)
     size, ptr = size_of([5] * 1000)
     fixed = size.tables() + size.per_label() * size.tasks
     with pytest.raises(adj.AdjudgeError, match="of device memory") as error:
@@ -129,12 +138,12 @@ def test_shards_of_many_votes_are_not_tiny(monkeypatch):
 
 def test_votes_on_gold_tasks_stay_on_the_device():
     size, _ = size_of([5] * 100)
-    assert replace(size, gold_votes=50).tables() == size.tables() + 50 * plan.PER_GOLD
+    assert replace(size, gold_votes=50).tables() == size.tables() + 50 * plan.DEVICE_BYTES_PER_GOLD_VOTE
 
 
 def test_votes_that_are_on_a_device_are_planned_too():
     size, _ = size_of([5] * 1000)
-    need = size.tables() + (size.per_label() + size.per_work() + plan.PER_OUTCOME) * 1000
+    need = size.tables() + (size.per_label() + size.per_work() + plan.DEVICE_BYTES_PER_OUTCOME) * 1000
     assert plan.planned_in_place(size, "a card", need).cuts == (slice(0, 1000),)
     with pytest.raises(adj.AdjudgeError, match="are allowed on a card: allow more, choose engine='cpu'"):
         plan.planned_in_place(size, "a card", need - 1, allowed=True)

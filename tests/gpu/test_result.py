@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 import adjudge as adj
+from adjudge.data.votes import Votes
+from adjudge.errors import AdjudgeError, InputError, OptionError, SuspiciousVotes
+from adjudge.gpu import engine as gpu_engine
+from adjudge.gpu import store
+from adjudge.gpu.arrays import TaskArray
+from adjudge.gpu.engine import CudaEngine, CudaResult
+from adjudge.gpu.votes import DeviceVotes
+from adjudge.models.base import MODELS
 from gpu.columns import PackedArray, column_on
 from gpu.reference_device import OnDevice, ReferenceDevice, ReferenceKernels, placed
 from gpu.strict import must_be_current
-from adjudge.data.votes import Votes
-from adjudge.engines import registry
-from adjudge.errors import InputError, OptionError, AdjudgeError, SuspiciousVotes
-from adjudge.gpu import store
-from adjudge.gpu.engine import CudaEngine
-from adjudge.gpu.result import CudaResult
-from adjudge.gpu.task_array import TaskArray
-from adjudge.gpu.votes import DeviceVotes
-from adjudge.models.base import MODELS
 
 
 class Functions:
@@ -58,12 +57,8 @@ class WatchedDevice(ReferenceDevice):
 def engine(monkeypatch):
     """An engine over a device of the reference's kernels, as "cuda" finds it."""
     made = CudaEngine((WatchedDevice(),), kernels=ReferenceKernels)
-    monkeypatch.setitem(registry.ENGINES, "cuda", "gpu.test_result:unused")
-    monkeypatch.setattr(registry, "engine_named", lambda name, threads: {"cuda": made}.get(name) or NAMED(name, threads))
+    monkeypatch.setattr(gpu_engine, "cuda_engine", lambda threads, memory=None, **_: replace(made, memory=memory))
     return made
-
-
-NAMED = registry.engine_named
 
 
 def columns(tasks=60, votes=400, seed=5):
@@ -281,8 +276,8 @@ def test_auto_runs_every_model_over_tensors(engine, model):
 
 def test_memory_bounds_fits_over_tensors(engine):
     with pytest.raises(AdjudgeError, match="needs about .* are allowed on reference device"):
-        adj.aggregate(on_device(columns()), model="ds", engine="cuda", memory=2000)
-    assert len(adj.aggregate(on_device(columns()), model="ds", memory="1GB").labels)
+        adj.aggregate(on_device(columns()), model="ds", engine=adj.Cuda(memory=2000))
+    assert len(adj.aggregate(on_device(columns()), model="ds", engine=adj.AutoEngine(memory="1GB")).labels)
 
 
 def test_votes_of_other_fits_make_room_for_encoding(engine):
@@ -318,7 +313,7 @@ def test_verdicts_refit_as_on_the_processor(engine):
 @pytest.mark.parametrize("model", ["mv", "fds", "ds"])
 def test_the_kernels_from_tensors_to_labels(device, model, monkeypatch):
     """On the emulator, and on a CUDA device where there is one: encoding and fit by their own kernels."""
-    monkeypatch.setattr("adjudge.gpu.encode.MIN_VOTES", 0)
+    monkeypatch.setattr("adjudge.gpu.encode.MIN_KERNEL_VOTES", 0)
     given = columns(tasks=40, votes=250)
     there = {role: column_on(device, array) for role, array in given.items()}
     with must_be_current():

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import adjudge as adj
-from adjudge.io.columns import CONTENT, RANKS, ROW, family, find, is_other, plain
-from adjudge.io.suspicious import WORDS
+from adjudge.io.columns import CONTENT_WORDS, RANKS, ROW_WORDS, family, find, is_other, plain
+from adjudge.io.read import ABSTENTION_WORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading-votes.md"
 VOTES = dict.fromkeys(("task", "worker", "label"))
@@ -33,7 +33,7 @@ def test_docs_list_the_names_that_are_known(role):
 
 def test_docs_list_the_words_of_abstentions():
     line = next(line for line in PAGE.read_text().splitlines() if line.startswith("| labels look like abstentions"))
-    assert [*WORDS.split()] == re.findall(r"`([a-z/]+)`", line.split("|")[1])
+    assert [*ABSTENTION_WORDS.split()] == re.findall(r"`([a-z/]+)`", line.split("|")[1])
 
 
 @pytest.mark.parametrize("name", ["score", "grade", "rating", "verdict", "winner", "Judgment", "Final-Answer"[6:]])
@@ -79,8 +79,8 @@ def test_no_name_serves_two_roles():
 
 
 def test_content_and_rows_are_tasks_of_lower_rank():
-    assert not set(CONTENT.split()) & RANKS["task"][0].names
-    assert set(ROW.split()) <= RANKS["task"][3].names
+    assert not set(CONTENT_WORDS.split()) & RANKS["task"][0].names
+    assert set(ROW_WORDS.split()) <= RANKS["task"][3].names
     assert plain("Unnamed: 0") == ""
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from fuzzing import containers
 from adjudge.io import container
 from adjudge.io import stream_file as stream_file_module
-from adjudge.io.bounds import Array, Bounds
+from adjudge.io.container import Array, Bounds
 from adjudge.online import stream as online_module
+from fitting import aggregate
+from fuzzing import containers
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def test_forged_and_damaged_files(first):
 
 
 def model_file(path, **options):
-    adj.aggregate(adj.simulate(tasks=40, workers=6, seed=1).votes, **options).save(path)
+    aggregate(adj.simulate(tasks=40, workers=6, seed=1).votes, **options).save(path)
     return path
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import adjudge as adj
-from adjudge.io.ids import frame_of
+from adjudge.io.frames import frame_of
+from adjudge.io.reading import Reading
 from adjudge.io.sets import read_sets
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -259,7 +260,7 @@ def test_repeated_votes_are_counted():
 
 def test_sets():
     assert read_sets(CORPUS / "sets.csv").options.ids() == ["fear", "joy"]
-    found = read_sets(CORPUS / "sets-by-semicolon.csv", set_separator=";")
+    found = read_sets(CORPUS / "sets-by-semicolon.csv", Reading(set_separator=";"))
     assert found.options.ids() == ["fear", "joy"]
     assert found.understood.columns == {"task": "task", "worker": "worker", "label": "labels"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.errors import InputError
-from adjudge.io.costs import read_costs
+from adjudge.io.workers import read_costs
 
 WORKERS = Vocabulary.of(["ann", "bob"])
 

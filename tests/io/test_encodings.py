@@ -71,7 +71,7 @@ def test_decoding_takes_little_memory(tmp_path):
     path.write_bytes((CSV + CSV.partition("\n")[2] * 40).encode("utf-16"))
     tracemalloc.start()
     try:
-        spool = files._decoded(path, files.FORMATS[".csv"], "v.csv")
+        spool = files._decode(path, files.FILE_FORMATS[".csv"], "v.csv", files.start_of(path))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -96,7 +96,7 @@ def test_a_line_with_too_many_fields_is_told_where_other_columns_are_there(tmp_p
 
 
 def test_a_bomb_is_refused_in_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_LINE", 1 << 20)
+    monkeypatch.setattr(files, "MAX_EXPANDED_LINE_BYTES", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"task,worker,label\nt1,a," + b"x" * (4 << 20)))
     with pytest.raises(adj.InputError, match="bomb.csv.gz expands into a line of more than 1 MiB: it is not a file of votes"):
         adj.read(tmp_path / "bomb.csv.gz")

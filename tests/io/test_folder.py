@@ -11,26 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from encoded_content import content, files
-from adjudge.data.memory import FLOOR, memory_of
+from adjudge.data.memory import MIN_MEMORY_BYTES, memory_of
 from adjudge.io.files import votes_in
 from adjudge.io.folder import spill
-from adjudge.io.folder import writer as partition
-from adjudge.io.folder.build import encode
-from adjudge.io.folder.job import Plan
-from adjudge.io.folder.opened import EncodedVotes
+from adjudge.io.folder import spill as partition
+from adjudge.io.folder.encoded import EncodedVotes, encode
+from adjudge.io.folder.job import EncodingPlan
+from encoded_content import content, files
 from strategies import crowds
 
-SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
+SMALL = EncodingPlan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
 
 
 @given(votes=crowds(max_tasks=30), data=st.data())
 def test_any_partitions_and_any_order_give_the_same_bytes(votes, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
-    first = encode(votes, folder / "a", plan=Plan(bits=0))
+    first = encode(votes, folder / "a", plan=EncodingPlan(bits=0))
     assert content(first) == content(adj.read(votes))
     bits, size = data.draw(st.integers(0, 5)), data.draw(st.integers(1, 20))
-    plan = Plan(bits=bits, partition_votes=size, held_votes=data.draw(st.integers(1, 50)))
+    plan = EncodingPlan(bits=bits, partition_votes=size, held_votes=data.draw(st.integers(1, 50)))
     encode(data.draw(st.permutations(votes)), folder / "b", plan=plan)
     assert files(folder / "a") == files(folder / "b")
 
@@ -56,7 +55,7 @@ def test_repeated_votes_can_be_refused(tmp_path):
 
 def test_shards_are_cut_alike_and_hold_whole_tasks(tmp_path):
     votes = adj.simulate(tasks=300, workers=12, votes_per_task=(1, 9), seed=2).votes
-    one = encode(votes, tmp_path / "one", plan=Plan(bits=0, shard_votes=40))
+    one = encode(votes, tmp_path / "one", plan=EncodingPlan(bits=0, shard_votes=40))
     many = encode(votes.sample(fraction=1.0, shuffle=True, seed=1), tmp_path / "many", plan=SMALL)
     assert files(tmp_path / "one") == files(tmp_path / "many")
     assert sum(span.votes for span in one.shards) == len(votes)
@@ -90,11 +89,10 @@ def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
 
     for module in (spill, partition):
         monkeypatch.setattr(module, "hash_ids", coarse)
-    monkeypatch.setattr("adjudge.io.folder.job.hash_ids", coarse)
-    monkeypatch.setattr("adjudge.io.folder.opened.hash_ids", coarse)
+    monkeypatch.setattr("adjudge.io.folder.encoded.hash_ids", coarse)
     votes = adj.simulate(tasks=150, workers=9, seed=3).votes
-    a = encode(votes, tmp_path / "a", plan=Plan(bits=0, partition_votes=30))
-    b = encode(votes.reverse(), tmp_path / "b", plan=Plan(bits=3))
+    a = encode(votes, tmp_path / "a", plan=EncodingPlan(bits=0, partition_votes=30))
+    b = encode(votes.reverse(), tmp_path / "b", plan=EncodingPlan(bits=3))
     assert files(tmp_path / "a") == files(tmp_path / "b")
     assert content(b) == content(adj.read(votes))
     assert a.tasks.codes(["t3", "t149", "none"]).tolist() == [a.tasks.ids().index("t3"), a.tasks.ids().index("t149"), -1]
@@ -234,15 +232,15 @@ def test_arrays_are_plain_npy(tmp_path):
 def test_amounts_of_memory():
     assert memory_of("2GB") == 2 * 10**9
     assert memory_of("1 GiB") == memory_of(2**30) == 2**30
-    assert memory_of(None) >= FLOOR
+    assert memory_of(None) >= MIN_MEMORY_BYTES
     for bad in ("much", "-1GB", "2 GB RAM", True):
         with pytest.raises(adj.OptionError, match="give a size like '2GB'"):
             memory_of(bad)
     with pytest.raises(adj.OptionError, match="memory is '10MB': give at least"):
         memory_of("10MB")
-    assert Plan.of(FLOOR, 10**9).partition_votes == 1 << 16
-    assert Plan.of(2 * 10**9, 200_000_000).bits == 7
-    assert Plan.of(2 * 10**9, 10).bits == 0
+    assert EncodingPlan.of(MIN_MEMORY_BYTES, 10**9).partition_votes == 1 << 16
+    assert EncodingPlan.of(2 * 10**9, 200_000_000).bits == 7
+    assert EncodingPlan.of(2 * 10**9, 10).bits == 0
 
 
 def test_without_the_compiled_core_the_bytes_are_the_same(tmp_path):

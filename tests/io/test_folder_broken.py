@@ -9,28 +9,27 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from encoded_content import content, files
-from full_disk import fill_disk
 from adjudge.io.folder import arrays, spill
 from adjudge.io.folder import job as state
-from adjudge.io.folder.build import encode
-from adjudge.io.folder.job import Plan
-from adjudge.io.folder.opened import open_encoded
+from adjudge.io.folder.encoded import encode, open_encoded
+from adjudge.io.folder.job import EncodingPlan
+from encoded_content import content, files
+from full_disk import fill_disk
 
-SMALL = Plan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
+SMALL = EncodingPlan(bits=2, partition_votes=50, held_votes=70, shard_votes=40)
 
 KILL = """
 import os, signal, sys, adjudge as adj
-from adjudge.io.folder.job import Plan
+from adjudge.io.folder.job import EncodingPlan
 source, folder, what, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-import adjudge.io.folder.build as build, adjudge.io.folder.job as job
+import adjudge.io.folder.encoded as build, adjudge.io.folder.job as job
 job.BATCH = 100
 def progress(name, done, total):
     if name == what and done >= at:
         os.kill(os.getpid(), signal.SIGKILL)
 if what == "end":
     build._replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-build.encode(source, folder, duplicates="last", progress=progress, plan=Plan(bits=3, partition_votes=200, held_votes=300, shard_votes=150))
+build.encode(source, folder, duplicates="last", progress=progress, plan=EncodingPlan(bits=3, partition_votes=200, held_votes=300, shard_votes=150))
 """
 
 
@@ -53,7 +52,7 @@ def test_killed_and_resumed_gives_the_same_bytes(tmp_path, what, at, suffix):
         path = tmp_path / f"v{n}.{suffix}"
         part.write_csv(path) if suffix == "csv" else part.write_parquet(path, row_group_size=250)
     source = str(tmp_path / f"v*.{suffix}")
-    plan = Plan(bits=3, partition_votes=200, held_votes=300, shard_votes=150)
+    plan = EncodingPlan(bits=3, partition_votes=200, held_votes=300, shard_votes=150)
     whole = encode(source, tmp_path / "whole", duplicates="last", plan=plan)
     killed = subprocess.run(
         [sys.executable, "-c", KILL, source, tmp_path / "cut", what, str(at)],
@@ -86,7 +85,7 @@ def test_a_resumed_run_reads_only_the_rest(tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encode(tmp_path / "v.csv", tmp_path / "out", progress=stop, abstain="skip", plan=Plan(bits=2, held_votes=500))
+        encode(tmp_path / "v.csv", tmp_path / "out", progress=stop, abstain="skip", plan=EncodingPlan(bits=2, held_votes=500))
     seen = []
     encode(tmp_path / "v.csv", tmp_path / "out", resume=True, abstain="skip", progress=lambda *now: seen.append(now))
     assert seen[0][1] > 1500
@@ -119,7 +118,7 @@ def _interrupt(*_):
 
 
 def test_two_at_once_do_not_mix(tmp_path):
-    with state.locked(tmp_path / ".out.partial"), pytest.raises(adj.OptionError, match="something else is using"):
+    with state.lock_folder(tmp_path / ".out.partial"), pytest.raises(adj.OptionError, match="something else is using"):
         encode([("t", "w", "x")], tmp_path / "out")
 
 

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 
 import adjudge as adj
+from adjudge.engines.registry import engine_named
+from adjudge.io.folder import encoded as mapped
+from adjudge.io.folder.encoded import encode, open_encoded
+from adjudge.io.folder.job import EncodingPlan
 from encoded_content import content
-from adjudge.io.folder import build
-from adjudge.io.folder import opened as mapped
-from adjudge.io.folder.build import encode
-from adjudge.io.folder.job import Plan
-from adjudge.io.folder.opened import open_encoded
 
 ENGINES = ["disk", "cpu", "reference"]
-SMALL = Plan(shard_votes=300)
+SMALL = EncodingPlan(shard_votes=300)
 MONDAY = {"tasks": 200, "workers": 10, "labels": 3, "seed": 1}
 DAYS = {
     "the like": {"tasks": 200, "workers": 10, "labels": 3, "seed": 2},
@@ -128,21 +127,19 @@ def test_votes_cross_a_fork(monday, tmp_path):
 def test_a_fit_does_not_resume_from_other_votes(tmp_path, monday):
     from dataclasses import replace
 
-    from adjudge.engines.registry import resolve
-
     def report(name, done, total):
         if name.startswith("pass 2"):
             raise KeyboardInterrupt
 
-    place = replace(resolve("disk", 1), work=tmp_path / "work", resume=True)
+    place = replace(engine_named("disk", 1), work=tmp_path / "work", resume=True)
     with pytest.raises(KeyboardInterrupt):
-        adj.aggregate(tmp_path / "v", model="fds", tol=0, engine=replace(place, report=report))
+        adj.aggregate(tmp_path / "v", model=adj.FastDawidSkene(tol=0), engine=replace(place, report=report))
     votes = crowd(DAYS["the like"])
     encode(votes, tmp_path / "v")
     with pytest.warns(adj.NotConverged):
-        here = adj.aggregate(tmp_path / "v", model="fds", tol=0, max_iter=9, engine=place)
+        here = adj.aggregate(tmp_path / "v", model=adj.FastDawidSkene(tol=0, max_iter=9), engine=place)
     with pytest.warns(adj.NotConverged):
-        there = adj.aggregate(votes, model="fds", tol=0, max_iter=9)
+        there = adj.aggregate(votes, model=adj.FastDawidSkene(tol=0, max_iter=9))
     assert here.labels.sort("task").drop("confidence").equals(there.labels.sort("task").drop("confidence"))
 
 
@@ -241,7 +238,7 @@ class Killed(BaseException):
 
 def encode_until(source, folder, at, *, exchange):
     """Encode, and end at this step of putting the folder in its place; return whether it was reached."""
-    steps, replace = [], build._replace
+    steps, replace = [], mapped._replace
 
     def step(real):
         def act(*arguments, **options):
@@ -254,15 +251,15 @@ def encode_until(source, folder, at, *, exchange):
 
     def stopped(aside, target):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(build, "_exchange", step(build._exchange if exchange else lambda *_: False))
-            patch.setattr(build, "_sync", step(build._sync))
-            patch.setattr(build.shutil, "rmtree", step(shutil.rmtree))
+            patch.setattr(mapped, "_exchange", step(mapped._exchange if exchange else lambda *_: False))
+            patch.setattr(mapped, "_sync", step(mapped._sync))
+            patch.setattr(mapped.shutil, "rmtree", step(shutil.rmtree))
             for name in ("rename", "unlink"):
                 patch.setattr(Path, name, step(getattr(Path, name)))
             replace(aside, target)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "_replace", stopped)
+        patch.setattr(mapped, "_replace", stopped)
         try:
             encode(source, folder)
         except Killed:
@@ -302,21 +299,21 @@ def can_exchange(folder):
     for name in "ab":
         (folder / name).mkdir()
         (folder / name / "it").write_text(name)
-    return build._exchange(folder / "a", folder / "b")
+    return mapped._exchange(folder / "a", folder / "b")
 
 
 def test_folders_change_places_at_once(tmp_path):
     if not can_exchange(tmp_path):
         pytest.skip("this file system cannot")
     assert (tmp_path / "a" / "it").read_text() == "b"
-    assert not build._exchange(tmp_path / "a", tmp_path / "nothing")
+    assert not mapped._exchange(tmp_path / "a", tmp_path / "nothing")
 
 
 # Ids that are read when they are asked for.
 
 
 def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(mapped, "CHUNK", 7)
+    monkeypatch.setattr(mapped, "LOOKUP_CHUNK_HASHES", 7)
     names = [f"task {n}" for n in range(200)]
     votes = encode([(name, "w", "x") for name in names], tmp_path / "v")
     every = [votes.tasks[code] for code in range(200)]
@@ -338,13 +335,13 @@ def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
 
 
 def test_hashes_may_collide(tmp_path, monkeypatch):
-    from adjudge.io.folder import writer as partition
+    from adjudge.io.folder import spill as partition
 
     for module in (mapped, partition):
         monkeypatch.setattr(module, "hash_ids", lambda ids: np.full(len(ids), 5, np.uint64))
-    monkeypatch.setattr(mapped, "CHUNK", 4)
+    monkeypatch.setattr(mapped, "LOOKUP_CHUNK_HASHES", 4)
     names = [f"t{n}" for n in range(10)]
-    votes = encode([(name, "w", "x") for name in names], tmp_path / "v", plan=Plan(bits=0))
+    votes = encode([(name, "w", "x") for name in names], tmp_path / "v", plan=EncodingPlan(bits=0))
     assert [votes.tasks[code] for code in votes.tasks.codes(names).tolist()] == names
 
 

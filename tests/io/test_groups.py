@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.io.groups import group_votes, read_groups
-from adjudge.io.ids import frame_of
+from adjudge.io.frames import frame_of
+from adjudge.io.workers import group_votes, read_groups
 from strategies import crowds
 
 

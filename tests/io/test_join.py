@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import adjudge as adj
-from adjudge.io.columns import REST, find
+from adjudge.io.columns import REMAINING_COLUMNS, find
 
 JUDGED = {
     "example_id": [7, 7, 7, 8, 8, 9],
@@ -122,7 +122,7 @@ def test_a_path_is_read_as_a_frame(result, tmp_path):
 
 
 def test_all_columns_in_their_order():
-    assert list(find(["b", "task", "a"], {REST: None}, "x")) == ["b", "task", "a"]
+    assert list(find(["b", "task", "a"], {REMAINING_COLUMNS: None}, "x")) == ["b", "task", "a"]
 
 
 def test_sets():

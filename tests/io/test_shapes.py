@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import adjudge as adj
-from adjudge.io.ids import frame_of
+from adjudge.io.frames import frame_of
 
 VOTES = [("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")]
 FRAME = pl.DataFrame(VOTES, schema=["item", "judge", "score"], orient="row")
@@ -322,13 +322,13 @@ def test_what_was_understood_travels(tmp_path):
 def test_wide_files_are_resumed(tmp_path, monkeypatch):
     """A line of a wide table is several votes: rows that were taken are skipped as votes, not as lines."""
     from adjudge.io import files
-    from adjudge.io.shapes import Layout
+    from adjudge.io.reading import Reading
 
     path = tmp_path / "wide.csv"
     path.write_text("item,judge_1,judge_2\n" + "".join(f"t{n},x,{'y' if n % 3 else ''}\n" for n in range(50)))
-    whole = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), layout=Layout(wide=True)))
+    whole = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), reading=Reading(wide=True)))
     for skip in (1, 17, len(whole) - 1):
-        rest = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), layout=Layout(wide=True), skip=skip))
+        rest = pl.concat(files.batches(path, dict.fromkeys(("task", "worker", "label")), reading=Reading(wide=True), skip=skip))
         assert rest.equals(whole[skip:])
 
 

@@ -10,10 +10,9 @@ import pytest
 
 import adjudge as adj
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.io import ids
-from adjudge.io.dictionary import FEW, threads_for
-from adjudge.io.not_votes import WHITE_SPACE
-from adjudge.io.shapes import normal, normal_forms
+from adjudge.io import encode, frames
+from adjudge.io.read import PLAIN_NAME_PATTERN, WHITE_SPACE
+from adjudge.io.reading import normalize
 
 COLUMNS = {
     "task": [f"t{n // 3}" for n in range(60)],
@@ -63,10 +62,6 @@ def test_named_index_of_wrapped_frame_is_a_column():
     assert repr(adj.read(indexed)) == repr(adj.read(COLUMNS))
 
 
-def test_few_votes_are_encoded_by_one_thread():
-    assert (threads_for(FEW - 1, 8), threads_for(FEW, 8), threads_for(FEW, 1)) == (1, 8, 1)
-
-
 def test_white_space_is_what_polars_strips():
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     stripped = pl.Series(every).str.strip_chars()
@@ -77,15 +72,16 @@ def test_white_space_is_what_polars_strips():
     "texts",
     [["cat", "dog"], ["a_b-2", "0"], ["Cat", "cat"], ["1.0", "1"], ["a b", "a  b"], ["caf\u0065\u0301", "caf\u00e9"], [""]],
 )
-def test_normal_forms_are_those_of_polars(texts):
-    assert normal_forms(texts) == normal(pl.Series(texts, dtype=pl.String)).to_list()
+def test_plain_names_are_their_own_normal_forms(texts):
+    forms = normalize(pl.Series(texts, dtype=pl.String)).to_list()
+    assert forms == texts or not all(map(PLAIN_NAME_PATTERN.fullmatch, texts))
 
 
 def test_few_texts_are_sorted_as_many_are(monkeypatch):
     texts = Vocabulary.of(["b", "", "\u00e9", "a", "ab", "Z", "\U0001f600", "\uffff", "a\x00"])
-    few = ids.sort_order(texts)
-    monkeypatch.setattr(ids, "FEW_TEXTS", 0)
-    many = ids.sort_order(texts)
+    few = encode.sort_order(texts)
+    monkeypatch.setattr(encode, "MAX_SORTED_TEXTS", 0)
+    many = encode.sort_order(texts)
     assert few.tolist() == many.tolist()
     assert few.dtype == many.dtype == np.uint32
 
@@ -93,11 +89,11 @@ def test_few_texts_are_sorted_as_many_are(monkeypatch):
 @pytest.mark.parametrize("values", [["a", 1], ["a", b"b", 2], ["a", ["b"]]])
 def test_texts_followed_by_something_else_are_refused(values):
     with pytest.raises(adj.InputError, match="row 2|row 3"):
-        ids.series_of(values, "worker")
+        frames.series_of(values, "worker")
 
 
 def test_texts_with_missing_ones_and_bytes_are_texts():
-    assert ids.series_of(["a", None, b"b", float("nan")], "worker").to_list() == ["a", None, "b", None]
+    assert frames.series_of(["a", None, b"b", float("nan")], "worker").to_list() == ["a", None, "b", None]
 
 
 @pytest.mark.parametrize("kind", ["string", "integer", "boolean"])

@@ -194,9 +194,9 @@ def test_a_source_that_changes_while_it_is_read(tmp_path):
 
 
 def test_tuples_in_many_batches(monkeypatch):
-    from adjudge.io import sources
+    from adjudge.io import records
 
-    monkeypatch.setattr(sources, "CHUNK", 7)
+    monkeypatch.setattr(records, "RECORD_BATCH_ITEMS", 7)
     assert labels(FRAME.rows()).equals(WANTED)
     with pytest.raises(adj.InputError, match="task in row 16 is 5 of type int"):
         adj.read([*FRAME.rows()[:15], (5, "w", "l"), ("t", "w", "l")])
@@ -204,7 +204,7 @@ def test_tuples_in_many_batches(monkeypatch):
 
 def test_two_codings_agree():
     """The compiled coder and the polars one, batch by batch, with missing labels."""
-    from adjudge.io.dictionary import CompiledCoder, PolarsCoder
+    from adjudge.io.encode import CompiledCoder, PolarsCoder
     from adjudge.kernels.cpu import compiled
 
     if compiled() is None:

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.suspicious import repeats
 
 CROWD = adj.simulate(tasks=60, workers=6, votes_per_task=4, seed=3).votes
 MANY = [(f"t{n}", w, "xy"[(n * 7 + ord(w)) % 2]) for n in range(40) for w in "abc"]
@@ -125,7 +124,9 @@ def test_gold_of_other_tasks():
         adj.aggregate(CROWD, gold={f"t{n}": "l0" for n in range(1000)})  # of more tasks than there are
     few = {**{f"T{n}": "l0" for n in range(30)}, "t0": "l0"}
     for engine in ("cpu", "disk"):
-        with pytest.warns(adj.SuspiciousVotes, match="30 of the 31 tasks of the gold have no votes: the gold has tasks like 'T0'"):
+        with pytest.warns(
+            adj.SuspiciousVotes, match="30 of the 31 tasks of the gold have no votes: the gold has tasks like 'T0'"
+        ):
             adj.aggregate(CROWD, gold=few, engine=engine)
         with pytest.raises(
             adj.InputError,
@@ -163,6 +164,6 @@ def test_repeats_against_a_plain_count():
     for size in (0, 1, 50, 3000):
         votes = pl.DataFrame({name: rng.integers(0, 1 + size // 10, size) for name in ("task", "worker", "label")})
         found = adj.read(votes)
-        assert repeats(found) == found.understood.repeated == size - votes.select("task", "worker").n_unique()
+        assert found.understood.repeated == size - votes.select("task", "worker").n_unique()
         for rule in ("last", "first"):
             assert adj.read(votes, duplicates=rule).understood.repeated == found.understood.repeated

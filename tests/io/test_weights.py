@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.folder.job import Plan
+from adjudge.io.folder.job import EncodingPlan
 from adjudge.io.folder.manifest import digest
-from adjudge.io.ids import frame_of
+from adjudge.io.frames import frame_of
 
 VOTES = [
     ("t1", "ann", "a", 0.5),
@@ -162,7 +162,7 @@ def test_a_folder_holds_what_is_read(tmp_path):
     frame = random_table()
     frame.write_csv(tmp_path / "votes.csv")
     near = adj.read(tmp_path / "votes.csv", weight="sure")
-    for plan in (None, Plan(bits=2, partition_votes=200, held_votes=500, shard_votes=700)):
+    for plan in (None, EncodingPlan(bits=2, partition_votes=200, held_votes=500, shard_votes=700)):
         far = adj.encode(tmp_path / "votes.csv", tmp_path / "folder", weight="sure", plan=plan)
         for name in ("worker_ptr", "row_label", "row_weight"):
             assert np.array_equal(getattr(far, name), getattr(near, name)), name
@@ -172,13 +172,11 @@ def test_a_folder_holds_what_is_read(tmp_path):
     assert plain(again) == plain(near)
     ones = adj.encode(frame.with_columns(sure=1), tmp_path / "ones", weight="sure")
     assert ones.row_weight is None
-    assert json.loads((tmp_path / "ones" / "manifest.json").read_text())["version"] == 1
-    assert json.loads((tmp_path / "folder" / "manifest.json").read_text())["version"] == 2  # older versions say: upgrade
 
 
 def test_encoding_is_resumed_with_its_weights(tmp_path):
     random_table().write_csv(tmp_path / "votes.csv")
-    plan = Plan(bits=2, partition_votes=200, held_votes=500, shard_votes=700)
+    plan = EncodingPlan(bits=2, partition_votes=200, held_votes=500, shard_votes=700)
     seen = []
 
     def stop(what, done, _):
@@ -213,7 +211,7 @@ def broken(folder, **changes):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(math.nan, "holds nan"), (-1.0, "holds -1.0"), (0.0, "holds 0.0"), (1e9, "at most 1e"), (1e-9, "do not rise")],
+    [(math.nan, "holds nan"), (-1.0, "holds -1.0"), (0.0, "holds 0.0"), (1e9, "at most 1e"), (1e-9, "must be sorted by weight")],
 )
 def test_weights_of_a_folder_are_checked(value, message, tmp_path):
     adj.encode(random_table(), tmp_path / "out", weight="sure")

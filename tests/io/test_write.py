@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.write import SINKS, WRITERS, write_batches, write_frame
+from adjudge.io.frames import frame_of
+from adjudge.io.write import WRITERS, write_batches, write_frame
 
 FRAME = pl.DataFrame(
     {
@@ -25,13 +26,18 @@ RECORDS = [
 ]
 
 
-def test_every_format_is_written_in_batches_too():
-    assert WRITERS.keys() == SINKS.keys()
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_every_format_is_written_at_once_and_in_batches(suffix, tmp_path):
+    votes = pl.DataFrame({"task": ["t1", "t1", "t2"], "worker": ["a", "b", "a"], "label": ["x", "y", "x"]})
+    write_frame(votes, tmp_path / f"once{suffix}")
+    write_batches(votes.iter_slices(2), tmp_path / f"batches{suffix}")
+    for name in ("once", "batches"):
+        assert frame_of(adj.read(tmp_path / f"{name}{suffix}")).equals(votes)
 
 
 @pytest.mark.parametrize("cut", [None, 1, 3])
 def test_json_is_one_array_of_records(cut, tmp_path, monkeypatch):
-    monkeypatch.setattr("adjudge.io.write.PIECE", 2)
+    monkeypatch.setattr("adjudge.io.write.WRITE_CHUNK_LINES", 2)
     path = tmp_path / "labels.json"
     path.write_text("old")
     if cut is None:

@@ -5,12 +5,9 @@ import pytest
 from adjudge.data import exact
 from adjudge.engines import memory
 from adjudge.kernels import (
-    glad_reference,
     grades_reference,
-    honest_online_reference,
-    messages_reference,
-    online_steps,
-    online_units,
+    methods_reference,
+    online_honest,
     reference,
 )
 from adjudge.kernels.cpu import compiled
@@ -21,20 +18,20 @@ pytestmark = pytest.mark.skipif(core is None, reason="no compiled core")
 
 def test_constants_are_those_of_the_package():
     package = {
-        "TIE": reference.TIE,
-        "SAME": reference.SAME,
+        "TIE": reference.TIE_TOLERANCE,
+        "SAME": reference.SAME_SCORE_TOLERANCE,
         "CLASS_UNIT": reference.CLASS_UNIT,
         "LOG_UNIT": exact.LOG_UNIT,
         "LIFT": exact.LIFT,
-        "FLAT": glad_reference.FLAT,
-        "NO_SKILL": messages_reference.NO_SKILL,
+        "FLAT": methods_reference.MAX_FLAT_CURVATURE_X,
+        "NO_SKILL": methods_reference.NO_SKILL,
         "SHARD_VOTES": memory.SHARD_VOTES,
         "MOST_SHARD_TASKS": memory.MOST_SHARD_TASKS,
         "PRIVATE_BYTES": memory.PRIVATE_BYTES,
         "LANES": (*memory.LANES, 0),  # none beyond the last
         **{name: getattr(grades_reference, name) for name in ("SURE", "SHARP", "B_VARIANCE", "STRETCH_VARIANCE")},
-        "ONE": online_units.ONE,
-        "TOGETHER": online_steps.TOGETHER,
-        "RENEW_AFTER": honest_online_reference.RENEW_AFTER,
+        "ONE": online_honest.SHARE_UNITS,
+        "TOGETHER": online_honest.TOGETHER,
+        "RENEW_AFTER": online_honest.RENEW_AFTER,
     }
     assert package == core.CONSTANTS

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from adjudge.kernels import glad_cpu as cpu
-from adjudge.kernels import glad_reference as ref
+from adjudge.kernels import methods_cpu as cpu
+from adjudge.kernels import methods_reference as ref
 from adjudge.kernels.cpu import compiled
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
@@ -40,7 +40,7 @@ class Case:
             "confidence": np.zeros(tasks), "tie": np.zeros(tasks, bool), "posterior": np.zeros((tasks, k)),
         }  # fmt: skip
         given = self.ptr, self.row, self.row_worker, self.row_label, self.ability, self.ease
-        sums = kernels.expect(
+        sums = kernels.glad_expect(
             *given, self.log_prior, self.others, self.key, self.names, by_prior=by_prior, threads=threads, **out
         )
         return {**out, "log_likelihood": sums.log_likelihood, "changed": sums.changed}
@@ -51,7 +51,7 @@ class Case:
             "by_worker": np.ones(workers), "by_task": np.zeros(tasks),
             "worker_curvature": np.ones(workers), "task_curvature": np.zeros(tasks),
         }  # fmt: skip
-        value = kernels.gradient(
+        value = kernels.glad_gradient(
             self.ptr, self.row, self.row_worker, self.ability, self.ease, self.right, self.others, threads=threads, **out
         )
         return {**out, "value": value}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.kernels import ebcc_cpu, ebcc_reference
+from adjudge.kernels import methods_cpu, methods_reference
 from adjudge.kernels.cpu import compiled
-from adjudge.kernels.ebcc_reference import Priors, started
+from adjudge.kernels.methods_reference import Priors, started
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 
@@ -43,7 +43,7 @@ ONE_IS_NONE = Priors(4.0, 1.0, 0.1, None, np.array([-np.inf, np.log(0.4), np.log
 @pytest.mark.parametrize("priors", [FREE, FIXED, ONE_IS_NONE])
 def test_compiled_and_reference_agree(priors):
     given = problem()
-    ours, theirs = run(ebcc_cpu, given, priors), run(ebcc_reference, given, priors)
+    ours, theirs = run(methods_cpu, given, priors), run(methods_reference, given, priors)
     assert ours["bound"] == pytest.approx(theirs["bound"], rel=1e-10)
     assert ours["posterior"] == pytest.approx(theirs["posterior"], abs=1e-8)
     assert (ours["changed"] == theirs["changed"]).all()
@@ -56,15 +56,15 @@ def test_compiled_and_reference_agree(priors):
 
 def test_a_restart_is_the_same_alone_and_among_others():
     given = problem()
-    every = run(ebcc_cpu, given, FREE, restarts=4, threads=3)
-    alone = run(ebcc_cpu, given, FREE, restarts=1, threads=1, first=2)
+    every = run(methods_cpu, given, FREE, restarts=4, threads=3)
+    alone = run(methods_cpu, given, FREE, restarts=1, threads=1, first=2)
     assert (every["posterior"][2] == alone["posterior"][0]).all()
     assert (every["bound"][2] == alone["bound"][0]).all()
     assert not np.allclose(every["bound"][0], every["bound"][1])
 
 
 def test_it_stops_when_the_bound_settles():
-    found = run(ebcc_cpu, problem(), FREE, max_iter=400, tol=1e-3)
+    found = run(methods_cpu, problem(), FREE, max_iter=400, tol=1e-3)
     assert (found["iterations"] < 400).all()
     for bound, n in zip(found["bound"], found["iterations"], strict=True):
         assert bound[n - 1] - bound[n - 2] < 1e-3 <= bound[n - 2] - bound[n - 3]
@@ -84,7 +84,7 @@ def test_arrays_that_do_not_fit_are_refused(at):
     given = problem()
     wrong = given[at][:-1].copy() if at != 6 else given[at][:, :-1].copy()
     with pytest.raises(ValueError, match="does not have the shape"):
-        run(ebcc_cpu, [*given[:at], wrong, *given[at + 1 :]], FREE)
+        run(methods_cpu, [*given[:at], wrong, *given[at + 1 :]], FREE)
 
 
 def test_codes_out_of_range_are_refused():
@@ -93,4 +93,4 @@ def test_codes_out_of_range_are_refused():
         given[at] = given[at].copy()
         given[at][0] = value
         with pytest.raises(ValueError, match="does not have the shape"):
-            run(ebcc_cpu, given, FREE)
+            run(methods_cpu, given, FREE)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oracle_ordinal as oracle
-from adjudge.kernels import grades_cpu, grades_reference
+from adjudge.kernels import grades_reference, methods_cpu
 from adjudge.kernels.cpu import compiled
 
 
@@ -22,7 +22,7 @@ def test_the_compiled_twin_finds_the_same_judges(k):
     if compiled() is None:
         pytest.skip("no compiled core")
     votes = some_judges(k, seed=k, workers=60)
-    for ours, theirs in zip(grades_cpu.fit_judges(*votes, threads=2), grades_reference.fit_judges(*votes), strict=True):
+    for ours, theirs in zip(methods_cpu.fit_judges(*votes, threads=2), grades_reference.fit_judges(*votes), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
@@ -49,7 +49,7 @@ def test_lines_are_probabilities():
 def test_judges_do_not_depend_on_who_is_fitted_beside_them(monkeypatch):
     given, counts, ptr = some_judges(3, seed=4, workers=30)
     whole, _ = grades_reference.fit_judges(given, counts, ptr)
-    monkeypatch.setattr(grades_reference, "CELLS", 1)  # one judge at a time
+    monkeypatch.setattr(grades_reference, "GRADE_CHUNK_CELLS", 1)  # one judge at a time
     alone, _ = grades_reference.fit_judges(given, counts, ptr)
     assert np.abs(whole - alone).max() < 1e-9
 

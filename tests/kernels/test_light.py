@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.kernels import light_cpu, light_reference
+from adjudge.kernels import methods_cpu, methods_reference
 from adjudge.kernels.cpu import compiled
 
 
@@ -34,7 +34,7 @@ def test_equal(known):
         "tie_weights": {"tie_weights": rng.integers(2, size=4).astype(np.float64)},
     }[known]
     out = []
-    for kernels in (light_reference, light_cpu):
+    for kernels in (methods_reference, methods_cpu):
         right, total, labels = np.ones(votes.n_workers), np.full(votes.n_workers, 2.0), np.zeros(votes.n_tasks, np.int32)
         kernels.light_pass(*given, right, total, labels, **more)
         out.append((right.tolist(), total.tolist(), labels.tolist()))
@@ -55,4 +55,4 @@ def test_wrong_codes_are_refused():
     ):
         bad = [*given[:at], wrong, *given[at + 1 :]]
         with pytest.raises(ValueError, match="row|order"):
-            light_cpu.light_pass(*bad, *out)
+            methods_cpu.light_pass(*bad, *out)

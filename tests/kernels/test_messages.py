@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.kernels import messages_cpu as cpu
-from adjudge.kernels import messages_reference as ref
+from adjudge.kernels import methods_cpu as cpu
+from adjudge.kernels import methods_reference as ref
 from adjudge.kernels.cpu import compiled
 from adjudge.models.kos import edges_of
-from adjudge.models.rank_one import beyond_chance, casts_of
+from adjudge.models.mmsr import beyond_chance, casts_of
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 

@@ -6,7 +6,7 @@ from scipy.special import digamma as scipy_digamma
 from scipy.special import gammaln
 
 from adjudge.kernels.cpu import compiled
-from adjudge.kernels.special import CHUNK, digamma, dirichlet_log_norm, log_gamma
+from adjudge.kernels.special import SPECIAL_CHUNK_NUMBERS, digamma, dirichlet_log_norm, log_gamma
 
 X = np.concatenate([np.geomspace(1e-6, 1e12, 20_001), np.linspace(0.01, 20, 5001), np.nextafter(8.0, [0.0, 9.0])])
 
@@ -21,7 +21,7 @@ def test_they_are_those_of_scipy():
 
 
 def test_shapes_and_the_limits():
-    long = np.full((3, CHUNK), 0.5)
+    long = np.full((3, SPECIAL_CHUNK_NUMBERS), 0.5)
     assert digamma(long).shape == long.shape
     near(digamma(long)[:, [0, -1]], scipy_digamma(long)[:, [0, -1]])
     assert digamma(np.zeros((0, 4))).shape == (0, 4)

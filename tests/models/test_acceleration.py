@@ -14,6 +14,7 @@ import adjudge as adj
 from adjudge.engines.base import Engine
 from adjudge.models import acceleration
 from adjudge.models.base import MODELS
+from fitting import aggregate
 from strategies import crowds
 
 SOFT = ("ds", "hybrid", "one-coin")
@@ -29,7 +30,7 @@ PLAIN = {
 def fit(votes, model="ds", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model=model, confidence="posterior", **options)
+        return aggregate(votes, model=model, confidence="posterior", **options)
 
 
 def accepted(result):
@@ -57,8 +58,8 @@ def test_rejected_passes_leave_no_trace_in_the_fit():
     """A step that goes astray in every pass costs passes, and changes nothing."""
     crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=4, spammers=0.3, seed=4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(acceleration, "REACH", 1e3)
-        patch.setattr(acceleration, "LEAST", 1e-9)
+        patch.setattr(acceleration, "STEP_LENGTH", 1e3)
+        patch.setattr(acceleration, "MIN_KEPT_SHARE", 1e-9)
         astray = fit(crowd.votes, accelerate=True, tol=1e-6, max_iter=300)
     phases = [row.phase for row in astray.fit.trace]
     assert phases.count("rejected") > 5
@@ -160,7 +161,7 @@ def test_engines_without_counts_here_refuse():
 def test_refused_where_it_means_nothing():
     votes = [("t1", "ann", "cat"), ("t1", "bob", "dog")]
     with pytest.raises(adj.OptionError, match="fds has no accelerate: all of its passes are hard"):
-        adj.aggregate(votes, model="fds", accelerate=True)
+        adj.aggregate(votes, model=adj.FastDawidSkene(accelerate=True))
     with pytest.raises(adj.OptionError, match="all of its passes are hard"):
         adj.FastDawidSkene(accelerate=True)
     with pytest.raises(adj.OptionError, match="accelerate is 1: give True or False"):
@@ -169,7 +170,7 @@ def test_refused_where_it_means_nothing():
 
 def test_memory_is_asked_for():
     plain, fast = adj.DawidSkene(), adj.DawidSkene(accelerate=True)
-    assert fast.room.tables == plain.room.tables + acceleration.TABLES
+    assert fast.room.tables == plain.room.tables + acceleration.EXTRA_TABLES
     assert pickle.loads(pickle.dumps(fast)) == fast
     assert pickle.loads(pickle.dumps(fast)).room == fast.room
     assert adj.DawidSkene().room is plain.room
@@ -181,7 +182,7 @@ def test_memory_is_as_much_as_asked_for():
     peaks = []
     for accelerate in (False, True):
         tracemalloc.start()
-        fit(votes, tol=0.0, max_iter=8, threads=1, accelerate=accelerate)
+        fit(votes, tol=0.0, max_iter=8, accelerate=accelerate, engine=adj.AutoEngine(threads=1))
         peaks.append(tracemalloc.get_traced_memory()[1] / table)
         tracemalloc.stop()
-    assert peaks[1] - peaks[0] <= acceleration.TABLES
+    assert peaks[1] - peaks[0] <= acceleration.EXTRA_TABLES

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from oracle_auto import auto, honest
 from adjudge.evaluation import contract
 from adjudge.kernels.reference import pick
+from adjudge.models.base import make
+from oracle_auto import auto, honest
 
 ENGINES = ["cpu", "reference", "disk"]
 CROWDS = {
@@ -175,16 +176,16 @@ OTHERS = {"smoothing": 1.0, "strength": "auto", "tol": 1e-3, "max_iter": 5, "sto
 @pytest.mark.parametrize("option", OTHERS)
 def test_options_of_other_models_name_them(option):
     with pytest.raises(adj.OptionError, match=f"but auto has no {option}: .*model=.fds.") as found:
-        adj.aggregate([("t", "w", "a")], model="auto", **{option: OTHERS[option]})
+        make("auto", {option: OTHERS[option]})
     assert "\n" not in str(found.value)
     named = "hybrid" if option == "switch" else "fds"
     assert f'give model="{named}", which has it' in str(found.value)
-    adj.aggregate([("t", "w", "a")], model=named, **{option: OTHERS[option]})  # what is named takes it
+    make(named, {option: OTHERS[option]})  # what is named takes it
 
 
 def test_passes_are_few_by_design():
     with pytest.raises(adj.OptionError) as found:
-        adj.aggregate([("t", "w", "a")], model="auto", tol=0.01)
+        adj.aggregate([("t", "w", "a")], model=make("auto", {"tol": 0.01}))
     assert str(found.value) == (
         'tol is 0.01, but auto has no tol: it makes at most six passes of each version by design; give model="fds", which has it'
     )
@@ -193,7 +194,7 @@ def test_passes_are_few_by_design():
 @pytest.mark.parametrize("name", ["mv", "auto", "ds"])
 def test_threads_and_shards_change_nothing(name):
     votes = adj.read(adj.simulate(tasks=3000, workers=30, labels=3, seed=9).votes)
-    first, *others = (adj.aggregate(votes, model=name, engine="cpu", threads=n, confidence="honest").labels for n in (1, 2, 5))
+    first, *others = (adj.aggregate(votes, model=name, engine=adj.Cpu(threads=n), confidence="honest").labels for n in (1, 2, 5))
     assert all(first.equals(other) for other in others)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_bayes as oracle
 import adjudge as adj
-from adjudge.engines.registry import resolve
-from adjudge.kernels.ebcc_reference import started
+import oracle_bayes as oracle
+from adjudge.engines.registry import engine_with, resolve
+from adjudge.kernels.methods_reference import started
 from adjudge.kernels.special import dirichlet_log_norm
 
 CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
@@ -72,7 +72,9 @@ def test_the_bound_of_rte_is_that_of_an_independent_implementation(data_dir):
 def test_the_best_of_all_restarts_is_kept():
     options = {"subtypes": 4, "tol": 1e-4}
     every = adj.EBCC(restarts=6, **options).fit(CROWD.votes, confidence="posterior")
-    fewer = [adj.EBCC(restarts=n, **options).fit(CROWD.votes, threads=n).log_likelihood for n in range(1, 7)]
+    fewer = [
+        adj.EBCC(restarts=n, **options).fit(CROWD.votes, engine=adj.AutoEngine(threads=n)).log_likelihood for n in range(1, 7)
+    ]
     assert fewer == sorted(fewer)
     assert fewer[-1] == every.log_likelihood
     assert adj.EBCC(restarts=6, seed=5, **options).fit(CROWD.votes).log_likelihood != every.log_likelihood
@@ -119,9 +121,9 @@ def test_what_follows_a_fit(tmp_path):
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_memory_is_asked_for_before_it_is_taken(monkeypatch, engine):
-    plenty = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine, threads=3, confidence="posterior")
-    monkeypatch.setattr("adjudge.models.ebcc.available", lambda: 60_000)  # for one restart at a time
-    tight = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine, threads=3, confidence="posterior")
+    plenty = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine_with(engine, threads=3), confidence="posterior")
+    monkeypatch.setattr("adjudge.models.bayesian.available", lambda: 60_000)  # for one restart at a time
+    tight = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine_with(engine, threads=3), confidence="posterior")
     assert tight.log_likelihood == plenty.log_likelihood
     with pytest.raises(adj.AdjudgeError, match=r"needs about .* MiB for 10000 subtypes of 3 labels, but .* are free: give fewer"):
         adj.EBCC(subtypes=10_000).fit(CROWD.votes, engine=engine)

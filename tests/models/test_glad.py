@@ -9,18 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_glad as oracle
 import adjudge as adj
+import oracle_glad as oracle
 import toy_engine
 from adjudge.engines.base import GladModel
 from adjudge.engines.local import LocalEngine
-from adjudge.engines.registry import resolve
+from adjudge.engines.registry import engine_named, resolve
 from adjudge.kernels.cpu import compiled
+from adjudge.models.base import make
 
 ENGINES = [
     pytest.param(resolve("reference"), id="reference"),
     pytest.param(LocalEngine(shard_votes=50), id="small shards"),
-    pytest.param(resolve("cpu", 2), id="cpu", marks=pytest.mark.skipif(compiled() is None, reason="no compiled core")),
+    pytest.param(engine_named("cpu", 2), id="cpu", marks=pytest.mark.skipif(compiled() is None, reason="no compiled core")),
 ]
 
 
@@ -168,7 +169,7 @@ def test_more_than_a_million_votes():
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
 def test_threads_do_not_change_a_bit():
     votes = adj.read(adj.simulate(tasks=9000, workers=50, labels=3, votes_per_task=8, seed=4).votes)
-    one, *others = (adj.GLAD().fit(votes, engine="cpu", threads=n) for n in (1, 2, 5))
+    one, *others = (adj.GLAD().fit(votes, engine=adj.Cpu(threads=n)) for n in (1, 2, 5))
     for other in others:
         assert one.labels.equals(other.labels)
         assert one.workers.equals(other.workers)
@@ -205,7 +206,9 @@ def test_class_priors_can_be_estimated():
 
 
 def test_more_steps_reach_the_same_top():
-    results = [adj.GLAD(tol=1e-9, max_iter=2000, m_steps=m, m_tol=t).fit(CROWD.votes) for m, t in ((1, 0.0), (5, 0.5), (200, 0.0))]
+    results = [
+        adj.GLAD(tol=1e-9, max_iter=2000, m_steps=m, m_tol=t).fit(CROWD.votes) for m, t in ((1, 0.0), (5, 0.5), (200, 0.0))
+    ]
     tops = [r.fit.trace[-1].objective for r in results]
     assert tops == pytest.approx([tops[0]] * 3, abs=1e-6)
     assert results[2].iterations < results[0].iterations
@@ -220,7 +223,7 @@ def test_options_are_checked():
         with pytest.raises(adj.OptionError, match=message):
             adj.GLAD(**options)
     with pytest.raises(adj.OptionError, match="model 'glad' takes only: seed, ties, tol, max_iter$"):
-        adj.aggregate(CROWD.votes, model="glad", smoothing=1.0)
+        make("glad", {"smoothing": 1.0})
 
 
 def test_an_engine_without_glad_is_told():

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.models.base import MODELS
+from adjudge.models.base import MODELS, make
+from fitting import aggregate
 
 CROWD = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=3, skill=0.6, seed=1)
 GOLD, REST = CROWD.truth.head(120), CROWD.truth.tail(280)
@@ -34,7 +35,7 @@ def test_gold_labels_are_kept_and_marked(model):
 def test_the_other_labels_get_better(model):
     options = {"max_iter": 300} if "max_iter" in MODELS[model].options() else {}
     plain, taught = (
-        adj.evaluate(adj.aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD)
+        adj.evaluate(aggregate(CROWD.votes, model, gold=g, labels=ORDER, **options), REST).accuracy for g in (None, GOLD)
     )
     assert taught > plain
 
@@ -91,7 +92,7 @@ def test_the_likelihood_never_falls(model, seed, share):
     gold = crowd.truth.head(max(1, int(40 * share)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        trace = adj.aggregate(crowd.votes, model=model, gold=gold, tol=1e-9, max_iter=15).fit.trace
+        trace = adj.aggregate(crowd.votes, model=make(model, {"tol": 1e-9, "max_iter": 15}), gold=gold).fit.trace
     for before, after in zip(trace, trace[1:], strict=False):
         if before.phase == after.phase:
             assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))

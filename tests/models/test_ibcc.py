@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_bayes as oracle
 import adjudge as adj
+import oracle_bayes as oracle
 
 CROWD = adj.simulate(tasks=60, workers=10, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
 

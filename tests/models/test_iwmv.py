@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import adjudge as adj
+import oracle
 from conftest import SETS
+from fitting import aggregate
 from strategies import crowds
 
 
 def fit(votes, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model="iwmv", confidence="posterior", **options)
+        return aggregate(votes, model="iwmv", confidence="posterior", **options)
 
 
 @given(crowds(max_tasks=10, max_votes=60), st.integers(0, 5))
@@ -57,7 +58,7 @@ def test_agreement_never_falls():
     for n in range(1, 6):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", adj.NotConverged)
-            workers = adj.aggregate(votes, model="iwmv", max_iter=n).workers
+            workers = adj.aggregate(votes, model=adj.IWMV(max_iter=n)).workers
         sums.append((workers["votes"] * workers["weight"] ** 2).sum())
     assert sums == sorted(set(sums)), "it rises in each of the first iterations, which all change labels"
 

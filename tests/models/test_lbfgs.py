@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from adjudge.models.lbfgs import Point, climb
+from adjudge.models.glad import Point, climb
 
 
 def hill(value, slope, curvature):

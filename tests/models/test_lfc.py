@@ -5,8 +5,9 @@ import itertools
 import polars as pl
 import pytest
 
-import oracle_bayes as oracle
 import adjudge as adj
+import oracle_bayes as oracle
+from adjudge.models.base import make
 
 
 def agree(source, rows, engine="auto", **options):
@@ -54,4 +55,4 @@ def test_what_follows_a_fit(tmp_path):
     with pytest.raises(adj.OptionError, match="diagonal is -1: give a number of at least 0"):
         adj.LFC(diagonal=-1)
     with pytest.raises(adj.OptionError, match="lfc has no smoothing: its pseudo-votes are called diagonal and other"):
-        adj.aggregate(crowd.votes, model="lfc", smoothing=1.0)
+        make("lfc", {"smoothing": 1.0})

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_bayes as oracle
 import adjudge as adj
-from adjudge.models.mace import drawn, fit_from
+import oracle_bayes as oracle
+from adjudge.models.mace import draw_start, fit_from
 
 CROWD = adj.simulate(tasks=80, workers=10, labels=3, votes_per_task=5, spammers=0.3, seed=3)
 
@@ -57,7 +57,7 @@ def test_it_is_the_naive_version_on_real_votes(data_dir, method):
 
 def test_the_best_of_given_starts_is_kept():
     votes = adj.read(CROWD.votes)
-    starts = [drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(), n) for n in range(4)]
+    starts = [draw_start(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(), n) for n in range(4)]
     one_by_one = [fit_from(votes, [start], adj.MACE(), iterations=4).log_likelihood for start in starts]
     assert fit_from(votes, starts, adj.MACE(), iterations=4).log_likelihood == max(one_by_one) > min(one_by_one)
 
@@ -85,10 +85,10 @@ def test_starts_follow_answers_not_names():
             for w, line in zip(v.workers.ids(), spam, strict=True)
         }
         for v in (votes, renamed)
-        for spam in (drawn(v, v.votes_per_row() * 1.0, v.given_labels(), adj.MACE(), 1)[0],)
+        for spam in (draw_start(v, v.votes_per_row() * 1.0, v.given_labels(), adj.MACE(), 1)[0],)
     )
     assert one == two
-    spam, habit = drawn(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(default_noise=2.0), 0)
+    spam, habit = draw_start(votes, votes.votes_per_row() * 1.0, votes.given_labels(), adj.MACE(default_noise=2.0), 0)
     assert spam.sum(axis=1) == pytest.approx(np.ones(10))
     assert habit.sum(axis=1) == pytest.approx(np.ones(10))
     assert len(np.unique(spam)) > 10

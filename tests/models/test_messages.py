@@ -9,21 +9,23 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_messages as naive
 import adjudge as adj
-from adjudge.kernels import messages_cpu, messages_reference
+import oracle_messages as naive
+from adjudge.kernels import methods_cpu, methods_reference
 from adjudge.kernels.cpu import compiled
-from adjudge.models import rank_one
+from adjudge.models import mmsr
+from adjudge.models.base import make
 from adjudge.models.kos import Messages, edges_of
+from fitting import aggregate
 
-KERNELS = messages_reference if compiled() is None else messages_cpu
+KERNELS = methods_reference if compiled() is None else methods_cpu
 DATA = os.environ.get("ADJUDGE_DATA")
 
 
 def fit(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model, confidence="posterior", **options)
+        return aggregate(votes, model, confidence="posterior", **options)
 
 
 def labels(result):
@@ -86,11 +88,11 @@ def test_kos_says_that_it_is_for_two_labels():
 @pytest.mark.parametrize("labels_", [2, 4])
 def test_mmsr_is_the_naive_version(labels_):
     votes = adj.read(adj.simulate(tasks=90, workers=14, labels=labels_, votes_per_task=5, adversaries=0.2, seed=labels_).votes)
-    pairs = KERNELS.worker_pairs(rank_one.casts_of(votes))
-    agreement = rank_one.beyond_chance(pairs, labels_)
+    pairs = KERNELS.worker_pairs(mmsr.casts_of(votes))
+    agreement = mmsr.beyond_chance(pairs, labels_)
     trim = np.diff(pairs.ptr) // 4
     settings = {"max_iter": 2000, "tol": 1e-12, "kernels": KERNELS, "patience": 100}
-    found = rank_one.factor(pairs, agreement, trim=trim, start=np.ones(votes.n_workers), **settings)
+    found = mmsr.factor(pairs, agreement, trim=trim, start=np.ones(votes.n_workers), **settings)
     told = [(t, w, label) for t, w, label in zip(*(c.to_list() for c in _columns(votes)), strict=True)]
     wanted = naive.mmsr(told, labels_)
     skill = dict(zip(votes.workers.ids(), np.sqrt(found.left * found.right), strict=True))
@@ -144,7 +146,7 @@ def test_mmsr_without_skills_that_fit_ends_and_says_so():
 
 
 def test_mmsr_says_how_much_memory_it_needs(monkeypatch):
-    monkeypatch.setattr(rank_one, "available", lambda: 1000)
+    monkeypatch.setattr(mmsr, "available", lambda: 1000)
     with pytest.raises(adj.AdjudgeError, match=r"model 'mmsr' needs about .* pairs of 20 workers .* are free: drop workers"):
         adj.aggregate(adj.simulate(tasks=30, workers=20, votes_per_task=5, seed=1).votes, "mmsr")
 
@@ -166,7 +168,7 @@ def test_what_is_refused_is_said(model, tmp_path):
     with pytest.raises(adj.OptionError, match=f"engine 'disk' cannot run model '{model}'"):
         adj.aggregate(votes, model, engine="disk")
     with pytest.raises(adj.OptionError, match="max_iter is 0"):
-        adj.aggregate(votes, model, max_iter=0)
+        adj.aggregate(votes, make(model, {"max_iter": 0}))
     weighted = {"task": ["t", "u"], "worker": ["a", "a"], "label": ["x", "y"], "weight": [1.0, 2.0]}
     with pytest.raises(adj.AdjudgeError, match=model):
         adj.aggregate(weighted, model, weight="weight")

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.results.temperature import tempered
+from adjudge.models.base import MODELS, make
+from adjudge.models.temperature import tempered
 
 CROWD = adj.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, seed=1)
 VOTES = adj.read(CROWD.votes)
@@ -22,9 +23,8 @@ WHOLE = [1, 2, np.int64(3), 2**64, BEYOND]
 
 
 def of_model(model, name, values):
-    """An option of `aggregate`: None is the default of the model."""
-    takes, refuses = [*values["takes"], None], [x for x in values["refuses"] if x is not None]
-    return lambda value: adj.aggregate(VOTES, model=model, **{name: value}).labels, {"takes": takes, "refuses": refuses}
+    """A setting of a model."""
+    return lambda value: MODELS[model](**{name: value}).fit(VOTES).labels, values
 
 
 def of_history(model):
@@ -53,11 +53,11 @@ CASES = {
     **{f"max_iter {m}": of_model(m, "max_iter", COUNT) for m in ("fds", "iwmv", "glad")},
     "seed": of_model("mv", "seed", {"takes": [0, -1, 2**64, BEYOND], "refuses": [x for x in ALIENS if type(x) is not int]}),
     "threads": (
-        lambda v: adj.aggregate(VOTES, threads=v),
+        lambda v: adj.aggregate(VOTES, engine=adj.AutoEngine(threads=v)),
         {"takes": [None, 1, np.int64(2), 4096], "refuses": [x for x in ALIENS if x is not None] + [0, 0.5, 4097, 2**64, BEYOND]},
     ),
     "memory": (
-        lambda v: adj.aggregate(VOTES, memory=v),
+        lambda v: adj.aggregate(VOTES, engine=adj.AutoEngine(memory=v)),
         {"takes": [None, 2**63], "refuses": [x for x in ALIENS if x is not None] + [0, 1e308, BEYOND]},
     ),
     "priors_weight": (
@@ -131,7 +131,7 @@ def test_confusions_are_finite_up_to_the_bounds(model, smoothing):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", adj.NotConverged)
-        result = adj.aggregate(VOTES, model=model, smoothing=smoothing, strength=smoothing)
+        result = adj.aggregate(VOTES, model=make(model, {"smoothing": smoothing, "strength": smoothing}))
     assert np.isfinite(result.confusion_matrix("w0")).all()
     assert result.labels["confidence"].is_between(0, 1 + 1e-12).all()
 

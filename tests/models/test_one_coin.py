@@ -7,8 +7,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 
-import oracle
 import adjudge as adj
+import oracle
 from conftest import SETS
 from strategies import crowds
 
@@ -68,7 +68,7 @@ def test_generated(class_priors, votes):
 @pytest.mark.parametrize("name", [n for n in SETS if n in ("bm", "rte", "adult2")])
 def test_real(data_dir, name, class_priors):
     votes = adj.read(data_dir / name / "votes.csv")
-    from adjudge.io.ids import frame_of
+    from adjudge.io.frames import frame_of
 
     compare(frame_of(votes).rows(), votes, class_priors)
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import adjudge as adj
+import oracle
 from adjudge.engines.local import LocalEngine
+from fitting import aggregate
 from strategies import crowds
 
 MODELS = ("ds", "fds", "hybrid")
@@ -19,7 +20,7 @@ MODELS = ("ds", "fds", "hybrid")
 def fit(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model=model, confidence="posterior", **options)
+        return aggregate(votes, model=model, confidence="posterior", **options)
 
 
 def as_dict(frame, value):

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-import oracle_ordinal as oracle
 import adjudge as adj
+import oracle_ordinal as oracle
 
 SMALL = ("low", "mid", "high")
 WORDS = [("t1", "ann", "low"), ("t1", "bob", "mid"), ("t2", "ann", "high"), ("t2", "bob", "high"), ("t3", "ann", "mid")]
@@ -213,10 +213,10 @@ def test_bad_orders_are_one_clear_line(options, message):
 
 
 def test_a_forged_order_is_not_loaded(tmp_path):
-    from adjudge.results import model_file
+    from adjudge.results import saved
 
     result = adj.aggregate(WORDS, model="ordinal", labels=SMALL)
-    meta, arrays = model_file.contents(result.learned())
+    meta, arrays = saved.model_contents(result.learned())
     for order in (["low", "mid"], "low", [1, [2]], 7):
         with pytest.raises(adj.InputError, match="is not valid: (order|label)"):
-            model_file.checked(tmp_path, {**meta, "settings": {**meta["settings"], "order": order}}, arrays)
+            saved.check_model(tmp_path, {**meta, "settings": {**meta["settings"], "order": order}}, arrays)

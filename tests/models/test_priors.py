@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.models.base import MODELS
-from adjudge.models.population import population
+from adjudge.models.base import MODELS, make
+from adjudge.models.dawid_skene import population
+from fitting import aggregate
 
 CROWD = adj.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 LABELS = ["l0", "l1", "l2"]
@@ -55,7 +56,7 @@ def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     options["confidence"] = "posterior"  # honest confidence counts the tasks of a gold label, which a history has none of
     if model == "hybrid":
         options["switch"] = 1.0  # as soon as it can: shares of the labels are not those with the history's tasks among them
-    told = adj.aggregate(CROWD.votes, model=model, history=past, **options)
+    told = aggregate(CROWD.votes, model=model, history=past, **options)
     extra = [
         (f"h{n}", w, g, t) for n, (w, t, g) in enumerate((w, t, g) for w, t, g, c in past.iter_rows() for _ in range(int(c)))
     ]
@@ -63,7 +64,7 @@ def test_history_is_the_same_as_gold_tasks_of_one_vote_each(model):
     votes = pl.concat([CROWD.votes, frame.drop("true")])
     gold = frame.select("task", label="true")
     if model in ("ds", "hybrid", "one-coin", "fds"):
-        shown = adj.aggregate(votes, model=model, gold=gold, **options)
+        shown = aggregate(votes, model=model, gold=gold, **options)
         mine = shown.labels.filter(~pl.col("gold"))
         assert mine["label"].to_list() == told.labels["label"].to_list()
         np.testing.assert_allclose(mine["confidence"].to_numpy(), told.labels["confidence"].to_numpy(), atol=1e-6)
@@ -86,10 +87,7 @@ def test_the_penalised_likelihood_never_falls(model, seed, strength, smoothing, 
     crowd = adj.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, skill=0.5, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        trace = adj.aggregate(
-            crowd.votes, model=model, strength=strength, smoothing=smoothing, labels=LABELS,
-            priors=[0.2, 0.3, 0.5], priors_weight=weight, history=history(0.5, 4, seed) if past else None, tol=0.0, max_iter=25,
-        ).fit.trace  # fmt: skip
+        trace = adj.aggregate(crowd.votes, model=make(model, {"strength": strength, "smoothing": smoothing, "tol": 0.0, "max_iter": 25}), labels=LABELS, priors=[0.2, 0.3, 0.5], priors_weight=weight, history=history(0.5, 4, seed) if past else None).fit.trace  # fmt: skip
     for before, after in itertools.pairwise(trace):
         if before.phase == after.phase:
             assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))
@@ -97,7 +95,7 @@ def test_the_penalised_likelihood_never_falls(model, seed, strength, smoothing, 
 
 def test_the_population_pulls_workers_with_few_votes_most():
     votes = pl.concat([CROWD.votes, pl.DataFrame([("t0", "new", "l1")], schema=CROWD.votes.columns, orient="row")])
-    plain, pulled = (adj.aggregate(votes, model="fds", strength=s) for s in (0.0, 10.0))
+    plain, pulled = (adj.aggregate(votes, model=adj.FastDawidSkene(strength=s)) for s in (0.0, 10.0))
     assert np.isin(plain.confusion_matrix("new"), [0.0, 1.0]).all(), "one vote, and a veto"
     matrix = pulled.confusion_matrix("new")
     assert ((matrix > 0) & (matrix < 1)).all()
@@ -126,7 +124,7 @@ def test_the_estimated_strength_is_that_of_the_population(strength):
 def test_workers_who_are_all_alike_are_lent_the_most():
     one = np.array([[0.7, 0.3], [0.2, 0.8]])
     crowd = adj.simulate(tasks=2000, votes_per_task=7, confusions=np.stack([one] * 30), seed=2)
-    assert adj.aggregate(crowd.votes, model="fds", strength="auto").strength > 100
+    assert adj.aggregate(crowd.votes, model=adj.FastDawidSkene(strength="auto")).strength > 100
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin", "glad"])
@@ -148,7 +146,7 @@ def test_class_priors_fixed_and_as_pseudo_tasks(model):
 def test_a_fit_with_fixed_priors_goes_on_until_the_labels_have_settled(model):
     """Priors that are given do not move, and so cannot tell when a fit is done: the shares of the labels do."""
     fixed = adj.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3])
-    heavy = adj.aggregate(CROWD.votes, model=model, priors=[0.4, 0.3, 0.3], priors_weight=1e9, stop="labels")
+    heavy = adj.aggregate(CROWD.votes, model=make(model, {"stop": "labels"}), priors=[0.4, 0.3, 0.3], priors_weight=1e9)
     assert fixed.iterations > 3
     assert fixed.fit.trace[-1].change < 1e-4 <= fixed.fit.trace[-2].change
     assert fixed.log_likelihood >= heavy.log_likelihood - 1.0
@@ -177,8 +175,8 @@ def test_priors_with_names_are_matched_by_name():
 
 
 def test_numbers_of_any_kind_are_numbers(tmp_path):
-    expected = adj.aggregate(CROWD.votes, model="one-coin", smoothing=1.0, strength=0.25, seed=3)
-    result = adj.aggregate(CROWD.votes, model="one-coin", smoothing=np.int32(1), strength=Fraction(1, 4), seed=np.int64(3))
+    expected = adj.aggregate(CROWD.votes, model=adj.OneCoin(smoothing=1.0, strength=0.25), seed=3)
+    result = adj.aggregate(CROWD.votes, model=adj.OneCoin(smoothing=np.int32(1), strength=Fraction(1, 4)), seed=np.int64(3))
     result.save(tmp_path / "m")
     assert result.settings == expected.settings == adj.load(tmp_path / "m").content.settings
     assert result.labels.equals(expected.labels)
@@ -230,7 +228,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
 )
 def test_bad_input(options, words):
     with pytest.raises(adj.AdjudgeError) as caught:
-        adj.aggregate(CROWD.votes, **options)
+        aggregate(CROWD.votes, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -240,9 +238,9 @@ def test_a_temperature_is_fitted_on_either_confidence(confidence, gain):
     crowd = adj.simulate(tasks=3000, workers=60, labels=3, votes_per_task=4, skill=0.6, seed=3)
     gold, rest = crowd.truth.head(600), crowd.truth.tail(2400)
     how = {"model": "fds", "confidence": confidence}
-    plain = adj.aggregate(crowd.votes, **how, gold=gold)
-    mended = adj.aggregate(crowd.votes, **how, gold=gold, calibrate=True)
-    apart = adj.aggregate(crowd.votes, **how, calibrate=gold)
+    plain = aggregate(crowd.votes, **how, gold=gold)
+    mended = aggregate(crowd.votes, **how, gold=gold, calibrate=True)
+    apart = aggregate(crowd.votes, **how, calibrate=gold)
     # A posterior is too sure; honest confidence is not sure enough here, where errors are independent.
     assert mended.temperature > 1.5 if confidence == "posterior" else mended.temperature < 0.8
     assert mended.labels["label"].equals(plain.labels["label"])
@@ -275,7 +273,7 @@ OUTVOTED = [
 @pytest.mark.parametrize("strength", [1e-6, 0.3, 1.0, 5.0, 1e6, "auto"])
 @pytest.mark.parametrize("model", ["ds", "fds", "hybrid", "one-coin"])
 def test_a_label_that_never_won_a_majority_takes_no_unanimous_task(model, strength, engine):
-    labels = adj.aggregate(OUTVOTED, model=model, strength=strength, engine=engine).labels
+    labels = adj.aggregate(OUTVOTED, model=make(model, {"strength": strength}), engine=engine).labels
     assert dict(labels.select("task", "label").iter_rows())["t2"] == "a"
 
 
@@ -305,7 +303,7 @@ def test_unanimous_tasks_of_a_consistent_crowd_keep_their_labels(model, data, st
     rows = [(task, worker, label) for task, votes in table.items() for worker, label in votes.items()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        labels = adj.aggregate(rows, model=model, strength=strength, labels=list("abcd")).labels
+        labels = adj.aggregate(rows, model=make(model, {"strength": strength}), labels=list("abcd")).labels
     found = dict(labels.select("task", "label").iter_rows())
     for task, votes in table.items():
         if len(set(votes.values())) == 1:

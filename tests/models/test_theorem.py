@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
+from fitting import aggregate
 from strategies import crowds
 
 
 def assert_never_falls(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        trace = adj.aggregate(votes, model=model, **options).fit.trace
+        trace = aggregate(votes, model=model, **options).fit.trace
     for before, after in itertools.pairwise(trace):
         if before.phase == after.phase:
             assert after.objective >= before.objective - 1e-9 * max(1.0, abs(before.objective))

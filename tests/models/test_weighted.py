@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracle_weighted as naive
 import adjudge as adj
+import oracle_weighted as naive
+from fitting import aggregate
 from strategies import crowds
 
 NAIVE = {"wawa": naive.wawa, "zbs": naive.zbs, "catd": naive.catd, "la": naive.la}
@@ -19,7 +20,7 @@ CROWD = adj.simulate(tasks=120, workers=12, labels=3, votes_per_task=4, skill=0.
 def fit(votes, model, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
-        return adj.aggregate(votes, model, confidence="posterior", **options)
+        return aggregate(votes, model, confidence="posterior", **options)
 
 
 def pairs(frame, *columns):
@@ -155,4 +156,4 @@ def test_ties_by_prior(model):
 
 def test_aggregate_leaves_a_model_its_own_defaults():
     assert adj.aggregate(CROWD.votes, "zbs").settings["tol"] == 1e-5
-    assert adj.aggregate(CROWD.votes, "zbs", tol=0.01).settings["tol"] == 0.01
+    assert adj.aggregate(CROWD.votes, adj.ZeroBasedSkill(tol=0.01)).settings["tol"] == 0.01

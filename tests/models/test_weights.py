@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracle_weights as naive
 import adjudge as adj
-from adjudge.data.weights import unweighted
+import oracle_weights as naive
+from adjudge.data.votes import without_weights
 from adjudge.engines import memory
 from adjudge.kernels.reference import pick
+from fitting import aggregate
 from same_fit import assert_same
 
 EM = ("ds", "fds", "hybrid")
@@ -40,7 +41,7 @@ def fit(votes, model, *, weight="weight", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adj.NotConverged)
         warnings.simplefilter("ignore", adj.MissingLabels)
-        return adj.aggregate(votes, model=model, weight=weight, **options)
+        return aggregate(votes, model=model, weight=weight, **options)
 
 
 def as_dict(frame, value):
@@ -163,7 +164,7 @@ def test_workers_of_the_naive_version(made, engine):
         table = table.with_columns(pl.col("weight").round(0) + 0.5)
     votes = adj.read(table, weight="weight")
     arrays, majority, _ = codes_of(votes)
-    result = adj.aggregate(votes, model="ds", engine=engine, confidence="honest", max_iter=1000)
+    result = adj.aggregate(votes, model=adj.DawidSkene(max_iter=1000), engine=engine, confidence="honest")
     labels, found = result.fit.outcome.labels, result.fit.honest
     assert result.facts["shared_error"] > 0.02 or "hard" not in made
     z = naive.below_chance(arrays, labels, majority)
@@ -192,7 +193,7 @@ def test_below_chance_with_gold_is_that_of_any_row_of_the_label():
 
 
 def test_lines_are_the_same_in_any_chunks(monkeypatch):
-    from adjudge.results import honest
+    from adjudge.models import honest
 
     votes = adj.read(crowd(4, labels=5), weight="weight")
     whole = adj.aggregate(votes, model="mv")
@@ -304,25 +305,27 @@ def test_engines_agree(model, confidence):
         assert_same(far, near)
         assert_same(disk, near)
         for threads in (1, 3):
-            other = fit(votes, model, engine="cpu", threads=threads, confidence=confidence)
+            other = fit(votes, model, engine=adj.Cpu(threads=threads), confidence=confidence)
             assert other.labels.drop("confidence").equals(far.labels.drop("confidence"))
 
 
 @pytest.mark.parametrize("model", ["ds", "fds", "iwmv"])
 def test_an_interrupted_fit_on_disk_is_resumed(model, tmp_path):
     crowd(12, tasks=300, workers=25).write_csv(tmp_path / "votes.csv")
-    options = {"engine": "disk", "confidence": "posterior"}
+    options = {"confidence": "posterior"}
 
     def stop(row):
         if row.iteration == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(tmp_path / "votes.csv", model, work=tmp_path / "work", progress=stop, **options)
+        fit(tmp_path / "votes.csv", model, progress=stop, engine=adj.Disk(work=tmp_path / "work"), **options)
     seen = []
-    resumed = fit(tmp_path / "votes.csv", model, work=tmp_path / "work", resume=True, progress=seen.append, **options)
+    resumed = fit(
+        tmp_path / "votes.csv", model, progress=seen.append, engine=adj.Disk(work=tmp_path / "work", resume=True), **options
+    )
     assert seen[0].iteration > 1
-    assert_same(resumed, fit(tmp_path / "votes.csv", model, **options))
+    assert_same(resumed, fit(tmp_path / "votes.csv", model, engine="disk", **options))
 
 
 def test_rows_of_weights_are_in_the_estimate_of_memory(monkeypatch):
@@ -398,7 +401,7 @@ def test_verdicts_look_at_answers():
     table = crowd(9, tasks=150, workers=12, votes_per_task=6)
     table = table.with_columns(label=pl.when(pl.col("worker") == "w0").then(pl.lit("l0")).otherwise("label"))
     weighted = adj.read(table, weight="weight")
-    assert unweighted(weighted).row.tolist() == adj.read(table).row.tolist()
+    assert without_weights(weighted).row.tolist() == adj.read(table).row.tolist()
     one, other = (adj.aggregate(votes, model="mv", weight="weight").workers for votes in alike(table))
     assert set(one["verdict"]) >= {"informative", "spammer"}
     assert one.filter(pl.col("why").str.contains("whatever is shown"))["why"].len() > 0

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oracle_weighted as naive
 import adjudge as adj
+import oracle_weighted as naive
 from strategies import crowds
 
 

@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
-from adjudge.paper import download
-from adjudge.paper.sources import COMMITS, PublicSet, RawFile
+from adjudge.evaluation import datasets
+from adjudge.evaluation.datasets import COMMITS, PublicSet, RawFile
 
 
 @pytest.fixture(autouse=True)
@@ -12,7 +12,7 @@ def direct(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(download.time, "sleep", lambda _: None)
+    monkeypatch.setattr(datasets.time, "sleep", lambda _: None)
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ import socket
 import pytest
 
 import adjudge as adj
+from adjudge.evaluation.datasets import COMMITS, SETS, get
 from loopback import serving
-from adjudge.paper.download import get
-from adjudge.paper.sources import COMMITS, SETS
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -95,7 +94,9 @@ def test_no_network(tiny, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(adj.AdjudgeError, match="refused; without a network, fetch https://raw.githubusercontent.com/.* elsewhere"):
+    with pytest.raises(
+        adj.AdjudgeError, match="refused; without a network, fetch https://raw.githubusercontent.com/.* elsewhere"
+    ):
         get(which, tmp_path, f"http://127.0.0.1:{port}")
 
 
@@ -125,7 +126,7 @@ def test_a_folder_that_cannot_be_written(tiny, tmp_path):
 def test_a_raw_file_that_is_not_what_the_registry_says(tiny, tmp_path):
     from dataclasses import replace
 
-    from adjudge.paper.download import convert
+    from adjudge.evaluation.datasets import convert
 
     which, mirror = tiny
     with pytest.raises(adj.InputError, match="tiny has 300 votes, not 5"):

@@ -6,26 +6,26 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.paper import convergence, grid, multiple, protocol, published, streaming, tables
+from adjudge.paper import experiments, grid, published, tables
 from adjudge.paper import report as verdict
-from adjudge.paper.grid import Cells, Plan, Spot
+from adjudge.paper.grid import CellFolder, GridPlan, Spot
 
 
 @pytest.mark.parametrize("name", verdict.EXACT_SETS)
 def test_ds_and_hybrid_meet_figure_1_at_every_number_of_annotators(name, data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(grid, "methods", lambda _: ["ds", "hybrid"])
-    found = grid.run(protocol.load(data_dir, name), Plan(trials=2), Cells(tmp_path))
+    found = grid.run_grid(grid.load(data_dir, name), GridPlan(trials=2), CellFolder(tmp_path))
     judged = verdict.judge(found, "first")
     assert set(judged["verdict"]) <= {"exact", "known"}
     known = {
         (s, m, k) for s, m, k in judged.filter(pl.col("verdict") == "known").select("set", "method", "annotators").iter_rows()
     }
-    assert known == {place for place in verdict.NAMED if place[0] == name}
+    assert known == {place for place in verdict.EXPLAINED_DEVIATIONS if place[0] == name}
 
 
 def test_tables_1_and_2_on_real_votes(data_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(grid, "methods", lambda _: list(published.FAMILY))
-    found = grid.run(protocol.load(data_dir, "bm"), Plan(trials=2), Cells(tmp_path))
+    monkeypatch.setattr(grid, "methods", lambda _: list(published.EM_METHODS))
+    found = grid.run_grid(grid.load(data_dir, "bm"), GridPlan(trials=2), CellFolder(tmp_path))
     second = {row["method"]: row for row in tables.table2(found).to_dicts()}
     assert all(abs(row["nll difference"]) < 0.01 for row in second.values())
     first = {row["speed-up"]: row for row in tables.table1(found).to_dicts()}
@@ -71,42 +71,42 @@ def test_a_point_that_the_paper_has_not_is_not_judged():
 
 
 def test_random_subsets_spread(crowd_data, tmp_path):
-    found = grid.run(protocol.load(crowd_data, "bm"), Plan("random", 2), Cells(tmp_path))
+    found = grid.run_grid(grid.load(crowd_data, "bm"), GridPlan("random", 2), CellFolder(tmp_path))
     assert len(set(found["bm", "mv", 2].accuracy)) > 1
     assert found["bm", "mv", 2].spread > 0
     assert found["bm", "mv", 2].nll == []
 
 
 def test_likelihoods_switches_and_gaps(crowd_data, tmp_path):
-    questions, cells = protocol.load(crowd_data, "bm"), Cells(tmp_path)
-    found = convergence.likelihoods(questions, cells)
+    questions, cells = grid.load(crowd_data, "bm"), CellFolder(tmp_path)
+    found = experiments.likelihoods(questions, cells)
     assert list(dict.fromkeys(found["method"])) == ["ds", "fds", "hybrid"]
     ds = found.filter(pl.col("method") == "ds")["nll"].to_list()
     assert ds == sorted(ds, reverse=True)
-    switches = convergence.switches(questions, cells)
+    switches = experiments.switches(questions, cells)
     assert switches["annotators"].to_list() == [2, 3, 4, 5]
     assert (switches["soft"] > 0).all()
     assert (switches["soft"] < switches["iterations"]).all(), "a Hybrid begins soft and ends hard"
     assert switches["share"].to_list() == pytest.approx((switches["soft"] / switches["iterations"]).to_list())
-    gaps = convergence.gaps(questions, cells)
+    gaps = experiments.gaps(questions, cells)
     gap = gaps.filter(pl.col("method") == "ds")["gap"].to_list()
     clear = [one for one in gap if one > 1e-6 * gap[0]]
     assert len(clear) > 5
     assert clear == sorted(clear, reverse=True)
-    rates = convergence.rates(gaps)
+    rates = experiments.rates(gaps)
     assert rates["method"].to_list() == ["ds"]  # the hard fit is at its limit too soon to have a rate
     assert 0 < rates["rate"].item() < 1
 
 
 def test_the_rate_of_a_straight_line_and_of_nothing():
-    assert convergence.rate([0.9**n for n in range(50)]) == 0.9
-    assert math.isnan(convergence.rate([1.0]))
+    assert experiments.rate([0.9**n for n in range(50)]) == 0.9
+    assert math.isnan(experiments.rate([1.0]))
 
 
 def test_tables_3_and_4(crowd_data, tmp_path):
-    cells = Cells(tmp_path)
-    questions = protocol.load(crowd_data, "sp")
-    online = streaming.run(questions, cells)
+    cells = CellFolder(tmp_path)
+    questions = grid.load(crowd_data, "sp")
+    online = experiments.stream_questions(questions, cells)
     assert len(online) == 12
     last = online.filter(pl.col("annotators") == 5)
     assert dict(last.select("method", "accuracy").iter_rows()) == {
@@ -115,7 +115,7 @@ def test_tables_3_and_4(crowd_data, tmp_path):
     third = tables.table3(online)
     assert third["method"].to_list() == ["ds", "fds", "hybrid"]
     assert third["accuracy paper"].to_list() == [0.9094, 0.906, 0.9064]
-    fourth = tables.table4(grid.run(questions, Plan(trials=1), cells), online)
+    fourth = tables.table4(grid.run_grid(questions, GridPlan(trials=1), cells), online)
     assert fourth["method"].to_list() == [m for m in ("fds", "online fds", "online ds", "online hybrid") for _ in range(4)]
     assert fourth["accuracy paper"].null_count() == 8
 
@@ -143,7 +143,7 @@ def affect(tmp_path):
 
 
 def test_table_5(affect, tmp_path):
-    found = multiple.run(affect, Cells(tmp_path / "c"))
+    found = experiments.choose_options(affect, CellFolder(tmp_path / "c"))
     assert found["accuracy"].to_list() == pytest.approx([21 / 24] * 3)  # of 12 tasks with two options each
     table = tables.table5(found)
     assert table["accuracy ours"].to_list() == pytest.approx(found["accuracy"].to_list())

@@ -7,15 +7,16 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.paper import protocol, published
-from adjudge.paper.grid import Cells
+from adjudge.paper import grid as protocol
+from adjudge.paper import published
+from adjudge.paper.grid import CellFolder
 
 
-@pytest.mark.parametrize("name", published.SETS)
+@pytest.mark.parametrize("name", published.PAPER_SET_NAMES)
 def test_the_questions_are_counted_as_in_table_1(name, data_dir):
     questions = protocol.load(data_dir, name)
     assert len(questions) == published.questions(name)
-    for rule in protocol.SUBSETS:
+    for rule in protocol.SUBSET_NAMES:
         counts = questions.subset(2, rule).group_by("task").len()["len"]
         assert (len(counts), set(counts)) == (len(questions), {2})
 
@@ -34,7 +35,7 @@ def test_first_votes_are_the_first_and_random_ones_are_drawn_anew(crowd_data):
 
 def test_published_curves_have_a_point_per_annotator():
     for measure in ("accuracy", "seconds", "iterations"):
-        for name in published.SETS:
+        for name in published.PAPER_SET_NAMES:
             for model in published.METHODS:
                 curve = published.curve(measure, name, model)
                 assert curve is None or len(curve) == published.annotators(name)
@@ -44,12 +45,12 @@ def test_published_curves_have_a_point_per_annotator():
     assert not published.is_binary("labelme")
 
 
-@pytest.mark.parametrize("name", published.SETS)
+@pytest.mark.parametrize("name", published.PAPER_SET_NAMES)
 def test_table_1_averages_the_curves_from_two_annotators_on(name):
     for key, slow, fast in published.SPEEDUPS:
         for place, measure in enumerate(("seconds", "iterations")):
             pairs = zip(published.curve(measure, name, slow)[1:], published.curve(measure, name, fast)[1:], strict=True)
-            printed = published.figures()["table1"][published.SETS[name]][key][place]
+            printed = published.figures()["table1"][published.PAPER_SET_NAMES[name]][key][place]
             assert statistics.fmean(a / b for a, b in pairs) == pytest.approx(printed, abs=0.0101)
 
 
@@ -72,7 +73,7 @@ def test_a_set_without_questions_and_one_without_columns(crowd_data):
 
 def test_cells_are_computed_once_unless_conditions_change_or_files_break(tmp_path):
     told, runs = [], []
-    cells = Cells(tmp_path / "c", told.append)
+    cells = CellFolder(tmp_path / "c", told.append)
 
     def compute():
         runs.append(1)

@@ -106,8 +106,10 @@ def test_names_stay_text(opened):
 def test_a_task_opens_to_what_every_vote_contributed(opened):
     page = opened()
     task = page.locator("details.task").first
-    task.locator("summary").click()
-    parts = [float(cell.replace("−", "-")) for cell in task.locator(".fall tbody td:nth-child(4)").all_inner_texts()]
+    task.locator(":scope > summary").click()
+    assert task.locator("svg.plot").is_visible()
+    task.get_by_text("Data").click()
+    parts = [float(cell.replace("−", "-")) for cell in task.locator("tbody td:nth-child(4)").all_inner_texts()]
     assert sum(parts[:-1]) == pytest.approx(parts[-1], abs=0.02)
 
 

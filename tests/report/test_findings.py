@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.report.findings import MAX_UNCERTAIN, Findings, wilson
+from adjudge.report.findings import MAX_UNCERTAIN, Findings, wilson_95
 from adjudge.report.page import page
 from adjudge.report.sections import against_truth, doubts
-from adjudge.report.views.agreement import agreement
-from adjudge.report.views.headline import headline
+from adjudge.report.views.labels import headline
+from adjudge.report.views.votes import agreement
 
 CROWD = adj.simulate(tasks=60, workers=6, labels=3, skill=0.55, seed=3)
 NOTHING = pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
@@ -23,7 +23,7 @@ def test_labels_that_were_given_do_not_count_as_right():
     rest = CROWD.truth.tail(20)
     assert found.evaluation.tasks == 20
     assert found.evaluation.accuracy == adj.evaluate(found.result, rest).accuracy < 1
-    by_model = {one.model: one.accuracy for one in found.scores}
+    by_model = dict(found.scores.select("model", "accuracy").rows())
     assert by_model["fds"] == adj.evaluate(adj.aggregate(CROWD.votes, model="fds", gold=gold), rest).accuracy
     assert "40 tasks with truth whose label was given as gold are left out." in str(against_truth(found)[0])
     assert len(found.real) == 6  # how often workers are right is known of gold tasks, too
@@ -56,10 +56,10 @@ def test_the_task_that_is_called_least_certain_is_and_is_listed():
 
 @pytest.mark.parametrize("tasks", [1, 5, 10, 12, 20, 23])
 def test_an_interval_holds_its_share(tasks):
-    assert wilson(0, tasks)[0] == 0.0
-    assert wilson(tasks, tasks)[1] == 1.0
+    assert wilson_95(0, tasks)[0] == 0.0
+    assert wilson_95(tasks, tasks)[1] == 1.0
     for right in range(tasks + 1):
-        low, high = wilson(right, tasks)
+        low, high = wilson_95(right, tasks)
         assert 0 <= low <= right / tasks <= high <= 1
 
 
@@ -69,9 +69,9 @@ def test_a_comparison_without_intervals_is_made_up_for():
         adj.compare(CROWD.votes, models=models, refits=0),
         adj.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=0),
     ):
-        assert {one.model for one in Findings(result, CROWD.truth, compared).scores} == {"mv", "fds", "auto"}
+        assert set(Findings(result, CROWD.truth, compared).scores["model"]) == {"mv", "fds", "auto"}
     whole = adj.compare(CROWD.votes, models=models, truth=CROWD.truth, resamples=10)
-    assert {one.model for one in Findings(result, CROWD.truth, whole).scores} == {"mv", "ds"}
+    assert set(Findings(result, CROWD.truth, whole).scores["model"]) == {"mv", "ds"}
 
 
 def test_few_labels_in_doubt_are_not_called_certain():

@@ -1,4 +1,4 @@
-"""`result.plot`: charts that validate, hold what their view holds, and survive any name."""
+"""`result.plot`: pictures that both renderers draw, hold what their view holds, and survive any name."""
 
 import ast
 import inspect
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import altair as alt
 import polars as pl
@@ -16,14 +17,9 @@ from polars.testing import assert_frame_equal
 
 import adjudge as adj
 from adjudge.errors import InputError, OptionError
-from adjudge.report import plots, theme
-from adjudge.report.charts import parts
-from adjudge.report.views.agreement import agreement
-from adjudge.report.views.confusion import confusion
-from adjudge.report.views.reliability import reliability
-from adjudge.report.views.shares import shares
-from adjudge.report.views.tasks import tasks
-from adjudge.report.views.trace import trace
+from adjudge.report import charts, plots
+from adjudge.report.views.labels import reliability, shares, tasks, trace
+from adjudge.report.views.votes import agreement, confusion
 from adjudge.report.views.workers import workers
 from adjudge.results import plotting
 
@@ -50,9 +46,19 @@ def hostile():
     return adj.aggregate(named), truth
 
 
-def rows_of(chart):
-    """All rows in the data of a chart."""
-    return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+def rows_of(picture):
+    """All rows in the data of a picture's chart."""
+    return [row for rows in picture.altair().to_dict()["datasets"].values() for row in rows]
+
+
+def drawn_svg(picture):
+    """The SVG of a picture, parsed strictly."""
+    return ElementTree.fromstring(picture.svg())
+
+
+def texts_of(picture):
+    """All texts that the SVG of a picture prints or shows on hover."""
+    return ["".join(one.itertext()) for one in drawn_svg(picture).iter() if one.tag.endswith(("}text", "}title"))]
 
 
 def drawn(result, truth):
@@ -74,7 +80,7 @@ def compared():
             "stable_tasks": [0.97, 0.99, 1.0],
         }
     )
-    return SimpleNamespace(best="auto", advice=["Take auto."], confidence=0.9, models_frame=lambda: models)
+    return SimpleNamespace(best="auto", advice=["Take auto."], level=0.9, models_frame=lambda: models)
 
 
 def studied(cost):
@@ -82,40 +88,75 @@ def studied(cost):
     sizes = pl.DataFrame({"size": [1, 3, 5], **floats, "effective_votes": [1.0, 2.6, 3.9], "cost": cost}, strict=False)
     chosen = pl.DataFrame({"size": [1, 1, 3], **floats})
     return SimpleNamespace(
-        by="judges", enough=3, sizes_frame=lambda: sizes, panels_frame=lambda: chosen, sentences=lambda: ["3 judges are enough."]
+        by="judges",
+        enough=3,
+        chosen=chosen,
+        sizes_frame=lambda: sizes,
+        panels_frame=lambda: chosen,
+        sentences=lambda: ["3 judges are enough."],
     )
 
 
-def test_every_chart_is_valid_small_and_says_what_it_shows(result, crowd):
-    for chart in drawn(result, crowd.truth):
-        spec = chart.to_dict()  # raises where Vega-Lite does not know something
-        assert spec["title"]["text"]
-        assert spec["description"] == " ".join(spec["title"]["text"])
-        assert len(rows_of(chart)) <= 5000
+def test_both_renderers_draw_every_picture(result, crowd):
+    extra = (plots.draw("studies:comparison", compared()), plots.draw("studies:panel", studied([0.01, 0.03, 0.05])))
+    for picture in (*drawn(result, crowd.truth), *extra):
+        spec = picture.altair().to_dict()  # raises where Vega-Lite does not know something
+        assert " ".join(spec["title"]["text"]) == spec["description"] == picture.sentence
+        assert len(rows_of(picture)) <= 5000
+        root = drawn_svg(picture)
+        assert root.get("aria-label").startswith(picture.sentence)
+        marks = [one for one in root.iter() if one.tag.rpartition("}")[2] in ("use", "rect", "circle", "line")]
+        assert len(marks) > 5
 
 
-def test_titles_are_the_sentences_of_the_views(result):
+def test_no_place_is_outside_the_plot_and_no_colour_is_unknown(result, crowd):
+    for picture in drawn(result, crowd.truth):
+        for one in drawn_svg(picture).iter():
+            places = [value for name, value in one.attrib.items() if value.endswith("%") and name not in ("width", "height")]
+            assert all(-0.01 <= float(value[:-1]) <= 100.31 for value in places)
+            assert all("var(" not in value and "nan" not in value for value in one.attrib.values())
+
+
+def test_a_notebook_shows_svg_without_a_network(result):
+    picture = result.plot.workers()
+    shown = picture._repr_html_()
+    assert "<svg" in shown
+    assert "<script" not in shown
+    assert "http" not in shown.replace("http://www.w3.org/2000/svg", "")
+    assert picture._repr_svg_() == picture.svg()
+
+
+def test_sentences_are_those_of_the_views(result):
     views = {"workers": workers, "confusion": confusion, "tasks": tasks, "agreement": agreement, "trace": trace, "shares": shares}
     for name, view in views.items():
-        assert " ".join(getattr(result.plot, name)().title.text) == view(result).sentence
+        assert getattr(result.plot, name)().sentence == view(result).sentence
 
 
-def test_charts_render_and_the_same_chart_gives_the_same_file(result, tmp_path):
+def test_pictures_are_saved_and_the_same_picture_gives_the_same_file(result, tmp_path):
     for name, look in (("workers", "light"), ("agreement", "dark")):
         for turn in ("a", "b"):
-            theme.save_svg(getattr(result.plot, name)(theme=look), tmp_path / f"{turn}.svg")
-        text = (tmp_path / "a.svg").read_text()
-        assert text.startswith("<svg")
-        assert text == (tmp_path / "b.svg").read_text()
-    assert "#14171c" in text  # the dark page
+            getattr(result.plot, name)(theme=look).save(tmp_path / f"{turn}.svg")
+            charts.save_svg(getattr(result.plot, name)(theme=look).altair(), tmp_path / f"altair-{turn}.svg")
+        for made in ("", "altair-"):
+            text = (tmp_path / f"{made}a.svg").read_text()
+            assert text.startswith("<svg")
+            assert text == (tmp_path / f"{made}b.svg").read_text()
+            assert ("#14171c" in text) == (look == "dark")  # the dark page
+    result.plot.shares().save(tmp_path / "shares.json")
+    assert json.loads((tmp_path / "shares.json").read_text())["title"]
 
 
 def test_workers_are_those_of_the_view(result):
     view, rows = workers(result), rows_of(result.plot.workers())
-    dots = pl.DataFrame([row for row in rows if "kind" in row and "right" in row])
+    dots = pl.DataFrame([row for row in rows if "kind" in row and "interval" in row])
     wanted = view.frame.select("worker", "votes", "accuracy", "verdict", low="accuracy_low", high="accuracy_high")
     assert_frame_equal(dots.select(wanted.columns).unique().sort("worker"), wanted.sort("worker"))
-    assert {row["chance"] for row in rows if "chance" in row} == {view.chance}
+    assert {row["at"] for row in rows if "at" in row} == {view.chance}
+    texts = texts_of(result.plot.workers())
+    for row in view.frame.iter_rows(named=True):
+        assert any(
+            text.startswith(f"{row['worker']}: votes {row['votes']}, accuracy {100 * row['accuracy']:.3g}%") for text in texts
+        )
 
 
 def test_judges_with_equal_votes_are_ranked():
@@ -138,7 +179,8 @@ def test_confusion_is_that_of_the_view_and_lists_pairs_of_many_labels(result):
     cells = [row for row in rows_of(result.plot.confusion(worker)) if "share" in row]
     assert [(r["true"], r["given"], r["votes"]) for r in cells] == confusion(result, worker).cells.drop("share").rows()
     many = adj.aggregate(adj.simulate(tasks=200, workers=6, labels=22, skill=0.5, seed=1).votes, model="mv")
-    assert [row["votes"] for row in rows_of(many.plot.confusion())] == confusion(many).worst["votes"].to_list()
+    pairs = [row["votes"] for row in rows_of(many.plot.confusion()) if "pair" in row]
+    assert pairs == confusion(many).worst["votes"].to_list()
     with pytest.raises(InputError, match="'nobody' has no votes here"):
         result.plot.confusion("nobody")
 
@@ -161,7 +203,9 @@ def test_agreement_outlines_rings():
     found = adj.aggregate(adj.simulate(tasks=200, workers=12, votes_per_task=8, colluders=0.34, ring=4, seed=2).votes)
     view, rows = agreement(found), rows_of(found.plot.agreement())
     assert view.rings
-    assert len([row for row in rows if "low" in row]) == len(view.rings)
+    assert [(row["first"], row["last"]) for row in rows if "first" in row] == view.rings
+    outlined = [one for one in drawn_svg(found.plot.agreement()).iter() if one.get("fill") == "none"]
+    assert len(outlined) == len(view.rings)
     kappa = {(row["a"], row["b"]): row["kappa"] for row in rows if "kappa" in row}
     wanted = view.cells.filter(pl.col("row") != pl.col("column"))
     assert kappa == {(a, b): k for a, b, k in wanted.select("a", "b", "kappa").rows()}
@@ -182,82 +226,89 @@ def test_a_waterfall_of_many_votes_adds_up():
     bars = [row for row in rows_of(plots.explanation(why)) if "start" in row]
     assert len(bars) < 45
     assert bars[-1]["end"] == pytest.approx(why.log_odds)
-    assert any(row["full"] == "15 more votes" for row in bars)
+    assert any(row["what"] == "21 more votes" for row in bars)
 
 
 def test_nothing_to_draw_is_said():
     one = adj.aggregate([("t", "w", "x")], model="mv")
-    assert "nothing to converge" in one.plot.trace().title.text[0]
-    assert "one worker" in one.plot.agreement().title.text[0]
-    assert "no other label" in one.plot.explain("t").title.text[0]
+    for picture, said in (
+        (one.plot.trace(), "nothing to converge"),
+        (one.plot.agreement(), "one worker"),
+        (one.plot.explain("t"), "no other label"),
+    ):
+        assert said in picture.sentence
+        assert said in " ".join(texts_of(picture))
+        assert said in " ".join(picture.altair().title.text)
     known = adj.aggregate([("t", "w", "x"), ("t", "v", "y")], model="ds", gold={"task": ["t"], "label": ["x"]})
-    assert "is known" in known.plot.explain("t").title.text[0]
+    assert "is known" in known.plot.explain("t").sentence
 
 
 def test_names_are_data(hostile):
     result, truth = hostile
-    for chart in drawn(result, truth):
-        page = chart.to_html()
+    for picture in drawn(result, truth):
+        page = picture.altair().to_html()
         assert page.lower().count("</script>") == page.lower().count("<script")  # of the page itself
         assert "<!--" not in page
-        assert "alert(1)</" not in json.dumps(chart.to_dict())
+        assert "alert(1)</" not in json.dumps(picture.altair().to_dict())
+        kinds = {one.tag.rpartition("}")[2] for one in drawn_svg(picture).iter()}
+        assert kinds <= {"svg", "defs", "g", "path", "rect", "text", "title", "line", "use", "circle", "polygon"}
     label = next(row for row in rows_of(result.plot.shares()) if "alert" in row.get("label", ""))["label"]
-    assert label.replace(parts.JOINER, "") == HOSTILE_LABELS[1]
+    assert label.replace(charts.JOINER, "") == HOSTILE_LABELS[1]
     given = {row["given"] for row in rows_of(result.plot.confusion()) if "given" in row}
     assert len(given) == len(HOSTILE_LABELS)
+    assert any(HOSTILE_LABELS[1] in text for text in texts_of(result.plot.shares()))
 
 
 def test_hostile_names_render(hostile, tmp_path):
     path = tmp_path / "confusion.svg"
-    theme.save_svg(hostile[0].plot.confusion(), path)
+    charts.save_svg(hostile[0].plot.confusion().altair(), path)
     text = path.read_text()
     assert "a.b[0]:Q" in text
     assert "<script" not in text.lower()
 
 
 def test_every_chart_begins_with_inert_texts():
-    for path in Path(parts.__file__).parent.glob("*.py"):
-        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
-        made = [n for n in calls if ast.unparse(n.func) == "alt.Chart"]
-        assert len(made) == (path.name == "parts.py"), path.name
+    calls = [n for n in ast.walk(ast.parse(Path(charts.__file__).read_text())) if isinstance(n, ast.Call)]
+    assert len([n for n in calls if ast.unparse(n.func) == "alt.Chart"]) == 1
 
 
 def test_comparisons(tmp_path):
     found = compared()
-    rows = rows_of(plots.comparison(found))
+    rows = rows_of(plots.draw("studies:comparison", found))
     kinds = {row["model"]: row["kind"] for row in rows if "kind" in row}
     assert kinds == {"ds": "not significantly below the most accurate", "auto": "advised", "mv": "significantly below it"}
     unjudged = found.models_frame().with_columns(accuracy=pl.lit(None, pl.Float64))
     found.models_frame = lambda: unjudged
-    chart = plots.comparison(found)
-    assert sorted(row["share"] for row in rows_of(chart)) == [0.9, 0.91, 0.92, 0.97, 0.99, 1.0]
-    assert any("truth=" in line for line in chart.title.subtitle)
+    picture = plots.draw("studies:comparison", found)
+    assert sorted(row["share"] for row in rows_of(picture)) == [0.9, 0.91, 0.92, 0.97, 0.99, 1.0]
+    assert any("truth=" in note for note in picture.notes)
 
 
-def test_panels(tmp_path):
-    chart = plots.panel(studied([0.01, 0.03, 0.05]))
-    theme.save_svg(chart, tmp_path / "panel.svg")
-    text = (tmp_path / "panel.svg").read_text()
+def test_panels():
+    picture = plots.draw("studies:panel", studied([0.01, 0.03, 0.05]))
+    text = " ".join(texts_of(picture))
     for words in ("at random: 3 are enough", "0.03", "the cost of a task", "independent"):
         assert words in text
-    points = [row for row in rows_of(chart) if row.get("kind", "").startswith("panels chosen")]
+    points = [row for row in rows_of(picture) if row.get("kind", "").startswith("panels chosen")]
     assert [(row["size"], row["accuracy"]) for row in points] == [(1, 0.8), (3, 0.85)]  # the best one of each size
-    assert "cost" not in json.dumps(plots.panel(studied([None, None, None])).to_dict()["vconcat"])
+    assert "the cost of" not in json.dumps(plots.draw("studies:panel", studied([None, None, None])).altair().to_dict()["vconcat"])
 
 
 def test_comparisons_panels_and_explanations_draw_themselves(result, crowd):
     models = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto"], resamples=20)
     study = adj.panel(crowd.votes, subsets=2, sizes=[1, 2], model="mv")
     why = result.explain(result.labels_frame()["task"][0])
-    for found, draw in ((models, plots.comparison), (study, plots.panel), (why, plots.explanation)):
-        assert found.plot(theme="dark").to_dict() == draw(found, theme="dark").to_dict()
+    for found, view in ((models, "studies:comparison"), (study, "studies:panel"), (why, "votes:waterfall")):
+        assert found.plot(theme="dark").svg() == plots.draw(view, found, theme="dark").svg()
 
 
 def test_themes(result):
     light, dark, none = (result.plot.shares(theme=look) for look in ("light", "dark", "none"))
-    assert light.to_dict()["config"]["background"] == "#ffffff"
-    assert dark.to_dict()["config"]["background"] == "#14171c"
-    both = theme.themed(none | none, "dark")
+    assert light.altair().to_dict()["config"]["background"] == "#ffffff"
+    assert dark.altair().to_dict()["config"]["background"] == "#14171c"
+    assert "#14171c" in dark.svg()
+    assert 'width="100%" height="100%" fill' not in none.svg()
+    both = charts.themed(none.altair() | none.altair(), "dark")
     assert both.to_dict()["config"]["background"] == "#14171c"
     with pytest.raises(OptionError, match="unknown theme 'blue': accepted: light, dark, none"):
         result.plot.shares(theme="blue")
@@ -266,7 +317,7 @@ def test_themes(result):
 
 
 def test_what_results_promise_is_there(result):
-    promised = {name: member for name, member in vars(plotting.Plots).items() if not name.startswith("_")}
+    promised = {name: member for name, member in vars(plotting.ResultPlots).items() if not name.startswith("_")}
     for name, member in promised.items():
         own = inspect.signature(getattr(plots.Plots, name))
         assert list(own.parameters) == list(inspect.signature(member).parameters)
@@ -282,9 +333,10 @@ def test_without_altair():
     code = (
         "import sys; sys.modules['altair'] = None\n"
         "import adjudge as adj\n"
-        "result = adj.aggregate([('t', 'w', 'x')], model='mv')\n"
-        "try: result.plot\n"
+        "picture = adj.aggregate([('t', 'w', 'x')], model='mv').plot.shares()\n"
+        "print(picture.svg()[:4])\n"
+        "try: picture.altair()\n"
         "except adj.AdjudgeError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert out == "plots need altair: pip install 'adjudge[report]'\n"
+    assert out == "<svg\nplots need altair: pip install 'adjudge[report]'\n"

@@ -4,13 +4,8 @@ import pytest
 
 import adjudge as adj
 from adjudge.report.views import workers as workers_module
-from adjudge.report.views.agreement import agreement
-from adjudge.report.views.confusion import confusion
-from adjudge.report.views.headline import headline
-from adjudge.report.views.reliability import reliability
-from adjudge.report.views.shares import shares
-from adjudge.report.views.tasks import tasks
-from adjudge.report.views.trace import trace
+from adjudge.report.views.labels import headline, reliability, shares, tasks, trace
+from adjudge.report.views.votes import agreement, confusion
 from adjudge.report.views.workers import workers
 
 from .conftest import EVIL, LABEL
@@ -124,7 +119,7 @@ def test_the_other_sentences_follow_from_the_data(result, crowd):
     assert frame["chosen"].sum() == pytest.approx(1.0)
     assert trace(result).frame["labels_changed"].to_list() == [row.labels_changed for row in result.fit.trace]
     with pytest.warns(adj.NotConverged):
-        unfinished = adj.aggregate(crowd[0], model="ds", max_iter=2)
+        unfinished = adj.aggregate(crowd[0], model=adj.DawidSkene(max_iter=2))
     assert "NOT converged" in trace(unfinished).sentence
     found = adj.evaluate(result, crowd[1])
     view = reliability(found)

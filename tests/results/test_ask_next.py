@@ -111,8 +111,8 @@ def test_a_budget_pays_from_the_top():
 def test_the_same_on_disk_and_in_chunks(model, engine, monkeypatch):
     whole = adj.aggregate(CROWD.votes, model=model)
     before = whole.ask_next(30), whole.ask_next(30, worker="any")
-    monkeypatch.setattr(module, "CHUNK", 7)
-    monkeypatch.setattr(module, "PAIRS", 64)
+    monkeypatch.setattr(module, "ASK_CHUNK_TASKS", 7)
+    monkeypatch.setattr(module, "ASK_CHUNK_PAIRS", 64)
     result = adj.aggregate(CROWD.votes, model=model, engine=engine)
     for old, new in zip(before, (result.ask_next(30), result.ask_next(30, worker="any")), strict=True):
         assert new["expected_gain"].to_list() == pytest.approx(old["expected_gain"].to_list(), abs=1e-6)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.results.temperature import fit_temperature, log_loss, tempered
+from adjudge.models.temperature import fit_temperature, log_loss, tempered
+from fitting import aggregate
 
 CROWD = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=4, skill=0.45, shared_error=0.2, seed=5)
 KNOWN = CROWD.truth.head(120)  # not learned from
@@ -21,7 +22,7 @@ def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
     found = {}
     for confidence in ("posterior", "honest"):
         how = {"model": model, "confidence": confidence, "engine": engine}
-        plain, hot = adj.aggregate(CROWD.votes, **how), adj.aggregate(CROWD.votes, calibrate=KNOWN, **how)
+        plain, hot = aggregate(CROWD.votes, **how), aggregate(CROWD.votes, calibrate=KNOWN, **how)
         truth = plain.labels.join(KNOWN, on="task", how="left", suffix="_true", maintain_order="left")["label_true"]
         code = np.array([CODE.get(label, -1) for label in truth], np.int32)
         known, expected = code >= 0, probabilities(plain)
@@ -43,12 +44,12 @@ def test_gold_is_judged_by_fits_of_the_same_confidence(model):
     gold = KNOWN.sort("task")
     for confidence in ("posterior", "honest"):
         how = {"model": model, "confidence": confidence}
-        hot = adj.aggregate(CROWD.votes, gold=gold, calibrate=True, **how)
+        hot = aggregate(CROWD.votes, gold=gold, calibrate=True, **how)
         half = gold["task"].rank("ordinal").to_numpy() % 2
         shown, truth = [], []
         for hidden in (0, 1):
             seen, judged = gold.filter(half != hidden), gold.filter(half == hidden)
-            lines = adj.aggregate(CROWD.votes, gold=seen, **how).probabilities.join(judged, on="task")
+            lines = aggregate(CROWD.votes, gold=seen, **how).probabilities.join(judged, on="task")
             shown.append(lines.select("l0", "l1", "l2").to_numpy())
             truth += [CODE[label] for label in lines["label"]]
         assert hot.temperature == pytest.approx(fit_temperature(np.concatenate(shown), np.array(truth, np.int32)), rel=1e-9)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
-from cards import NASTY, read
 from adjudge.results import card
-from adjudge.results.card import Card, Table
+from adjudge.results.card import Card, CardTable
 from adjudge.results.workers import JudgedWorkers
+from cards import NASTY, read
 
 anything = st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80))
 
@@ -25,15 +25,15 @@ def test_whatever_ids_say_stays_text(task, worker, label):
     found = read(adj.aggregate(votes, model="mv"))
     for cell in (f"t{task}", f"l{label}"):
         seen = adj.errors.visible(cell)
-        assert seen in found.cells or seen in found.titles or len(seen) > card.MAX_TEXT
+        assert seen in found.cells or seen in found.titles or len(seen) > card.MAX_CARD_ID_CHARACTERS
 
 
 @settings(max_examples=60, deadline=None)
 @given(anything)
 def test_whatever_a_card_is_given_stays_text(text):
-    shown = Card(text, [(text, text)], [text], [Table(text, (text, text), [(text, 1)], text)], [text], [text])
+    shown = Card(text, [(text, text)], [text], [CardTable(text, (text, text), [(text, 1)], text)], [text], [text])
     found = read(shown.html())
-    assert adj.errors.visible(text) in found.cells or len(text) > card.MAX_TEXT or adj.errors.UNSEEN.search(text)
+    assert adj.errors.visible(text) in found.cells or len(text) > card.MAX_CARD_ID_CHARACTERS or adj.errors.UNSEEN.search(text)
 
 
 def test_the_answer_comes_first():
@@ -57,7 +57,7 @@ def test_the_answer_comes_first():
 
 def test_what_a_reader_must_know_is_said():
     with pytest.warns(adj.NotConverged):
-        short = adj.aggregate(adj.simulate(tasks=100, workers=8, seed=2).votes, model="ds", max_iter=1)
+        short = adj.aggregate(adj.simulate(tasks=100, workers=8, seed=2).votes, model=adj.DawidSkene(max_iter=1))
     assert "not converged after 1 iterations" in read(short).text
     with pytest.warns(adj.MissingLabels):
         missing = adj.aggregate([(1, "a", "x"), (1, "b", "y"), (2, "a", None)], model="mv")
@@ -73,12 +73,12 @@ def test_long_names_are_cut_in_the_middle_with_the_whole_on_hover():
     name = "a" * 50 + "b" * 50
     found = read(adj.aggregate([(name, "w", "x"), (name, "v", "x")], model="mv"))
     assert name in found.titles
-    assert any(re.fullmatch("a+…b+", cell) and len(cell) <= card.MAX_TEXT for cell in found.cells)
+    assert any(re.fullmatch("a+…b+", cell) and len(cell) <= card.MAX_CARD_ID_CHARACTERS for cell in found.cells)
 
 
 def test_workers_are_not_judged_for_a_card_of_many_votes(monkeypatch):
     result = adj.aggregate(adj.simulate(tasks=60, workers=8, spammers=0.4, seed=1).votes)
-    monkeypatch.setattr(card, "MAX_JUDGED", 10)
+    monkeypatch.setattr(card, "MAX_CARD_VERDICT_VOTES", 10)
     asked = []
     real = JudgedWorkers.frame
     monkeypatch.setattr(JudgedWorkers, "frame", lambda self, **how: asked.append(1) or real(self, **how))
@@ -122,7 +122,7 @@ def test_sets_and_streams_have_cards():
 def test_a_large_stream_measures_nothing_for_a_card(monkeypatch):
     online = adj.Online(labels=["a", "b"])
     online.learn("t", "w", "a")
-    monkeypatch.setattr(card, "MAX_STREAMED", 0)
+    monkeypatch.setattr(card, "MAX_CARD_STREAM_TASKS", 0)
     monkeypatch.setattr(type(online), "labels_frame", lambda self: pytest.fail("measured"))
     assert "1 tasks" in read(online).text
 
@@ -130,8 +130,8 @@ def test_a_large_stream_measures_nothing_for_a_card(monkeypatch):
 def test_numbers_have_the_digits_that_mean_something():
     numbers = {0.123456: "0.123", 1234567: "1\u202f234\u202f567", 5: "5", 12345.6: "12\u202f346", float("nan"): "–", None: "–"}
     rows = [(value,) for value in numbers]
-    assert read(Card("x", tables=[Table("", ("n",), rows)]).html()).cells == list(numbers.values())
-    assert read(Card("x", tables=[Table("", ("n",), [(np.float64(0.5),), (True,)])]).html()).cells == ["0.5", "True"]
+    assert read(Card("x", tables=[CardTable("", ("n",), rows)]).html()).cells == list(numbers.values())
+    assert read(Card("x", tables=[CardTable("", ("n",), [(np.float64(0.5),), (True,)])]).html()).cells == ["0.5", "True"]
 
 
 def test_a_card_is_made_of_the_result_alone():

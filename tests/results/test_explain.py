@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data.vocabulary import text_of
-from adjudge.io.folder.opened import EncodedVotes
-from adjudge.models.base import USUAL
+from adjudge.io.folder.encoded import EncodedVotes
+from adjudge.models.base import DEFAULT_COMPARED_MODELS
+from adjudge.models.honest import HonestProbabilities
 from adjudge.results.explain import explain_many
-from adjudge.results.honest import HonestProbabilities
 from strategies import crowds
 
-EXPLAINED = [*USUAL, "wawa", "zbs", "catd", "la", "zc", "lfc", "ibcc", "mace", "mmsr"]
+EXPLAINED = [*DEFAULT_COMPARED_MODELS, "wawa", "zbs", "catd", "la", "zc", "lfc", "ibcc", "mace", "mmsr"]
 CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=(1, 6), spammers=0.2, seed=8)
 NOTHING = {"task": [], "worker": [], "label": []}
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")  # of tiny crowds
@@ -183,7 +183,7 @@ def test_on_disk_only_the_votes_of_the_task_are_read(model, tmp_path, monkeypatc
 def test_many_tasks_share_one_preparation(monkeypatch):
     result, calls, real = adj.aggregate(CROWD.votes), [], HonestProbabilities.vote_lines
     monkeypatch.setattr(HonestProbabilities, "vote_lines", lambda self: calls.append(1) or real(self))
-    monkeypatch.setattr("adjudge.results.explain.CELLS", 16)  # many batches
+    monkeypatch.setattr("adjudge.results.explain.EXPLAIN_CHUNK_CELLS", 16)  # many batches
     codes = np.array([5, 0, 31, 5])
     found = explain_many(result, codes)
     assert len(calls) == 1
@@ -248,7 +248,7 @@ def test_an_unknown_task_is_an_error_that_names_others():
 
 
 def test_many_tasks_are_searched_by_their_beginning(monkeypatch):
-    monkeypatch.setattr("adjudge.results.explain.MAX_COMPARED", 10)
+    monkeypatch.setattr("adjudge.results.explain.MAX_SIMILAR_CANDIDATES", 10)
     with pytest.raises(adj.InputError, match="did you mean .*t5"):
         adj.aggregate(CROWD.votes).explain("t5x")
 

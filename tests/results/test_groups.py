@@ -9,9 +9,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import adjudge as adj
+from adjudge.io import container
+from adjudge.io.frames import frame_of
+from adjudge.io.workers import require_in_memory
+from adjudge.results import saved
 from oracle_auto import honest
-from adjudge.io.exclude import require_in_memory
-from adjudge.io.ids import frame_of
 
 COPIES = {"m1": "model", "m2": "model", "m3": "model"}
 
@@ -171,28 +173,11 @@ def test_saved_models_keep_their_groups(panel, model, tmp_path):
     assert loaded.predict([("n", "x", "l2")]).labels["label"].to_list() == ["l2"]  # no member votes here
 
 
-def test_a_reader_that_knows_no_groups_refuses_the_file(panel, tmp_path):
-    from adjudge.io import container
-
-    adj.aggregate(panel[0], model="fds", groups=COPIES).save(tmp_path / "groups.adjudge")
-    adj.aggregate(panel[0], model="fds").save(tmp_path / "plain.adjudge")
-    container.load(tmp_path / "plain.adjudge", "model", 1)
-    with pytest.raises(adj.AdjudgeError, match="newer adjudge"):
-        container.load(tmp_path / "groups.adjudge", "model", 1)
-
-
 @pytest.mark.parametrize("groups", [["a"], {"m1": 7}])
-def test_bad_groups_in_a_file_are_refused(panel, tmp_path, groups, monkeypatch):
-    from dataclasses import replace
-
-    from adjudge.results import model_file
-
-    result = adj.aggregate(panel[0], model="mv", groups=COPIES)
-    learned = result.learned()
-    monkeypatch.setattr(model_file, "dict", lambda given: groups if given is learned.groups else dict(given), raising=False)
-    model_file.save(tmp_path / "bad.adjudge", replace(learned))
-    monkeypatch.undo()
-    with pytest.raises(adj.InputError, match="is not valid: its groups"):
+def test_bad_groups_in_a_file_are_refused(panel, tmp_path, groups):
+    meta, arrays = saved.model_contents(adj.aggregate(panel[0], model="mv", groups=COPIES).learned())
+    container.save(tmp_path / "bad.adjudge", saved.KIND, saved.VERSION, {**meta, "groups": groups}, arrays)
+    with pytest.raises(adj.InputError, match="is not valid: .*groups"):
         adj.load(tmp_path / "bad.adjudge")
 
 

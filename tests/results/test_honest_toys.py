@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import adjudge as adj
-from adjudge.models.base import USUAL as MODELS
+from adjudge.models.base import DEFAULT_COMPARED_MODELS as MODELS
+from fitting import aggregate
 
 every_model = pytest.mark.parametrize("model", MODELS)
 every_engine = pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
@@ -13,7 +13,7 @@ every_engine = pytest.mark.parametrize("engine", ["cpu", "reference", "disk"])
 def honest(votes, model, **options):
     if model == "glad":  # its ridge is long: see docs/models/glad.md
         options["max_iter"] = 500
-    return adj.aggregate(votes, model=model, confidence="honest", **options)
+    return aggregate(votes, model=model, confidence="honest", **options)
 
 
 @every_engine

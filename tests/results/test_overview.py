@@ -14,7 +14,7 @@ CROWD = adj.simulate(tasks=300, workers=12, labels=4, votes_per_task=(1, 6), spa
 
 @pytest.fixture(params=["cpu", "disk", "encoded"])
 def result(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(overview, "CHUNK", 64)  # several looks at the tasks
+    monkeypatch.setattr(overview, "OVERVIEW_CHUNK_TASKS", 64)  # several looks at the tasks
     if request.param == "encoded":
         return adj.aggregate(adj.encode(CROWD.votes, tmp_path / "votes"), engine="cpu")
     return adj.aggregate(CROWD.votes, engine=request.param)
@@ -56,7 +56,9 @@ def test_tasks_that_are_certain_are_not_listed():
 
 def test_of_equal_tasks_the_first_are_listed():
     votes = [(t, w, "x") for t in range(9) for w in "ab"] + [(99, "a", "x"), (99, "b", "y")]
-    assert [one.task for one in least_certain(adj.aggregate(votes, model="mv", confidence="posterior", labels=["x", "y"]))] == [99]
+    assert [one.task for one in least_certain(adj.aggregate(votes, model="mv", confidence="posterior", labels=["x", "y"]))] == [
+        99
+    ]
     honest = least_certain(adj.aggregate(votes, model="mv"), 4)
     assert [one.task for one in honest] == [99, 0, 1, 2]
 

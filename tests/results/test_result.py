@@ -46,7 +46,7 @@ def test_confusion_rows_sum_to_one_and_unknown_workers_are_named():
 
 
 def test_smoothing_fills_the_cells_of_labels_never_given():
-    result = adj.aggregate([("t", "w", "x"), ("u", "v", "y")], model="fds", smoothing=1.0)
+    result = adj.aggregate([("t", "w", "x"), ("u", "v", "y")], model=adj.FastDawidSkene(smoothing=1.0))
     assert (result.confusion_matrix("w") > 0).all()
     assert result.confusion_matrix("w").sum(axis=1) == pytest.approx([1, 1])
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import adjudge as adj
 from adjudge.io import container
 from adjudge.models.base import MODELS
+from fitting import aggregate
 
 CROWD = adj.simulate(tasks=300, workers=15, labels=3, votes_per_task=3, skill=0.65, seed=4)
 
@@ -47,13 +48,13 @@ def test_predicting_the_same_votes_gives_the_same_labels(model, beliefs):
     elif beliefs == "history":
         options = {"history": adj.aggregate(adj.simulate(tasks=100, workers=20, labels=3, seed=3).votes)}
     plain = {"model": model, "confidence": "posterior"}
-    result = adj.aggregate(CROWD.votes, **plain, **options)
+    result = aggregate(CROWD.votes, **plain, **options)
     if options:
-        assert not result.probabilities.equals(adj.aggregate(CROWD.votes, **plain).probabilities), "nothing is believed"
+        assert not result.probabilities.equals(aggregate(CROWD.votes, **plain).probabilities), "nothing is believed"
     again = result.predict(CROWD.votes)
     assert again.labels.equals(result.labels)
     assert again.unknown_workers == []
-    honest = adj.aggregate(CROWD.votes, model=model, confidence="honest", **options).predict(CROWD.votes)
+    honest = aggregate(CROWD.votes, model=model, confidence="honest", **options).predict(CROWD.votes)
     assert honest.labels["label"].equals(result.labels["label"]), "confidence decides no label"
 
 
@@ -74,7 +75,7 @@ def test_predictions_have_the_confidence_that_the_fit_had(model, tmp_path):
     assert chosen.labels.equals(plain.labels)
     assert chosen.probabilities.equals(plain.probabilities)
     assert adj.load(tmp_path / "honest").predict(new, confidence="honest").labels.equals(honest.labels)
-    with pytest.raises(adj.OptionError, match="saved without what honest confidence needs"):
+    with pytest.raises(adj.OptionError, match="fitted with posterior confidence"):
         adj.load(tmp_path / "posterior").predict(new, confidence="honest")
     with pytest.raises(adj.OptionError, match="unknown confidence 'high'"):
         adj.load(tmp_path / "honest").predict(new, confidence="high")
@@ -265,10 +266,10 @@ def test_one_coin_of_a_history_with_more_labels_predicts_what_it_fitted():
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"strength": 5.0}])
 def test_one_coin_merged_with_nothing_stays_as_it_is(options):
     """Pseudo-votes hold for merged coins as for fitted ones, and confusions are shares."""
-    result = adj.aggregate(CROWD.votes, model="one-coin", **options)
+    result = aggregate(CROWD.votes, model="one-coin", **options)
     nothing = adj.aggregate([], model="one-coin", labels=["l0", "l1", "l2"])
     merged = adj.merge(result, nothing)
-    again = adj.aggregate(CROWD.votes, model="one-coin", warm_start=result, max_iter=1, tol=10, **options)
+    again = adj.aggregate(CROWD.votes, model=adj.OneCoin(max_iter=1, tol=10, **options), warm_start=result)
     assert merged.content.skill == pytest.approx(again.fit.skill, abs=1e-9)
     for worker in ("w0", "w8"):
         assert result.confusion_matrix(worker).sum(axis=1) == pytest.approx(1.0)

@@ -6,6 +6,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.io import container
+from adjudge.io.reading import Reading
 from adjudge.io.sets import read_sets
 from adjudge.models.base import MODELS
 
@@ -71,7 +72,7 @@ def test_confidence_of_predictions(tmp_path):
     sure = plain.predict(NEW).labels
     assert honest.predict(NEW, confidence="posterior").labels.equals(sure)
     assert honest.predict(NEW).expected_errors > plain.predict(NEW).expected_errors
-    with pytest.raises(adj.OptionError, match="saved without what honest confidence needs"):
+    with pytest.raises(adj.OptionError, match="fitted with posterior confidence"):
         plain.predict(NEW, confidence="honest")
 
 
@@ -98,7 +99,7 @@ def test_votes_that_are_not_of_the_model(tmp_path):
         result.predict([("t", "w1", ["z"])])
     with pytest.raises(adj.InputError, match="the model has the options a, b, c, the votes have a"):
         result.predict(read_sets([("t", "w1", ["a"])]))
-    assert result.predict(read_sets([("t", "w1", ["a"])], labels=OPTIONS)).labels["label"].to_list() == [["a"]]
+    assert result.predict(read_sets([("t", "w1", ["a"])], Reading(labels=tuple(OPTIONS)))).labels["label"].to_list() == [["a"]]
     text = result.predict({"item": ["t"], "judge": ["w1"], "answer": ["a; c"]}, label="answer", set_separator=";")
     assert text.labels["label"].to_list() == [["a", "c"]]
 

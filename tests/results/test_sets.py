@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
+from adjudge.io.reading import Reading
 from adjudge.io.sets import read_sets
+from fitting import aggregate
 
 OPTIONS = ["a", "b", "c"]
 SETS = st.lists(
@@ -27,8 +29,8 @@ SETS = st.lists(
 def test_the_expansion_is_the_same_problem_posed_by_hand(model, votes):
     by_hand = [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes for o in OPTIONS]
     options = {"confidence": "posterior"} | ({"tol": 1e-2} if model in ("ds", "hybrid") else {})
-    expected = adj.aggregate(by_hand, model=model, labels=["no", "yes"], **options)
-    result = adj.aggregate(votes, model=model, multi=True, labels=OPTIONS, **options)
+    expected = aggregate(by_hand, model=model, labels=["no", "yes"], **options)
+    result = aggregate(votes, model=model, multi=True, labels=OPTIONS, **options)
     labels = dict(expected.labels.select("task", "label").iter_rows())
     for task, chosen in result.labels.select("task", "label").iter_rows():
         assert chosen == [o for o in OPTIONS if labels[f"{task}|{o}"] == "yes"]
@@ -74,14 +76,14 @@ def test_facts_of_every_fit(confidence):
     votes, options = of_sets(4), ["l0", "l1", "l2"]
     given = {"model": "auto", "confidence": confidence}
     by_hand = {o: [(f"{t}|{o}", w, "yes" if o in chosen else "no") for t, w, chosen in votes] for o in options}
-    pooled = adj.aggregate(votes, multi=True, labels=options, **given)
-    expected = adj.aggregate([v for lines in by_hand.values() for v in lines], labels=["no", "yes"], **given)
+    pooled = aggregate(votes, multi=True, labels=options, **given)
+    expected = aggregate([v for lines in by_hand.values() for v in lines], labels=["no", "yes"], **given)
     assert pooled.facts == pytest.approx(dict(expected.facts))
     assert ("holds" in pooled.facts) == (confidence == "honest")
-    apart = adj.aggregate(votes, multi=True, per_option=True, labels=options, **given)
+    apart = aggregate(votes, multi=True, per_option=True, labels=options, **given)
     assert list(apart.facts) == options
     for option, lines in by_hand.items():
-        alone = adj.aggregate(lines, labels=["no", "yes"], **given)
+        alone = aggregate(lines, labels=["no", "yes"], **given)
         assert apart.facts[option] == pytest.approx(dict(alone.facts))
         assert apart.facts[option]["why"]
     assert {found["chose"] for found in apart.facts.values()} == {"careful", "majority"}
@@ -100,8 +102,8 @@ def test_workers_have_intervals_and_verdicts(confidence, per_option):
     """Of the answers to the questions posed by hand; the answers of one set count as one, so that intervals are wider."""
     votes, options = of_sets(4), ["l0", "l1", "l2"]
     plain = {"model": "fds", "confidence": confidence, "smoothing": 0.1}
-    result = adj.aggregate(votes, multi=True, per_option=per_option, labels=options, **plain)
-    alone = adj.aggregate(by_hand(votes, options), labels=["no", "yes"], **plain)
+    result = aggregate(votes, multi=True, per_option=per_option, labels=options, **plain)
+    alone = aggregate(by_hand(votes, options), labels=["no", "yes"], **plain)
     ours, theirs = result.workers, alone.workers
     assert ours.columns == theirs.columns
     assert ours["votes"].to_list() == (theirs["votes"] // 3).to_list()
@@ -249,7 +251,7 @@ def test_a_missing_value_is_an_abstention_and_an_empty_set_a_vote():
 def test_duplicates_and_confusions():
     votes = [("t", "w", ["x"]), ("t", "w", ["y"]), ("t", "v", ["y"])]
     assert read_sets(votes).n_votes == 3
-    assert read_sets(votes, duplicates="last").n_votes == 2
+    assert read_sets(votes, Reading(duplicates="last")).n_votes == 2
     result = adj.aggregate(votes, model="fds", multi=True, per_option=True)
     assert result.confusion("v", "y").columns == ["true", "no", "yes"]
     pooled = adj.aggregate(votes, model="fds", multi=True)

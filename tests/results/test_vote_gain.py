@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from adjudge.results.vote_gain import GAIN_SHARE, LEAST_ALIKE, LOOK_AHEAD, first_vote_right, gain_rate
+from adjudge.results.ask_next import GAIN_SHARE, LEAST_ALIKE, LOOK_AHEAD, first_vote_right, gain_rate
 
 
 def spelled_out(belief, said, votes, channel, shared_error):

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import uvloop
 
-from adjudge.service import tokens
-from adjudge.service.server import run
-from adjudge.service.settings import Settings
-from adjudge.store.opening import open_store
+from adjudge.service.http import tokens
+from adjudge.service.http.server import run
+from adjudge.service.http.settings import Settings
+from adjudge.service.store.opening import open_store
 
 BASE = "/v1/campaigns/default"
 

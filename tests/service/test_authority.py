@@ -8,14 +8,14 @@ from contextlib import closing
 
 import pytest
 
-from adjudge.client import Client
-from adjudge.client.errors import Unauthorized
-from adjudge.service.authority import MAX_TOKEN_AGE_S, Authority
-from adjudge.service.errors import Forbidden, Unavailable
-from adjudge.service.errors import Unauthorized as Refused
-from adjudge.service.tokens import EVERYTHING, Tokens
-from adjudge.store.beside import open_beside
-from adjudge.store.opening import open_store
+from adjudge.service.client import Client
+from adjudge.service.client.errors import Unauthorized
+from adjudge.service.http.authority import MAX_TOKEN_AGE_S, Authority
+from adjudge.service.http.errors import Forbidden, Unavailable
+from adjudge.service.http.errors import Unauthorized as Refused
+from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.store.beside import open_beside
+from adjudge.service.store.opening import open_store
 from service.serving import BASE, serving
 from service.test_sse import Stream
 from service.test_streaming import line
@@ -167,7 +167,7 @@ def test_a_client_learns_that_its_token_was_revoked(tmp_path):
 
 def test_tokens_that_cannot_be_read_again_hold_for_a_while():
     now = [0.0]
-    tokens = Tokens()
+    tokens = TokenIndex()
     tokens.load([row("a")])
 
     async def main():
@@ -193,6 +193,6 @@ def test_tokens_that_cannot_be_read_again_hold_for_a_while():
         with pytest.raises(Refused):
             permit.check()
         with pytest.raises(Refused):
-            authority.permit(EVERYTHING, "read", "default").check()
+            authority.permit(FULL_GRANT, "read", "default").check()
 
     asyncio.run(main())

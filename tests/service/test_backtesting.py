@@ -2,7 +2,7 @@
 
 import pytest
 
-from adjudge.live.backtest import backtest
+from adjudge.service.campaigns.backtest import backtest
 from service.serving import serving
 
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from adjudge.service.errors import PROBLEMS
-from adjudge.service.limits import MAX_BODY
+from adjudge.service.http.errors import PROBLEMS
+from adjudge.service.http.limits import MAX_BODY
 from service.serving import BASE
 
 VOTE = {"task": "t", "worker": "w", "label": "spam"}
@@ -156,7 +156,7 @@ def test_request_ids_that_are_not_plain_are_replaced(server, request_id):
 
 
 def test_errors_that_nobody_expected_tell_nothing(server, monkeypatch):
-    from adjudge.service.campaign import Campaign
+    from adjudge.service.http.campaign import Campaign
 
     def broken(*_):
         raise RuntimeError("a secret path")

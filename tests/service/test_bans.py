@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager, closing, suppress
 import pytest
 
 import postgres
-from adjudge.live import snapshot
-from adjudge.live.replay import check
-from adjudge.service import reach
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store import events
-from adjudge.store.opening import open_store
-from adjudge.store.verify import verify
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.replay import check
+from adjudge.service.http import reach
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store import events
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.verify import verify
 from server_process import Served, until
 from service.serving import serving as client_of
 
@@ -24,7 +24,7 @@ SPEC = CampaignSpec(labels=["spam", "ok"], retention={"tasks": 1, "waiting": 1},
 CAMPAIGN = "/v1/campaigns/default"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=postgres.STORES)
 def url(request, tmp_path):
     return str(tmp_path / "votes.db") if request.param == "sqlite" else postgres.server().fresh()
 
@@ -152,6 +152,7 @@ def test_a_server_that_is_killed_during_a_ban_finishes_it(tmp_path):
         assert server.end() == 0
 
 
+@pytest.mark.slow
 def test_a_follower_sees_what_a_ban_changed_in_the_archive():
     url = postgres.server().fresh()
 

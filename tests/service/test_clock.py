@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 import postgres
-from adjudge.live import snapshot
-from adjudge.live.backtest import backtest
-from adjudge.live.replay import check, replay
-from adjudge.service import server as server_module
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.clock import MAX_STEP_S, Clock
-from adjudge.service.errors import Unavailable
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store import events
-from adjudge.store.opening import open_store
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.backtest import backtest
+from adjudge.service.campaigns.replay import check, replay
+from adjudge.service.http import server as server_module
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.clock import MAX_STEP_S, Clock
+from adjudge.service.http.errors import Unavailable
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store import events
+from adjudge.service.store.opening import open_store
 from service.serving import serving as served
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -39,7 +39,7 @@ class Time:
         return Clock(lambda: self.steady + self.wrong, lambda: self.steady)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=postgres.STORES)
 def url(request, tmp_path):
     return str(tmp_path / "votes.db") if request.param == "sqlite" else postgres.server().fresh()
 

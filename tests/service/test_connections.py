@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adjudge.service import limits
-from adjudge.service.errors import HeadersTooLarge, Malformed
-from adjudge.service.headers import read_headers
+from adjudge.service.http import limits
+from adjudge.service.http.errors import HeadersTooLarge, Malformed
+from adjudge.service.http.headers import read_headers
 from server_process import Served, until
 from service.serving import BASE, Client, serving
 
@@ -278,7 +278,7 @@ def test_a_client_that_reads_slowly_gets_everything(server, monkeypatch):
 
 def test_pipelined_requests_are_not_taken_while_earlier_ones_wait(server, monkeypatch):
     """One packet held as many requests as fit into it, each with everything that a request needs."""
-    from adjudge.service.short import Protocol
+    from adjudge.service.http.short import Protocol
 
     most, begin = [], Protocol.begin
 
@@ -386,7 +386,7 @@ def test_streams_are_counted_until_they_end(server):
 
 
 def test_limits_of_streams(monkeypatch):
-    from adjudge.service.errors import TooMany, Unavailable
+    from adjudge.service.http.errors import TooMany, Unavailable
 
     streams = limits.Streams()
     monkeypatch.setattr(limits, "MAX_STREAMS", 2)

@@ -11,18 +11,18 @@ import msgspec
 import pytest
 
 import postgres
-from adjudge.cli import checks
+from adjudge.cli.doctor import store_findings
 from adjudge.errors import AdjudgeError
-from adjudge.live.archived import Archived
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.loading import load
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store import ids
-from adjudge.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
-from adjudge.store.errors import DamagedStore
-from adjudge.store.opening import open_store
-from adjudge.store.tables import TABLES
-from adjudge.store.verify import verify, verify_shared
+from adjudge.service.campaigns.archived import Archived
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.loading import load
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store import ids
+from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
+from adjudge.service.store.errors import DamagedStore
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.tables import TABLES
+from adjudge.service.store.verify import verify, verify_shared
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 FLIPS_PER_COLUMN = 3
@@ -53,7 +53,7 @@ def small_pages():
     """Few ids make a generation, so that a small store has several."""
     patch = pytest.MonkeyPatch()
     patch.setattr(ids, "GENERATION", 40)
-    patch.setattr(ids, "PAGE", 15)
+    patch.setattr(ids, "IDS_PER_PAGE", 15)
     yield
     patch.undo()
 
@@ -95,7 +95,7 @@ async def fill(url):
 
 
 async def opened(url, clock):
-    from adjudge.service.clock import Clock
+    from adjudge.service.http.clock import Clock
 
     campaigns = await Campaigns.open(url, clock=Clock(clock, clock))
     await asyncio.sleep(0)
@@ -166,7 +166,7 @@ def flips(connection, chance, tables):
 def doctor(url):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {finding.state for finding in checks.store(url)}
+        return {finding.state for finding in store_findings(url)}
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_a_missing_page_of_ids_is_noticed_when_an_id_is_looked_up(damaged, tmp_p
 
 
 def test_replay_fails_on_a_record_that_is_missing_or_forged(adjudge, tmp_path):
-    from adjudge.store.rows import COLUMNS, row_checksum
+    from adjudge.service.store.rows import HASHED_COLUMNS, row_checksum
 
     async def story():
         clock = Time()
@@ -296,10 +296,12 @@ def test_replay_fails_on_a_record_that_is_missing_or_forged(adjudge, tmp_path):
     path = str(tmp_path / "votes.db")
     assert adjudge("replay", path)[0] == 0
     connection = sqlite3.connect(path)
-    kept = connection.execute(f"SELECT {', '.join(COLUMNS['archive'])}, checksum FROM archive WHERE task = 't2'").fetchone()
+    kept = connection.execute(
+        f"SELECT {', '.join(HASHED_COLUMNS['archive'])}, checksum FROM archive WHERE task = 't2'"
+    ).fetchone()
     assert kept is None
     [*kept, check] = connection.execute(
-        f"SELECT {', '.join(COLUMNS['archive'])}, checksum FROM archive WHERE task = CAST('t2' AS BLOB)"
+        f"SELECT {', '.join(HASHED_COLUMNS['archive'])}, checksum FROM archive WHERE task = CAST('t2' AS BLOB)"
     ).fetchone()
     campaign, task, position, record, touched = kept
     known = Archived.from_bytes(record)
@@ -323,6 +325,7 @@ def test_replay_fails_on_a_record_that_is_missing_or_forged(adjudge, tmp_path):
     assert "the archived record of task 't2' is missing" in out
 
 
+@pytest.mark.slow
 def test_flipped_bits_in_postgresql_are_found(small_pages):
     import psycopg
 

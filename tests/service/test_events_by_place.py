@@ -8,10 +8,10 @@ import time
 import pytest
 
 import postgres
+from adjudge.service.http import sse
+from adjudge.service.http.listening import MAX_DECISIONS_PER_POSITION, Place, stored
+from adjudge.service.store.opening import open_store
 from postgres_proxy import Proxy
-from adjudge.service import sse
-from adjudge.service.listening import ALL, Place, stored
-from adjudge.store.opening import open_store
 from server_process import Served, until
 from service.test_expiry import Clock, expire, fill, opened, serving
 from service.test_sse import allowed, ids
@@ -70,7 +70,7 @@ def in_store(url):
     store = open_store(url, readonly=True)
     try:
         number = next(row.number for row in store.campaigns() if row.name == "quick")
-        return [str(each.place) for each in stored(store, number, Place(0, ALL), 10**6)]
+        return [str(each.place) for each in stored(store, number, Place(0, MAX_DECISIONS_PER_POSITION), 10**6)]
     finally:
         store.close()
 
@@ -93,6 +93,7 @@ def database():
     return postgres.server().fresh()
 
 
+@pytest.mark.slow
 def test_commits_whose_reply_was_lost(database, tmp_path):
     proxy = Proxy(postgres.server(), tmp_path / "proxy")
     with Served(proxy.url()) as server:
@@ -113,6 +114,7 @@ def test_commits_whose_reply_was_lost(database, tmp_path):
     proxy.close()
 
 
+@pytest.mark.slow
 def test_take_overs(database):
     """Listeners at the owner, at a follower, and one that goes to whoever answers."""
     with Served(database) as one, Served(database) as two:
@@ -155,6 +157,7 @@ def _cut_off(database, server):
         )
 
 
+@pytest.mark.slow
 def test_votes_that_expire_at_a_follower():
     """A follower that is behind what was deleted loads the campaign again: what was decided meanwhile is told all the same."""
     database = postgres.server().fresh()
@@ -167,7 +170,7 @@ def test_votes_that_expire_at_a_follower():
             follower = other.get("default")
             stream = sse.events(follower.tail, None, allowed(), set(), lambda: False)
             await anext(stream)
-            begins = Place(follower.committed, ALL)
+            begins = Place(follower.committed, MAX_DECISIONS_PER_POSITION)
             for days in (15, 2, 15):
                 await fill(owner, clock, days=days)
                 await expire(owner)

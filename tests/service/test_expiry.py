@@ -9,19 +9,19 @@ import pytest
 
 import postgres
 from adjudge.errors import InputError
-from adjudge.live import snapshot
-from adjudge.live.archived import Archived
-from adjudge.live.backtest import backtest
-from adjudge.live.replay import check, replay
-from adjudge.service import expiry
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.clock import Clock as ServiceClock
-from adjudge.service.loading import load
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store import events
-from adjudge.store.opening import open_store
-from adjudge.store.restore import restore
-from adjudge.store.verify import verify
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.archived import Archived
+from adjudge.service.campaigns.backtest import backtest
+from adjudge.service.campaigns.replay import check, replay
+from adjudge.service.http import expiry
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.clock import Clock as ServiceClock
+from adjudge.service.http.loading import load
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store import events
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.restore import restore
+from adjudge.service.store.verify import verify
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
 SPEC = CampaignSpec(labels=["spam", "ok"], retention={"votes_days": 10}, policy={"minimum_votes": 3, "confidence": 0.6})
@@ -38,7 +38,7 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=postgres.STORES)
 def url(request, tmp_path):
     return str(tmp_path / "votes.db") if request.param == "sqlite" else postgres.server().fresh()
 
@@ -153,6 +153,7 @@ def test_votes_go_decisions_and_what_was_learned_stay(url):
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_every_way_to_load_gives_the_same_state(url, tmp_path):
     async def story():
         clock = Clock()
@@ -270,8 +271,8 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 @pytest.mark.parametrize("where", range(12))
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
-    monkeypatch.setattr("adjudge.store.bases.PIECE", 2000)
-    monkeypatch.setattr("adjudge.store.bases.PART", 20_000)
+    monkeypatch.setattr("adjudge.service.store.bases.DELETE_CHUNK_BYTES", 2000)
+    monkeypatch.setattr("adjudge.service.store.bases.PART", 20_000)
     monkeypatch.setattr(expiry, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 
@@ -360,6 +361,7 @@ def test_ids_are_known_after_their_votes_are_gone(url):
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_follower_that_is_behind_loads_again():
     database = postgres.server().fresh()
 
@@ -391,6 +393,7 @@ def test_a_follower_that_is_behind_loads_again():
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_follower_that_keeps_up_knows_the_ids_of_what_is_deleted():
     database = postgres.server().fresh()
 

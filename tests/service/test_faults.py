@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from adjudge.service.campaigns import replay
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.clock import Clock
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store.errors import DamagedSnapshot
+from adjudge.service.store.opening import open_store
 from crashing.clients import CAMPAIGN, VOTES
 from crashing.server import SPEC, Server, small
-from adjudge.live import replay
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.clock import Clock
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store.errors import DamagedSnapshot
-from adjudge.store.opening import open_store
 
 counter = itertools.count()
 
@@ -177,7 +177,7 @@ def test_snapshots_that_cannot_be_used(server, tmp_path, damage):
 
 
 @pytest.mark.parametrize("cut", [1, 3000, 60_000])
-@pytest.mark.filterwarnings("ignore::adjudge.store.errors.DamagedSnapshot")
+@pytest.mark.filterwarnings("ignore::adjudge.service.store.errors.DamagedSnapshot")
 def test_a_write_ahead_log_whose_end_is_torn(server, tmp_path, cut):
     votes(server, 240)
     server.kill()

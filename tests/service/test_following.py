@@ -3,8 +3,8 @@
 import pytest
 
 import postgres
-from adjudge.live.replay import check
-from adjudge.store.opening import open_store
+from adjudge.service.campaigns.replay import check
+from adjudge.service.store.opening import open_store
 from server_process import Served, until
 
 VOTES = "/v1/campaigns/default/votes"

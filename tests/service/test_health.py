@@ -3,9 +3,9 @@
 import re
 import time
 
-from adjudge.service.metrics import Histogram, Page
-from adjudge.store.errors import StoreUnavailable
-from adjudge.store.sqlite import SqliteStore
+from adjudge.service.http.metrics import Histogram, MetricsPage
+from adjudge.service.store.errors import StoreUnavailable
+from adjudge.service.store.sqlite import SqliteStore
 from service.serving import BASE, segment, serving
 
 SAMPLE = re.compile(r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (?P<value>[0-9.e+-]+|\+Inf)')
@@ -68,7 +68,7 @@ def test_histograms_count_up():
     seen = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 9.0):
         seen.add(value)
-    page = Page()
+    page = MetricsPage()
     page.histogram("x_seconds", "Some.", [({}, seen)])
     found = samples(page.text())
     assert [found["adjudge_x_seconds_bucket", (("le", bound),)] for bound in ("1", "2", "+Inf")] == [2, 3, 4]
@@ -76,13 +76,13 @@ def test_histograms_count_up():
 
 
 def test_label_values_cannot_break_a_line():
-    page = Page()
+    page = MetricsPage()
     page.metric("x", "gauge", "Some.", [({"name": 'a"\\\n} 7\nevil 1'}, 2.5)])
     assert list(samples(page.text()).values()) == [2.5]
 
 
 def test_a_server_that_stops_is_not_ready(server, monkeypatch):
-    from adjudge.service.campaigns import Campaigns
+    from adjudge.service.http.campaigns import Campaigns
 
     monkeypatch.setattr(Campaigns, "ready", lambda self: ["the disk is full"])
     answer = server("GET", "/readyz")

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 import postgres
-from adjudge.live.replay import check
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.clock import Clock
-from adjudge.service.labelstudio import Incoming, Made, take
-from adjudge.service.types import CampaignSpec
-from adjudge.store.opening import open_store
-from adjudge.store.verify import verify
+from adjudge.service.campaigns.replay import check
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.clock import Clock
+from adjudge.service.http.labelstudio import Incoming, Made, take
+from adjudge.service.http.types import CampaignSpec
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.verify import verify
 from server_process import Served, until
 from service.serving import Client, serving
 
@@ -315,7 +315,7 @@ def test_recorded_webhooks(studio):
 
 def test_what_was_skipped_is_logged_and_counted(studio, caplog):
     studio("PUT", "/v1/campaigns/other", {"labels": ["spam", "ok"]})
-    with caplog.at_level(logging.INFO, logger="adjudge.service.labelstudio"):
+    with caplog.at_level(logging.INFO, logger="adjudge.service.http.labelstudio"):
         body = posted(
             "ANNOTATIONS_CREATED", [made(1, choice="ham"), made(2, by=2, was_cancelled=True), made(3, by=3, choice="egg")]
         )
@@ -439,7 +439,7 @@ def test_archived_tasks_are_reached(tmp_path):
 
 
 def test_many_deletions_take_few_queries(tmp_path, monkeypatch):
-    from adjudge.store.sqlite import SqliteLink
+    from adjudge.service.store.sqlite import SqliteLink
 
     queries = []
     original = SqliteLink.rows
@@ -547,6 +547,7 @@ def test_annotations_go_when_votes_expire(tmp_path):
     asyncio.run(story())
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_over_knows_the_annotations():
     database, hook = postgres.server().fresh(), "/v1/campaigns/default/labelstudio"
     with Served(database, "--labels", "spam,ok") as owner, Served(database) as follower:

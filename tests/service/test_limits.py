@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from adjudge.service import limits
-from adjudge.service.errors import TooLarge, TooMany, TooSlow, Unavailable
-from adjudge.service.limits import Bucket, Gate
+from adjudge.service.http import limits
+from adjudge.service.http.errors import TooLarge, TooMany, TooSlow, Unavailable
+from adjudge.service.http.limits import Bucket, Gate
 from service.serving import BASE, Client, serving
 
 
@@ -61,7 +61,7 @@ def test_more_requests_than_there_is_room_for(server, monkeypatch):
 
 
 def test_a_writer_that_cannot_keep_up(server, monkeypatch):
-    from adjudge.service import campaigns
+    from adjudge.service.http import campaigns
 
     monkeypatch.setattr(campaigns, "MOST_WAITING", 0)
     answer = server("POST", "votes", {"task": "t", "worker": "w", "label": "ok"})

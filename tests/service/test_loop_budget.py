@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from adjudge.service.routes import ROUTES
-from adjudge.service.server import run
-from adjudge.service.settings import Settings
+from adjudge.service.http.routes import ROUTES
+from adjudge.service.http.server import run
+from adjudge.service.http.settings import Settings
 from service.serving import Client
 
 MAX_CALLBACK_S = 0.1

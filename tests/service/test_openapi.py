@@ -18,9 +18,9 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from adjudge.service.openapi import describe, problems
-from adjudge.service.routes import ROUTES
-from adjudge.service.types import MAX_ID
+from adjudge.service.http.openapi import describe, problems
+from adjudge.service.http.routes import ROUTES
+from adjudge.service.http.types import MAX_ID_CHARACTERS
 
 DESCRIPTION = describe(ROUTES, required=False)
 CHECKS = [
@@ -104,7 +104,7 @@ def test_every_route_is_described(route):
     assert {int(status) for status in operation["responses"]} == problems(route) | set(route.answers)
     named = {each["name"]: each for each in operation.get("parameters", ())}
     assert [name for name, each in named.items() if each["in"] == "path"] == route.parameters
-    assert all(each["schema"]["maxLength"] == MAX_ID for each in named.values() if each["in"] == "path")
+    assert all(each["schema"]["maxLength"] == MAX_ID_CHARACTERS for each in named.values() if each["in"] == "path")
     for each in named.values():
         Draft202012Validator.check_schema(each["schema"])
         assert {"type": "null"} not in each["schema"].get("anyOf", ())

@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from adjudge.service import addresses, outgoing
-from adjudge.service.addresses import check, public, resolve, target
-from adjudge.service.errors import Invalid
-from adjudge.store.opening import open_store
-from adjudge.store.rows import update_rows
+from adjudge.service.http import addresses, outgoing
+from adjudge.service.http.addresses import check, public, resolve, target
+from adjudge.service.http.errors import Invalid
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.rows import update_rows
 from service.serving import serving
 
 SECRET = "a secret of some length"
@@ -65,8 +65,8 @@ def until(found, seconds=20):
 def allowing(tmp_path_factory):
     """A server that posts to loopback, hurries, and gives up after three attempts."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(outgoing, "FIRST_PAUSE", 0.02)
-    patch.setattr(outgoing, "EVERY", 0.02)
+    patch.setattr(outgoing, "FIRST_RETRY_PAUSE_S", 0.02)
+    patch.setattr(outgoing, "OUTBOX_INTERVAL_S", 0.02)
     with serving(tmp_path_factory.mktemp("webhooks"), allow_private=True, attempts=3) as client:
         yield client
     patch.undo()
@@ -264,7 +264,7 @@ def test_failures_of_the_network_are_told_in_a_line():
 
 
 def test_a_receiver_that_never_ends_is_left(monkeypatch):
-    monkeypatch.setattr(outgoing, "SECONDS", 0.1)
+    monkeypatch.setattr(outgoing, "RESPONSE_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         stop = threading.Event()
@@ -286,10 +286,10 @@ def test_a_receiver_that_never_ends_is_left(monkeypatch):
 
 
 def test_pauses_grow_and_differ():
-    first = outgoing.FIRST_PAUSE
+    first = outgoing.FIRST_RETRY_PAUSE_S
     assert [outgoing.pause(n, 1.0) / first for n in (1, 2, 3)] == [1.0, 2.0, 4.0]
     assert outgoing.pause(3, 0.0) / first == 2.0
-    assert outgoing.pause(60, 1.0) == outgoing.LONGEST_PAUSE
+    assert outgoing.pause(60, 1.0) == outgoing.MAX_RETRY_PAUSE_S
 
 
 def test_deliveries_survive_a_restart(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from adjudge.service import lists, queue
-from adjudge.service.queue import Queue
+from adjudge.service.http import lists, queue
+from adjudge.service.http.queue import Queue
 from service.serving import serving
 
 
@@ -13,12 +13,12 @@ def test_the_value_is_the_same_in_one_piece_and_in_many(monkeypatch):
     likely, answers = random.dirichlet(np.ones(4), 9), random.dirichlet(np.ones(4), 4)
     whole = (likely[:, :, None] * answers).max(axis=1).sum(axis=1) - likely.max(axis=1)
     for cells in (1, 16, 33, 10**6):
-        monkeypatch.setattr(queue, "CELLS", cells)
+        monkeypatch.setattr(queue, "QUEUE_CHUNK_CELLS", cells)
         assert Queue._value(likely, answers) == pytest.approx(whole, abs=1e-15)
 
 
 def test_a_worker_who_has_voted_on_the_least_certain_tasks_gets_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(queue, "LOOKED_AT", 3)
+    monkeypatch.setattr(queue, "QUEUE_PAGE_TASKS", 3)
     with serving(tmp_path) as client:
         client("POST", "tasks", {"tasks": [f"t{n}" for n in range(10)]})
         for n in range(9):
@@ -51,7 +51,7 @@ def test_names_that_come_once_are_forgotten(server, monkeypatch):
 def test_pages_of_workers_with_many_labels_are_short(server, monkeypatch):
     for name in "abcde":
         server.vote("crowd", f"w{name}", "spam")
-    monkeypatch.setattr(lists, "CELLS", 9)  # two workers of two labels
+    monkeypatch.setattr(lists, "MAX_CONFUSION_CELLS_PER_PAGE", 9)  # two workers of two labels
     after, pages = 0, []
     while after is not None:
         page = server("GET", f"workers?limit=100&after={after}").json

@@ -12,12 +12,12 @@ import threading
 import pytest
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service import logs
-from adjudge.service.server import run
-from adjudge.service.settings import Settings
+from adjudge.service.http import logs
+from adjudge.service.http.server import run
+from adjudge.service.http.settings import Settings
 from service.serving import Client, serving
 
-PROGRAM = "import sys; from adjudge.service.server import serve; from adjudge.service.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
+PROGRAM = "import sys; from adjudge.service.http.server import serve; from adjudge.service.http.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from adjudge.service import short as protocol
-from adjudge.service.app import Service
-from adjudge.store.errors import StoreUnavailable
-from adjudge.store.sqlite import SqliteStore
+from adjudge.service.http import short as protocol
+from adjudge.service.http.app import Service
+from adjudge.service.store.errors import StoreUnavailable
+from adjudge.service.store.sqlite import SqliteStore
 from service.serving import BASE
 
 
@@ -70,7 +70,7 @@ def test_requests_in_pieces(server, cut):
 
 
 def test_a_body_that_takes_its_time(server, short, monkeypatch):
-    monkeypatch.setattr(protocol, "PATIENCE", 0.05)
+    monkeypatch.setattr(protocol, "BODY_TIMEOUT_S", 0.05)
     data = request("slow")
     with socket.create_connection((server.host, server.port), timeout=10) as sock:
         sock.sendall(data[:-9])

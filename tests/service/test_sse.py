@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from adjudge.live.decision import Decision, moment
-from adjudge.service import listening, sse
-from adjudge.service.authority import Authority
-from adjudge.service.errors import Malformed
-from adjudge.service.listening import ALL, Place, Tail
-from adjudge.service.tokens import EVERYTHING, Tokens
-from adjudge.store.batch import DecisionRow
+from adjudge.service.campaigns.decision import Decision, moment
+from adjudge.service.http import listening, sse
+from adjudge.service.http.authority import Authority
+from adjudge.service.http.errors import Malformed
+from adjudge.service.http.listening import MAX_DECISIONS_PER_POSITION, Place, Tail
+from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.store.batch import DecisionRow
 from service.serving import BASE, serving
 
 
@@ -137,7 +137,7 @@ def test_places():
     assert [str(Place(3, 1)), str(Place(3, 2))] == ["3", "3.2"]
     assert Place.of_event("3") == (3, 1)
     assert Place.of_event("3.2") == Place.of_query("3.2") == (3, 2)
-    assert Place.of_query("3") == (3, ALL)
+    assert Place.of_query("3") == (3, MAX_DECISIONS_PER_POSITION)
     with pytest.raises(Malformed, match="Last-Event-ID"):
         Place.of_event("")
 
@@ -162,7 +162,7 @@ def row(position, task):
 
 def allowed():
     """A permit that holds."""
-    return Authority(Tokens(), None).permit(EVERYTHING, "read", "default")
+    return Authority(TokenIndex(), None).permit(FULL_GRANT, "read", "default")
 
 
 async def taken(stream, n):
@@ -194,7 +194,10 @@ def test_every_listener_gets_what_is_after_its_place(monkeypatch, window):
 
     async def main():
         tail = Tail(store, 1, lambda: 7)
-        every = [sse.events(tail, after, allowed(), set(), lambda: False) for after in (Place(0, ALL), Place(4, 1), None)]
+        every = [
+            sse.events(tail, after, allowed(), set(), lambda: False)
+            for after in (Place(0, MAX_DECISIONS_PER_POSITION), Place(4, 1), None)
+        ]
         for stream in every:
             await anext(stream)
         found = [ids(await taken(every[0], 2)), ids(await taken(every[1], 2)), []]

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from adjudge.service import limits, streaming
-from adjudge.service.authority import Authority
-from adjudge.service.errors import Conflict, Unavailable
-from adjudge.service.limits import MAX_LINE, Bucket
-from adjudge.service.streaming import VoteStream
-from adjudge.service.tokens import EVERYTHING, Tokens
-from adjudge.service.types import Label, VoteAnswer
+from adjudge.service.http import limits, streaming
+from adjudge.service.http.authority import Authority
+from adjudge.service.http.errors import Conflict, Unavailable
+from adjudge.service.http.limits import MAX_LINE_BYTES, Bucket
+from adjudge.service.http.streaming import VoteStream
+from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.http.types import Label, VoteAnswer
 from service.serving import BASE, serving
 from service.test_sse import decided
 
@@ -93,18 +93,18 @@ def test_lines_are_answered_while_more_is_coming(server):
 
 
 def test_a_line_without_end(server):
-    found, _ = through(Campaign(), [line("before") + b"\n" + b" " * (MAX_LINE + 1), b"x", line("after")])
+    found, _ = through(Campaign(), [line("before") + b"\n" + b" " * (MAX_LINE_BYTES + 1), b"x", line("after")])
     assert [each.get("task") or (each["line"], each["error"]) for each in found] == ["before", (2, "too-large")]
     connection = server.connection()
     connection.putrequest("POST", f"{BASE}/votes:stream")
     connection.putheader("Transfer-Encoding", "chunked")
     connection.endheaders()
-    connection.send(b"%x\r\n%b\r\n" % (MAX_LINE + 1, b"x" * (MAX_LINE + 1)))
+    connection.send(b"%x\r\n%b\r\n" % (MAX_LINE_BYTES + 1, b"x" * (MAX_LINE_BYTES + 1)))
     response = connection.getresponse()
     assert json.loads(response.read()) == {
         "error": "too-large",
         "line": 1,
-        "detail": f"a line is longer than {MAX_LINE} bytes: the stream ends here",
+        "detail": f"a line is longer than {MAX_LINE_BYTES} bytes: the stream ends here",
     }
     connection.close()
 
@@ -273,7 +273,7 @@ def through(campaign, chunks, bucket=None, gone=False):
         sent.append(message.get("body", b""))
 
     async def main():
-        permit = Authority(Tokens(), None).permit(EVERYTHING, "vote", "default")
+        permit = Authority(TokenIndex(), None).permit(FULL_GRANT, "vote", "default")
         stream = VoteStream(campaign, bucket or Bucket(None), asyncio.Event(), permit)
         await asyncio.wait_for(stream({}, receive, send), 20)
 
@@ -285,7 +285,7 @@ def test_groups_wait_for_the_disk_together_and_not_without_bound():
     campaign = Campaign(seconds=0.002)
     found, _ = through(campaign, [line(f"t{n}") + b"\n" for n in range(100)])
     assert [each["task"] for each in found] == [f"t{n}" for n in range(100)]
-    assert 2 < campaign.most <= streaming.GROUPS + 2
+    assert 2 < campaign.most <= streaming.MAX_PENDING_GROUPS + 2
 
 
 def test_votes_stay_in_order_around_a_conflict():

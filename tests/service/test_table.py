@@ -2,9 +2,9 @@
 
 import pytest
 
-from adjudge.service.errors import Malformed, NotAllowed, NotFound
-from adjudge.service.routes import ROUTES
-from adjudge.service.table import Router
+from adjudge.service.http.errors import Malformed, NotAllowed, NotFound
+from adjudge.service.http.routes import ROUTES
+from adjudge.service.http.table import Router
 from service.serving import segment
 
 ROUTER = Router(ROUTES)

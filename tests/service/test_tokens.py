@@ -7,13 +7,13 @@ from contextlib import closing
 import pytest
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service import tokens
-from adjudge.service.errors import Unauthorized
-from adjudge.service.routes import ROUTES
-from adjudge.service.tokens import IMPLIED, SCOPES, Tokens
-from adjudge.store.beside import open_beside
-from adjudge.store.rows import update_rows
-from adjudge.store.tokens import TokenRow
+from adjudge.service.http import tokens
+from adjudge.service.http.errors import Unauthorized
+from adjudge.service.http.routes import ROUTES
+from adjudge.service.http.tokens import IMPLIED, SCOPES, TokenIndex
+from adjudge.service.store.beside import open_beside
+from adjudge.service.store.rows import update_rows
+from adjudge.service.store.tokens import TokenRow
 from service.serving import BASE, Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [
@@ -67,7 +67,7 @@ def ask(client, route, token, headers=()):
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
 def test_every_route_asks_for_a_token(secured, route):
-    for token in (None, "qr_wrong", secured.tokens["admin"][:-1], secured.tokens["admin"] + "x"):
+    for token in (None, "adj_wrong", secured.tokens["admin"][:-1], secured.tokens["admin"] + "x"):
         status, headers, text = ask(secured, route, token)
         assert (status, headers["WWW-Authenticate"], json.loads(text)["error"]) == (401, "Bearer", "unauthorized")
     status, _, _ = ask(secured, route, None, {"Authorization": "Basic cXI6cXI="})
@@ -153,7 +153,7 @@ def test_tokens_are_not_stored_and_not_alike():
 
 
 def test_rates_go_on_when_tokens_are_loaded_again():
-    known = Tokens(rate=1)
+    known = TokenIndex(rate=1)
     known.load([row("a")])
     grant = known.find(b"Bearer a")
     grant.bucket.take(2)
@@ -162,11 +162,11 @@ def test_rates_go_on_when_tokens_are_loaded_again():
 
 
 def test_without_tokens_nothing_is_asked_for_unless_it_has_to_be():
-    assert Tokens().find(None).allowed == set(SCOPES)
+    assert TokenIndex().find(None).allowed == set(SCOPES)
     with pytest.raises(Unauthorized):
-        Tokens(required=True).find(None)
+        TokenIndex(required=True).find(None)
     with pytest.raises(Unauthorized):
-        Tokens().find(b"Bearer x")  # a token that is not known is never taken for none
+        TokenIndex().find(b"Bearer x")  # a token that is not known is never taken for none
 
 
 def test_scopes_are_named():

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from adjudge.live import state
-from adjudge.service import backtesting, turns
-from adjudge.service.campaigns import Campaigns
-from adjudge.service.errors import Problem
-from adjudge.service.turns import Slice, Turn
-from adjudge.service.types import CampaignSpec, VoteIn
-from adjudge.store import events
-from adjudge.store.opening import open_store
+from adjudge.service.campaigns import state
+from adjudge.service.http import backtesting, turns
+from adjudge.service.http.campaigns import Campaigns
+from adjudge.service.http.errors import Problem
+from adjudge.service.http.turns import Slice, Turn
+from adjudge.service.http.types import CampaignSpec, VoteIn
+from adjudge.service.store import events
+from adjudge.service.store.opening import open_store
 from service.serving import BASE, serving
 
 N = 3000
@@ -121,7 +121,7 @@ def test_a_batch_that_cannot_be_folded_leaves_nothing_behind(tmp_path, monkeypat
             raise RuntimeError("a fault")
         return plain(self, event)
 
-    monkeypatch.setitem(state._FOLDS, events.Vote, vote)
+    monkeypatch.setitem(state._EVENT_HANDLERS, events.Vote, vote)
     with serving(tmp_path) as client:
         assert client.vote("t", "ann", "spam").status == 200
         bad = [*batch("a", 50, "new"), {"task": "bad", "worker": "ann", "label": "spam"}, *batch("b", 50, "newer")]

@@ -16,7 +16,7 @@ import adjudge as adj
 from adjudge.spark import session as home
 from adjudge.spark.engine import SparkEngine
 
-MOST = 6  # iterations
+CLUSTER_MAX_ITERATIONS = 6  # iterations
 warnings.simplefilter("ignore", adj.NotConverged)
 
 
@@ -60,7 +60,9 @@ def fit_and_kill(spark, frame, engine):
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    result = adj.aggregate(frame, model="fds", engine=engine, max_iter=MOST, progress=lambda _: begun.set())
+    result = adj.aggregate(
+        frame, model=adj.FastDawidSkene(max_iter=CLUSTER_MAX_ITERATIONS), engine=engine, progress=lambda _: begun.set()
+    )
     ended.set()
     killer.join(60)
     if "killed" not in told:

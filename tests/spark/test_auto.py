@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+from adjudge.engines.passes import Answers
 from adjudge.errors import InputError, OptionError
 from adjudge.models.base import MODELS
 from adjudge.spark.engine import SparkEngine
@@ -111,11 +112,11 @@ def test_honest_confidence_of_other_models(spark, frame_of, rows, model):
     assert_honest(far, near)
     rule = near.fit.honest.honest
     if rows == "driver":
-        ours, theirs = (r.session.honest_answers(rule.lines, rule.rule) for r in (far, near))
+        ours, theirs = (r.session.run(Answers(rule.rule), rule.lines) for r in (far, near))
         assert np.allclose(ours, theirs, rtol=0, atol=1e-6)
     else:
         with pytest.raises(OptionError, match="use SparkEngine.rows='driver'. where they fit"):
-            far.session.honest_answers(rule.lines, rule.rule)
+            far.session.run(Answers(rule.rule), rule.lines)
     far.release()
 
 

@@ -11,9 +11,9 @@ from contextlib import closing
 import pytest
 
 import adjudge as adj
-from adjudge.errors import InputError, OptionError, AdjudgeError
+from adjudge.errors import AdjudgeError, InputError, OptionError
 from adjudge.spark import master
-from adjudge.spark.files import ELSEWHERE, local_path
+from adjudge.spark.files import REMOTE_FILESYSTEM_VARIABLES, local_path
 from adjudge.spark.master import check_master
 from spark_there import missing
 
@@ -45,7 +45,7 @@ WRONG = {
 def folder(tmp_path, monkeypatch):
     """The working directory, with votes and an output that is there already."""
     monkeypatch.chdir(tmp_path)
-    for name in (*ELSEWHERE, "SPARK_HOME"):
+    for name in (*REMOTE_FILESYSTEM_VARIABLES, "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     VOTES.write_csv("votes.csv")
     (tmp_path / "there.parquet").mkdir()
@@ -83,7 +83,7 @@ def test_paths_may_be_on_another_file_system(folder, monkeypatch):
     def is_local():
         return local_path("there.parquet") is not None
 
-    for setting in ELSEWHERE:
+    for setting in REMOTE_FILESYSTEM_VARIABLES:
         assert is_local()
         with monkeypatch.context() as patch:
             patch.setenv(setting, str(folder))

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel
+from adjudge.data.votes import WorkerRows
 from adjudge.engines.registry import resolve
 from adjudge.engines.shard import Units, class_totals
-from adjudge.models.confusion import Beliefs, ConfusionRecipe
-from adjudge.models.population import lent, moments, population
+from adjudge.models.dawid_skene import ConfusionPrior, ConfusionRecipe, lent, moments, population
 from adjudge.spark.blocks import (
     BlockPanel,
     Receive,
@@ -31,7 +30,7 @@ from adjudge.spark.executor import FitSettings, TaskSums
 LABELS = ["a", "b", "c"]
 
 
-RECIPE = ConfusionRecipe(adj.FastDawidSkene(smoothing=0.1), Beliefs(0.1))
+RECIPE = ConfusionRecipe(adj.FastDawidSkene(smoothing=0.1), ConfusionPrior(0.1))
 
 
 class Mailbox:
@@ -39,7 +38,7 @@ class Mailbox:
 
     def __init__(self, votes, n_parts, n_blocks):
         nobody = Vocabulary.of_texts([])
-        panel = Panel(
+        panel = WorkerRows(
             worker_ptr=np.zeros(1, np.int64), row_label=np.zeros(0, np.int32), workers=nobody, labels=Vocabulary.of(LABELS)
         )
         packing = RoutedPacking(panel, "all", False, n_blocks)
@@ -152,7 +151,7 @@ def test_what_groups_of_workers_say_of_the_population_adds(strength):
     parts = []
     for first, last in ((0, 7), (7, 8), (8, 20)):
         rows = slice(near.worker_ptr[first], near.worker_ptr[last])
-        group = Panel(
+        group = WorkerRows(
             worker_ptr=near.worker_ptr[first : last + 1] - near.worker_ptr[first],
             row_label=near.row_label[rows],
             workers=near.workers,

@@ -102,7 +102,7 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
 def test_bad_input(spark, frame_of):
     votes = frame_of(CROWD.votes)
     with pytest.raises(OptionError, match="unknown rows 'here'.*auto, driver, executors"):
-        SparkEngine(rows="here")
+        adj.Spark(rows="here")
     with pytest.raises(OptionError, match="the votes are in memory: leave rows out"):
         adj.aggregate(CROWD.votes, engine=WIDE)
     with pytest.raises(OptionError, match="cannot run model 'glad': choose engine"):

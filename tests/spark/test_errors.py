@@ -5,8 +5,7 @@ import sys
 import pytest
 
 import adjudge as adj
-from adjudge.errors import InputError, OptionError, AdjudgeError
-from adjudge.spark.engine import SparkEngine
+from adjudge.errors import AdjudgeError, InputError, OptionError
 from adjudge.spark.session import plain_errors
 
 
@@ -115,4 +114,4 @@ def test_pandas_on_spark_for_every_engine():
 @pytest.mark.parametrize("value", [0, -1, 1.5])
 def test_numbers_of_partitions_and_blocks_are_checked(setting, value):
     with pytest.raises(OptionError, match=f"{setting} is {value}: give a whole number of at least 1"):
-        SparkEngine(**{setting: value})
+        adj.Spark(**{setting: value})

@@ -90,7 +90,8 @@ def test_missing_labels_are_abstentions(spark, engine, frame_of):
 def test_declared_labels(spark, engine, frame_of):
     declared = ["never", "l2", "l0", "l1"]
     assert_same(
-        adj.aggregate(frame_of(CROWD.votes), engine=engine, labels=declared), adj.aggregate(adj.read(CROWD.votes, labels=declared))
+        adj.aggregate(frame_of(CROWD.votes), engine=engine, labels=declared),
+        adj.aggregate(adj.read(CROWD.votes, labels=declared)),
     )
     with pytest.raises(InputError, match="label 'l2' is not among the declared labels: l0, l1"):
         adj.aggregate(frame_of(CROWD.votes), labels=["l0", "l1"])

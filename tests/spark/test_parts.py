@@ -10,17 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.data.counts import Parameters
 from adjudge.data.exact import from_coarse
-from adjudge.engines.registry import resolve
+from adjudge.data.fit import Parameters
+from adjudge.engines.passes import Answers, Confidence, PairSums, Probabilities
+from adjudge.engines.registry import engine_named
 from adjudge.engines.shard import Units, class_totals
 from adjudge.io.answers import gold_codes, read_gold
 from adjudge.kernels import reference
-from adjudge.models.confusion import ConfusionRecipe
-from adjudge.results.honest import _judge, measure
+from adjudge.models.dawid_skene import ConfusionRecipe
+from adjudge.models.honest import _judge, measure
 from adjudge.spark import executor as spark_pass
-from adjudge.spark.executor import Answers, CountGold, Decision, FitSettings, Judged, Pairs, Scores, Start, Step, TaskSums, run
-from adjudge.spark.layout import CHANGED, LINE, Packing, Part, lines
+from adjudge.spark.executor import (
+    CountGold,
+    DecisionPass,
+    EStepTables,
+    FitSettings,
+    HonestTables,
+    MajorityPass,
+    PartPass,
+    TallyPass,
+    TaskSums,
+    run,
+)
+from adjudge.spark.layout import PART_DTYPES, SOURCE_CHANGED, Packing, TaskPart, lines
 from strategies import crowds
 
 
@@ -42,7 +54,7 @@ class Parts:
         self.settings = Broadcast(
             FitSettings(votes.row_label, votes.labels, 0, ties, gold is not None, tie_weights, Units.of(len(votes)))
         )
-        self.session = resolve("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
+        self.session = engine_named("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
         totals = [counted for one in self.lines for counted in run(work, iter([one["part"]]))]
@@ -84,15 +96,15 @@ def counts_of(session):
 def _compare(parts):
     votes, session = parts.votes, parts.session
     sums, recipe = session.start(hard=True), ConfusionRecipe(adj.DawidSkene())
-    tally = parts.dense(parts.sum(Start(parts.settings, hard=True)), np.int64)
+    tally = parts.dense(parts.sum(MajorityPass(parts.settings, hard=True)), np.int64)
     assert np.array_equal(tally[0], counts_of(session))
     before, is_hard = "votes", True
     for hard in (True, True, False, False, True):
         session.m_step(recipe, recipe.class_priors(sums.class_counts)[0])
         params = session.estimate().params
-        now = Broadcast(Scores(params.priors, params.table, params.uses_prior))
+        now = Broadcast(EStepTables(params.priors, params.table, params.uses_prior))
         sums = session.e_step(hard=hard)
-        counted = parts.sum(Step(parts.settings, before, now, hard, False, True))
+        counted = parts.sum(TallyPass(parts.settings, before, now, hard, False, True))
         ends = TaskSums(*counted.sums)
         assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
         assert np.isclose(ends.log_likelihood, sums.log_likelihood, rtol=1e-12)
@@ -104,13 +116,13 @@ def _compare(parts):
         np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
         np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
-            delta = parts.sum(Step(parts.settings, before, now, True, True, False))
+            delta = parts.sum(TallyPass(parts.settings, before, now, True, True, False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
             assert len(delta.rows) == 0 or ends.changed
         before, tally, is_hard = now, (counts, classes), hard
 
     outcome = session.finish()
-    decision = Decision(parts.settings, "scores", before)
+    decision = DecisionPass(parts.settings, "scores", before)
     _decide(parts, decision, outcome, session.posterior())
     told = np.zeros((votes.n_rows, 2))
     counted = parts.sum(decision)
@@ -121,7 +133,7 @@ def _compare(parts):
     assert np.array_equal(parts.dense(parts.sum(replace(decision, hard=True)), np.int64)[0], counts_of(session))
     _judge_honestly(parts, decision, outcome)
 
-    decision = Decision(parts.settings, "votes")
+    decision = DecisionPass(parts.settings, "votes")
     outcome = session.majority()
     _decide(parts, decision, outcome, session.posterior())
     assert np.array_equal(parts.dense(parts.sum(decision), np.int64)[0], counts_of(session))
@@ -129,7 +141,7 @@ def _compare(parts):
     table = np.zeros((votes.n_rows, votes.n_labels))
     table[np.arange(votes.n_rows), votes.row_label] = np.linspace(-1, 2, votes.n_rows)
     params = Parameters(params.priors, table, np.zeros((0, votes.n_labels)), uses_prior=False)
-    decision = Decision(parts.settings, "weights", Broadcast(Scores(params.priors, table, False)))
+    decision = DecisionPass(parts.settings, "weights", Broadcast(EStepTables(params.priors, table, False)))
     session.adopt(lambda _: params, params.priors)
     outcome = session.weighted_majority()
     _decide(parts, decision, outcome, session.posterior())
@@ -143,26 +155,26 @@ def _judge_honestly(parts, decision, outcome):
     gold = parts.dense(parts.sum(CountGold(parts.settings)), np.int64)[0]
     assert np.array_equal(counts_of(session) - gold, open_counts)
     values = np.random.default_rng(0).normal(size=(2, 2, votes.n_rows))
-    pairs = parts.sum(Pairs(parts.settings, decision.source, Broadcast(values))).sums
-    np.testing.assert_allclose(pairs, session.pair_sums(lambda *_: values), atol=1e-9)
+    pairs = parts.sum(PartPass(parts.settings, decision.source, PairSums(), Broadcast({"values": values}))).sums
+    np.testing.assert_allclose(pairs, session.run(PairSums(), lambda *_: values), atol=1e-9)
 
     dependence = measure(session)
     classes = session.recount(outcome.labels).class_counts
     found = _judge(session, dependence, votes.given_labels() | (classes > 0), classes.astype(np.float64))
-    ask = found.lines, found.rule
-    judged = Broadcast(Judged(*session.gather(found.lines), found.rule))
-    confidence, tie = session.honest(*ask, outcome.tie)
+    judged = Broadcast(HonestTables(*session.gather(found.lines), found.rule))
+    confidence, tie = session.run(Confidence(found.rule, outcome.tie), found.lines)
     honestly = replace(outcome, confidence=confidence, tie=tie)
-    _decide(parts, replace(decision, honest=judged), honestly, session.honest_probabilities(*ask))
+    _decide(parts, replace(decision, honest=judged), honestly, session.run(Probabilities(found.rule), found.lines))
     answers = np.zeros((votes.n_rows, 2), np.int64)
-    counted = parts.sum(Answers(parts.settings, decision.source, judged))
+    inputs = Broadcast(judged.value.inputs)
+    counted = parts.sum(PartPass(parts.settings, decision.source, Answers(found.rule), inputs))
     answers[counted.rows] = counted.lines
-    np.testing.assert_allclose(answers.T * reference.ANSWER_UNIT, session.honest_answers(*ask), atol=1e-9)
+    np.testing.assert_allclose(answers.T * reference.ANSWER_UNIT, session.run(Answers(found.rule), found.lines), atol=1e-9)
 
 
 def _decide(parts, decision, outcome, posterior):
     """What a decision tells of tasks is what the session does."""
-    votes, here = parts.votes, [(Part.unpack(one["part"]), one["ids"]) for one in parts.lines]
+    votes, here = parts.votes, [(TaskPart.unpack(one["part"]), one["ids"]) for one in parts.lines]
     labels = pl.concat([frame for part in here for frame in decision.labels(*part)]).sort("task")
     order = np.argsort(votes.tasks.texts())
     assert labels["task"].to_list() == [votes.tasks[int(n)] for n in order]
@@ -188,7 +200,7 @@ def test_a_partition_made_again_is_the_same_to_the_last_byte(data, votes):
     again = [pl.DataFrame(shuffled[n : n + 3], schema=schema, orient="row") for n in range(0, len(votes), 3)]
     (first,), (second,) = (list(Packing(panel, "all", False)(iter(b))) for b in (batches, again))
     assert pl.DataFrame(first).rows() == pl.DataFrame(second).rows()
-    assert pl.DataFrame(first).schema == LINE
+    assert pl.DataFrame(first).schema == PART_DTYPES
 
 
 def packed(panel, rows, duplicates="all", gold=False):
@@ -199,8 +211,8 @@ def packed(panel, rows, duplicates="all", gold=False):
 
 def test_trouble_is_told_as_data():
     panel = adj.read([("t", "a", "x"), ("u", "b", "y")])
-    assert packed(panel, [("t", "new", "x")])["problem"] == CHANGED
-    assert packed(panel, [("t", "a", "y")])["problem"] == CHANGED
+    assert packed(panel, [("t", "new", "x")])["problem"] == SOURCE_CHANGED
+    assert packed(panel, [("t", "a", "y")])["problem"] == SOURCE_CHANGED
     assert "not among the declared labels" in packed(panel, [("t", "a", "z")])["problem"]
     assert "voted more than once" in packed(panel, [("t", "a", "x"), ("t", "a", "x")], "error")["problem"]
     two = [("t", None, None, 0), ("t", None, None, 1), ("t", "a", "x", None)]
@@ -210,8 +222,8 @@ def test_trouble_is_told_as_data():
 
 
 def test_parts_keep_every_array():
-    part = Part(np.arange(4), np.arange(5, dtype=np.uint32), np.arange(3, dtype=np.uint32), np.arange(3, dtype=np.uint64),
+    part = TaskPart(np.arange(4), np.arange(5, dtype=np.uint32), np.arange(3, dtype=np.uint32), np.arange(3, dtype=np.uint64),
                 np.zeros(0, np.int32))  # fmt: skip
-    for ours, theirs in zip(Part.unpack(part.pack()), part, strict=True):
+    for ours, theirs in zip(TaskPart.unpack(part.pack()), part, strict=True):
         assert ours.dtype == theirs.dtype
         assert np.array_equal(ours, theirs)

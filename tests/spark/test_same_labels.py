@@ -9,15 +9,15 @@ from adjudge.evaluation import contract
 from adjudge.spark.votes import read
 from same_fit import assert_same, fit
 
-MOST = 4  # iterations: enough to see every phase, and soon over
+MAX_ITERATIONS = 4  # iterations: enough to see every phase, and soon over
 
 
 @pytest.mark.parametrize("real_votes", ["labelme", "trec2010"], indirect=True)  # many labels, most votes
 def test_real_votes(spark, engine, real_votes):
     near, far = adj.read(pl.read_csv(real_votes, infer_schema=False)), read(spark.read.csv(str(real_votes), header=True))
     for model in ("fds", "ds"):
-        result = fit(far, model, engine=engine, max_iter=MOST)
-        assert_same(result, fit(near, model, max_iter=MOST))
+        result = fit(far, model, engine=engine, max_iter=MAX_ITERATIONS)
+        assert_same(result, fit(near, model, max_iter=MAX_ITERATIONS))
         result.release()
 
 
@@ -26,7 +26,7 @@ def test_real_votes(spark, engine, real_votes):
     [("anesthesia", "mv"), ("labelme", "hybrid"), ("anesthesia", "iwmv"), ("labelme", "one-coin"), ("anesthesia", "hybrid")],
 )
 def test_every_model(spark, engine, data_dir, name, model):
-    limit = {} if model == "mv" else {"max_iter": MOST}
+    limit = {} if model == "mv" else {"max_iter": MAX_ITERATIONS}
     path = data_dir / name / "votes.csv"
     far = fit(str(path), model, engine=engine, **limit)  # read by Spark, which must see numbers in text as we do
     near = fit(path, model, **limit)

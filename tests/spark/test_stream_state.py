@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.io import write
-from adjudge.spark.stream import Progress, StateFolder, _Job, check_turn, decide
+from adjudge.spark.stream import Progress, StateFolder, _StreamRun, check_turn, decide
 
 LABELS = ["a", "b"]
 ids = st.integers(0, 4).map(str)
@@ -40,7 +40,7 @@ def no_spark():
 
 def job(folder, *, model="fds", bad="fail", refit_every=0, **options):
     online = adj.Online(labels=LABELS, model=model, **options)
-    return _Job(folder, *folder.begin(online), None, bad, refit_every)
+    return _StreamRun(folder, *folder.begin(online), None, bad, refit_every)
 
 
 def saved(folder):
@@ -75,7 +75,7 @@ def test_rows_in_any_order_and_restarts_anywhere_give_the_same_bytes(
         for task, worker, label in sorted(rows, key=lambda row: (row[2] is not None, *map(str, row))):  # abstentions first
             by_hand.learn(task, worker, label)
         if refit_every and (number + 1) % refit_every == 0 and len(by_hand):
-            by_hand.refit(threads=1)
+            by_hand.refit(engine=adj.AutoEngine(threads=1))
     assert by_hand.labels().equals(folders[0].online().labels())
     assert by_hand.abstentions == folders[0].online().abstentions == done.abstentions
 
@@ -85,7 +85,7 @@ def test_gold_holds_for_the_whole_job(tmp_path):
 
     def begun(gold):
         online = adj.Online(labels=LABELS, gold=gold)
-        return _Job(folder, *folder.begin(online), lambda frame, _: rows.extend(frame.rows()), "fail", 2)
+        return _StreamRun(folder, *folder.begin(online), lambda frame, _: rows.extend(frame.rows()), "fail", 2)
 
     for number in range(4):  # with refits and without
         begun({"t1": "b", "7": "a"})(fake_batch([("t1", f"w{number}", "a"), ("t2", f"w{number}", "a")]), number)
@@ -111,7 +111,7 @@ def test_a_job_that_is_restarted_at_every_batch_gives_the_same_rows(model, confi
         online = adj.Online(labels=LABELS, model=model, confidence=confidence)
 
         def begun(folder=folder, online=online, sunk=sunk):
-            return _Job(folder, *folder.begin(online), lambda frame, _: sunk.append(frame), "fail", 4)
+            return _StreamRun(folder, *folder.begin(online), lambda frame, _: sunk.append(frame), "fail", 4)
 
         one = begun()
         for number, batch in enumerate(batches):
@@ -255,7 +255,7 @@ def test_a_job_that_refits_finds_text_ids_of_before_in_its_first_batch(tmp_path)
     known = adj.Online(labels=LABELS)
     known.learn("t1", "w1", "a")
     folder = StateFolder(tmp_path)
-    one = _Job(folder, *folder.begin(known), None, "fail", 100)
+    one = _StreamRun(folder, *folder.begin(known), None, "fail", 100)
     with pytest.raises(adj.InputError, match="whole numbers, but some known before are text"):
         one(fake_batch([(12, "w1", "a")]), 0)
 

@@ -1,38 +1,62 @@
-"""`adjudge aggregate`: votes in, labels out."""
+"""`adjudge aggregate`: votes in, labels out; and `adjudge report`: the same votes as a page."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+import adjudge as adj
 from adjudge.cli import output as out
-from adjudge.cli import reading
-from adjudge.cli.command import ANY_MODEL, for_engine, for_input, for_knowledge, for_model, for_output, given_in, one_of
-from adjudge.cli.output import at_work
-from adjudge.cli.questions import TO_HELP, each, labels_file
-from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Confidence, EngineName, ModelName, Stop, Strength, Ties
+from adjudge.cli.options import (
+    DataOnly,
+    Flags,
+    Multi,
+    VotesFiles,
+    command,
+    for_engine,
+    for_model,
+    for_output,
+    one_of,
+)
+from adjudge.data.options import DEFAULTS, Confidence
+from adjudge.errors import InputError, OptionError, shown, visible
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from adjudge.models.base import Model
+    from adjudge.engines.base import Engine
 
-EXAMPLES = (
+TO_HELP: Final = (
+    "Write -o in the form that the votes came in (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
+    "table (labels beside its rows)."
+)
+TO_CHOICES: Final = one_of((), "auto", "table", "label-studio", "argilla", "argilla-flat")
+OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
+Mode = Annotated[
+    str,
+    for_model(
+        "--confidence",
+        help="posterior (the model's own), or honest: judged from other tasks and shared errors.",
+        autocompletion=one_of(Confidence),
+    ),
+]
+PerOption = Annotated[bool, for_model("--per-option", help="With --multi: fit each option separately.")]
+
+
+@command(
     (
         "Labels with their confidence, and how reliable every worker is:",
         "adjudge aggregate votes.csv -o labels.csv --workers workers.csv",
     ),
-    (
-        "Columns by name, and answers that are no labels:",
-        "adjudge aggregate rows.csv --task item --label score --abstain NA",
-    ),
+    ("Columns by name, and answers that are no labels:", "adjudge aggregate rows.csv --task item --label score --abstain NA"),
     ("A line per task and a column per judge:", "adjudge aggregate judges.csv --wide -o labels.csv"),
     (
         "Learn from labels that you know, and let confidence fit them:",
@@ -41,351 +65,288 @@ EXAMPLES = (
     ("A page that shows labels in doubt, workers and who answers alike:", "adjudge aggregate votes.csv --report report.html"),
     ("Measure against truth, which is never learned from:", "adjudge aggregate votes.csv -m fds --truth truth.csv -o labels.csv"),
 )
-
-
-def own(option: str) -> str:
-    """Return the default of a setting of models, for the help: the model knows it, the command line leaves it out."""
-    return str(getattr(DEFAULTS, option))
-
-
-def command(
+def aggregate(
     context: typer.Context,
-    votes: reading.VotesFiles,
-    model: Annotated[
-        str,
-        for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName)),
-    ] = DEFAULTS.model,
+    votes: VotesFiles,
     output: Annotated[str | None, for_output("-o", "--output", help="Write the labels here (else to stdout).")] = None,
-    to: Annotated[
-        str | None,
-        for_output(help=TO_HELP, autocompletion=one_of((), "auto", "table", "label-studio", "argilla", "argilla-flat")),
-    ] = None,
+    to: Annotated[str | None, for_output(help=TO_HELP, autocompletion=TO_CHOICES)] = None,
     workers: Annotated[str | None, for_output(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, for_output(help="Write the probability of every label here.")] = None,
-    truth: Annotated[Path | None, for_knowledge(help="Known labels, to measure accuracy; never learned from.")] = None,
-    truth_task: Annotated[str | None, for_knowledge(help="Column of the task in the truth.")] = None,
-    truth_label: Annotated[str | None, for_knowledge(help="Column of the label in the truth.")] = None,
-    gold: Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")] = None,
-    history: Annotated[Path | None, for_knowledge(help="A saved model, or a table worker, true, given, count.")] = None,
-    priors: Annotated[
-        str | None, for_knowledge(help="Class priors: cat=0.3,dog=0.7 or uniform.", autocompletion=one_of((), "uniform"))
-    ] = None,
-    priors_weight: Annotated[float | None, for_knowledge(help="Tasks that the priors are worth (default: fixed priors).")] = None,
-    strength: Annotated[
-        str | None,
-        for_model(
-            help="Pseudo-votes of the mean worker per worker, or auto; 0 is the paper.",
-            show_default=own("strength"),
-            autocompletion=one_of(Strength),
-        ),
-    ] = None,
-    warm_start: Annotated[Path | None, for_knowledge(help="A saved model to start from.")] = None,
-    calibrate: Annotated[bool, for_knowledge("--calibrate", help="Fit a temperature on the gold.")] = False,
-    confidence: Annotated[
-        str,
-        for_model(
-            help="posterior (the model's own), or honest: judged from other tasks and shared errors.",
-            autocompletion=one_of(Confidence),
-        ),
-    ] = DEFAULTS.confidence,
-    groups: Annotated[
-        str | None,
-        for_knowledge(
-            help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike.",
-            autocompletion=one_of((), "answers_like"),
-        ),
-    ] = None,
-    exclude: Annotated[
-        str | None, for_knowledge(help="Workers left out: a file (a table with a worker column, or an id per line), or w1,w2.")
-    ] = None,
     report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
-    seed: Annotated[int | None, for_model(help="Decides ties.", show_default=own("seed"))] = None,
-    engine: Annotated[
-        str,
-        for_engine(
-            help="auto, reference, cpu, disk (votes beyond memory), cuda (a GPU) or spark.", autocompletion=one_of(EngineName)
-        ),
-    ] = DEFAULTS.engine,
+    confidence: Mode = DEFAULTS.confidence,
+    multi: Multi = False,
+    per_option: PerOption = False,
     master: Annotated[str | None, for_engine(help="spark: the cluster (default: spark-submit's, else this machine).")] = None,
-    threads: Annotated[int | None, for_engine(help="Threads to use (default: all cores).")] = None,
-    memory: Annotated[
-        str | None, for_engine(help="Memory limit, like 2GB; votes that do not fit go to disk. With cuda: of each device.")
-    ] = None,
     resume: Annotated[bool, for_engine("--resume", help="With disk: resume the same command after an interruption.")] = False,
-    task: reading.Task = None,
-    worker: reading.Worker = None,
-    label: reading.Label = None,
-    weight: reading.Weight = None,
-    labels: reading.Labels = None,
-    wide: reading.Wide = False,
-    count: reading.Count = None,
-    abstain: reading.Abstain = None,
-    normalize: reading.Normalize = False,
-    strict: reading.Strict = False,
-    separator: reading.Separator = None,
-    no_header: reading.NoHeader = False,
-    smoothing: Annotated[
-        float | None,
-        for_model(help="Added to every cell of every confusion; 0 is the paper.", show_default=own("smoothing")),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        for_model(help="Stop when the priors (glad: the objective) change by less than this.", show_default=own("tol")),
-    ] = None,
-    max_iter: Annotated[int | None, for_model(help="Maximum number of iterations.", show_default=own("max_iter"))] = None,
-    switch: Annotated[
-        float | None,
-        for_model(help="hybrid: make passes hard when the priors change by at most this.", show_default=own("switch")),
-    ] = None,
-    stop: Annotated[
-        str | None,
-        for_model(help="priors, or labels: stop when no label changed.", show_default=own("stop"), autocompletion=one_of(Stop)),
-    ] = None,
-    ties: Annotated[
-        str | None,
-        for_model(
-            help="hash, or prior: ties go to the more frequent label.", show_default=own("ties"), autocompletion=one_of(Ties)
-        ),
-    ] = None,
-    accelerate: Annotated[
-        bool | None,
-        for_model("--accelerate", help="ds, hybrid, one-coin: fewer soft passes, by extrapolation.", show_default=False),
-    ] = None,
-    multi: Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")] = False,
-    set_separator: reading.SetSeparator = SET_SEPARATOR,
-    per_option: Annotated[bool, for_model("--per-option", help="With --multi: fit each option separately.")] = False,
-    duplicates: reading.Duplicates = DEFAULTS.duplicates,
-    form: reading.Format = "auto",
-    question: reading.Question = None,
-    predictions: reading.Predictions = False,
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of a table.")] = False,
-    quiet: Annotated[bool, for_output("--quiet", help="Print only data.")] = False,
+    quiet: DataOnly = False,
+    *,
+    truth: Flags,
+    knowledge: Flags,
+    settings: Flags,
+    resources: Flags,
+    how_read: Flags,
 ) -> None:
     """Find the label of every task, and how reliable every worker is."""
-    typed = SimpleNamespace(**locals())
-    if question == "all":
-        each(command, vars(typed))
-        return
-    import adjudge as adj
-    from adjudge.cli import summary
-    from adjudge.errors import OptionError
+    for asked in _each_question(SimpleNamespace(**locals())):
+        _aggregate(asked)
 
-    on_spark = engine == "spark"
-    if master is not None and not on_spark:
+
+def _aggregate(asked: SimpleNamespace) -> None:
+    is_spark = asked.resources["engine"] == "spark"
+    if asked.master is not None and not is_spark:
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
-    frames = {
-        "-o": labels_file(votes, output, to, form, {"--engine spark": on_spark, "--no-header": no_header}),
-        "--workers": workers,
-        "--probabilities": probabilities,
-    }
-    on_cluster = None
-    if on_spark:
-        from adjudge.cli import on_spark as far
-
-        far.check(frames, save, read_files(typed), {"--multi": multi, "--truth": truth, "--weight": weight, "--report": report})
-        on_cluster = partial(far.prepared, votes=votes, master=master, frames=frames)
-    else:
-        others = {"--save": save, "-o": output, "--report": report}
-        out.check(frames, read_files(typed), others=others, to_stdout=output is None)
-    with fitted(typed, on_cluster) as result:
-        evaluation: Any = (
-            None
-            if truth is None
-            else adj.evaluate(result, truth, truth_task=truth_task, truth_label=truth_label, set_separator=set_separator)
-        )
-        of_workers = None
-        if on_spark:
-            far.write(result, output, workers, probabilities)
-        else:
-            of_workers = _write_all(result, output, workers, probabilities, reading.source(votes), to)
-        if save is not None:
-            result.save(save)
-        if report is not None:
-            write_report(result, report, typed)
-        facts = summary.figures(result, evaluation)
-        seen = summary.overview(result, of_workers, quiet=quiet, as_json=as_json)
-    if as_json:
-        out.document(summary.document(result, facts, seen, evaluation, with_labels=output is None))
-        return
-    asked = summary.Asked(
-        command=sys.argv[1:],
-        votes=votes,
-        reading=given_in(context, "Input") | ({} if question is None else {"question": ("--question", question)}),
-        labels_written=output is not None,
-        workers_written=workers is not None,
-        gold=gold is not None,
+    refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
+    labels = (
+        asked.output
+        if asked.to is None
+        else out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
     )
-    labels_out = partial(far.show if on_spark else _labels, result) if output is None else None
-    told = partial(summary.show, facts, seen, asked, result.understood, None if multi else evaluation)
-    _print(labels_out, None if quiet else told)
-    if report is not None and not quiet:
-        out.say(f"report: {report}")
+    frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
+    if is_spark:
+        from adjudge.cli import spark
+
+        spark.check(asked, frames, _inputs(asked))
+    else:
+        others = {"--save": asked.save, "-o": asked.output, "--report": asked.report}
+        out.check(frames, _inputs(asked), others=others, to_stdout=asked.output is None)
+    with _fit(asked, frames) as result:
+        evaluation: Any = None
+        if asked.truth["truth"] is not None:
+            evaluation = adj.evaluate(result, **asked.truth, set_separator=asked.how_read["set_separator"])
+        worker_frame = None
+        if is_spark:
+            spark.write(asked, result)
+        else:
+            worker_frame = _write(asked, result)
+        if asked.save is not None:
+            result.save(asked.save)
+        if asked.report is not None:
+            _write_report(asked, result, asked.report)
+        if asked.as_json or not asked.quiet:
+            from adjudge.cli import summary
+
+            facts = summary.figures(result, evaluation)
+            overview = summary.overview(result, worker_frame, as_json=asked.as_json)
+    if asked.as_json:
+        out.document(summary.document(result, facts, overview, evaluation, with_labels=asked.output is None))
+        return
+    show_labels = partial(spark.show if is_spark else _print_labels, result) if asked.output is None else None
+    show_summary = None if asked.quiet else partial(summary.show, asked, result, facts, overview, evaluation)
+    # On a terminal the summary comes last, and stays on the screen; else it is first, as a reader of labels may leave early.
+    for show in (show_labels, show_summary) if sys.stdout.isatty() else (show_summary, show_labels):
+        if show is not None:
+            show()
+    if asked.report is not None and not asked.quiet:
+        out.say(f"report: {asked.report}")
 
 
-def read_files(typed: SimpleNamespace) -> dict[str, Any]:
-    """Return what a command was told to read, by the name that users know it by."""
-    from adjudge.io.groups import ANSWERS_LIKE
+@command(
+    ("A page that shows labels in doubt, workers and who answers alike:", "adjudge report votes.csv"),
+    ("With accuracy, where truth is known:", "adjudge report votes.csv --truth truth.csv -o crowd.html"),
+)
+def report(
+    votes: VotesFiles,
+    output: Annotated[Path, for_output("-o", "--output", help="Write the page here.")] = Path("report.html"),
+    title: Annotated[str | None, for_output(help="Title of the page.")] = None,
+    confidence: Mode = DEFAULTS.confidence,
+    multi: Multi = False,
+    per_option: PerOption = False,
+    quiet: DataOnly = False,
+    *,
+    truth: Flags,
+    knowledge: Flags,
+    settings: Flags,
+    resources: Flags,
+    how_read: Flags,
+) -> None:
+    """Write a page that shows what the votes say.
 
-    left_out = None if typed.exclude is None else _excluded(typed.exclude)
+    Labels in doubt, who is good and who is not, what is confused with what, who answers alike. One HTML file, which needs no
+    network.
+    """
+    for asked in _each_question(SimpleNamespace(**locals())):
+        if resources["engine"] == "spark":
+            raise OptionError("report does not work with --engine spark: leave it out, or choose cpu or disk")
+        out.check({}, _inputs(asked), others={"-o": asked.output})
+        with _fit(asked) as result:
+            _write_report(asked, result, asked.output)
+        if not quiet:
+            from adjudge.report.views.labels import headline
+
+            if result.understood is not None:
+                out.say(out.read_as(votes, result.understood))
+            out.say(headline(result).sentence)
+        typer.echo(visible(str(asked.output)))
+
+
+def _each_question(asked: SimpleNamespace) -> Iterator[SimpleNamespace]:
+    """Yield what was asked: once, or with `--question all` for each question, whose name goes into those of the outputs."""
+    asked.source = out.source_of(asked.votes)
+    if asked.how_read["question"] != "all":
+        yield asked
+        return
+    from adjudge.io.read import questions_of
+
+    if asked.output is None:
+        raise OptionError("--question all writes a file per question: give -o labels.csv, which becomes labels.QUESTION.csv")
+    if asked.votes == ["-"]:
+        raise OptionError(
+            "--question all reads the votes once per question, and standard input can be read only once: name a file"
+        )
+    reading = {name: asked.how_read[name] for name in ("format", "predictions")}
+    questions = questions_of(asked.source, multi=asked.multi, **reading)
+    names: dict[str, str] = {}
+    for question in questions:
+        file = str(_named_for(asked.output, question))
+        if names.setdefault(file.lower(), question) != question:  # some file systems do not tell case
+            raise OptionError(
+                f"the questions {shown(names[file.lower()])} and {shown(question)} would both be written to {file}: "
+                "ask for each with --question and a file of its own"
+            )
+    for question in questions:
+        files = {name: _named_for(path, question) for name in OUTPUTS if (path := getattr(asked, name, None)) is not None}
+        yield SimpleNamespace(**{**vars(asked), **files, "how_read": {**asked.how_read, "question": question}})
+
+
+def _named_for(path: str | Path, question: str) -> str | Path:
+    """Return the path of an output for one question.
+
+    >>> _named_for("labels.csv", "mood"), _named_for("out/labels.csv.gz", "is it/ok?")
+    ('labels.mood.csv', 'out/labels.is-it-ok.csv.gz')
+    """
+    place = Path(path)
+    first, *suffixes = place.name.split(".")
+    plain = re.sub(r"[^\w]+", "-", question).strip("-") or "question"
+    return type(path)(place.with_name(".".join([first, plain, *suffixes])))
+
+
+def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
+    """Return the files that a command reads, by the name that users know them by."""
+    from adjudge.io.workers import ANSWERS_LIKE
+
+    known = asked.knowledge
     return {
-        "the votes": typed.votes,
-        "the truth": typed.truth,
-        "the gold": typed.gold,
-        "the history": typed.history,
-        "the warm start": typed.warm_start,
-        "the groups": None if typed.groups == ANSWERS_LIKE else typed.groups,
-        "the excluded workers": left_out if isinstance(left_out, Path) else None,
+        "the votes": asked.votes,
+        "the truth": asked.truth["truth"],
+        "the gold": known["gold"],
+        "the history": known["history"],
+        "the warm start": known["warm_start"],
+        "the groups": None if known["groups"] == ANSWERS_LIKE else known["groups"],
+        "the excluded workers": known["exclude"] if isinstance(known["exclude"], Path) else None,
     }
 
 
 @contextmanager
-def fitted(typed: SimpleNamespace, prepared: Callable[[Any], Any] | None = None) -> Iterator[Any]:
-    """Yield the result of what was typed; `prepared` makes an engine ready. Until the end, its files are there."""
-    import adjudge as adj
-    from adjudge.engines.registry import resolve
+def _fit(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
+    """Yield the result of what was asked; until the end, its files are there. Spark checks the `frames` to be written."""
+    from adjudge.engines.registry import engine_with, resolve
+    from adjudge.io.sources import Opened
+    from adjudge.models.base import make
 
-    source, how_read = reading.source(typed.votes), reading.given(vars(typed))
-    named = ("seed", "smoothing", "tol", "max_iter", "switch", "stop", "ties", "accelerate")
-    strength = None if typed.strength is None else _strength(typed.strength)
-    chosen = _chosen(typed.model, strength=strength, **{name: getattr(typed, name) for name in named})
-    whole = None if typed.multi else source
-    place = resolve(typed.engine, typed.threads, source=whole, memory=typed.memory, room=chosen.room)
-    place = place if prepared is None else prepared(place)
-    beside = None if typed.output is None else Path(typed.output)
-    with at_work(place, beside, resume=typed.resume, model=typed.model, quiet=typed.quiet) as (where, progress):
+    source = Opened(asked.source)
+    settings = {name: value for name, value in asked.settings.items() if value is not None}
+    model = make(settings.pop("model"), settings, chosen_by="--model {}")
+    chosen = resolve(
+        engine_with(asked.resources["engine"], threads=asked.resources["threads"], memory=asked.resources["memory"]),
+        source=None if asked.multi else source,
+        room=model.room,
+    )
+    if asked.resources["engine"] == "spark":
+        from adjudge.cli import spark
+
+        chosen = spark.prepare(chosen, asked, frames or {})
+    with _at_work(asked, chosen) as (engine, progress):
         yield adj.aggregate(
-            source,
-            engine=where,
-            set_separator=typed.set_separator,
-            trace="light",  # nobody sees it here
-            multi=typed.multi,
-            per_option=typed.per_option,
-            gold=typed.gold,
-            history=typed.history,
-            priors_weight=typed.priors_weight,
-            warm_start=typed.warm_start,
-            calibrate=typed.calibrate,
-            confidence=typed.confidence,
-            groups=typed.groups,
-            exclude=None if typed.exclude is None else _excluded(typed.exclude),
+            cast(Any, source),
+            model=model,
+            engine=engine,
             progress=progress,
-            **how_read,
-            **_typed(model=chosen, priors=None if typed.priors is None else _prior_map(typed.priors)),
+            trace="light",  # nobody sees it here
+            multi=asked.multi,
+            per_option=asked.per_option,
+            confidence=asked.confidence,
+            **asked.knowledge,
+            **asked.how_read,
         )
 
 
-def write_report(result: Any, path: Path, typed: SimpleNamespace) -> None:
+@contextmanager
+def _at_work(asked: SimpleNamespace, engine: Engine) -> Iterator[tuple[Engine, Any]]:
+    """Yield the engine, and what to call after every iteration.
+
+    An engine on disk works in a folder beside the output. The folder is removed in the end, and left to resume from
+    when the run is broken off.
+    """
+    resume = getattr(asked, "resume", False)
+    if engine.name != "disk":
+        if resume:
+            raise OptionError(f"--resume is for --engine disk: engine {engine.name} holds everything in memory")
+        with out.progress("iterations", asked.settings["model"], quiet=asked.quiet) as progress:
+            yield engine, progress
+        return
+    if resume and asked.output is None:
+        raise OptionError("--resume needs a run that writes to a file: give -o, too")
+    import shutil
+    from dataclasses import replace
+
+    from adjudge.cli import console
+
+    work = None if asked.output is None else Path(asked.output).parent / f".{Path(asked.output).name}.work"
+    if work is not None and work.exists() and not resume:
+        shutil.rmtree(work)
+    try:
+        with console.passes(out.talk(asked.quiet)) as report_pass:
+            yield replace(cast(Any, engine), work=work, resume=resume, report=report_pass), None
+    except (InputError, OptionError):
+        if work is not None and not resume:
+            shutil.rmtree(work, ignore_errors=True)
+        raise
+    if work is not None:
+        shutil.rmtree(work)
+
+
+def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
+    """Write the files that were asked for; labels go back to the form of the votes if `--to` says so.
+
+    Return the frame of workers if one was made.
+    """
+    from adjudge.io.write import write_batches, write_frame
+
+    is_on_disk = getattr(result, "is_on_disk", False)  # then a frame of all tasks need not fit in memory
+    worker_frame = None
+    if asked.workers is not None:
+        worker_frame = result.workers_frame()
+        write_frame(worker_frame, Path(asked.workers))
+    if asked.probabilities is not None:
+        path = Path(asked.probabilities)
+        if is_on_disk:
+            write_batches(result.probability_batches(), path)
+        else:
+            write_frame(result.probabilities_frame(), path)
+    if asked.output is not None and asked.to is not None:
+        result.write(asked.output, asked.source, format=asked.to)
+    elif asked.output is not None:
+        path = Path(asked.output)
+        if is_on_disk:
+            write_batches(result.label_batches(), path)
+        else:
+            frame = result.labels_frame()
+            write_frame(out.flat(frame, path.suffix) if asked.multi else frame, path)
+    return worker_frame
+
+
+def _write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
     """Write the page that shows a result."""
     from adjudge.report.page import write
 
-    names = typed.votes
+    names = asked.votes
     source = "standard input" if names == ["-"] else Path(names[0]).name if len(names) == 1 else f"{len(names)} files"
-    given = {name: getattr(typed, name) for name in ("truth", "truth_task", "truth_label", "set_separator")}
-    write(result, path, source=source, title=getattr(typed, "title", None), **given)
+    reading = {"set_separator": asked.how_read["set_separator"]}
+    write(result, path, source=source, title=getattr(asked, "title", None), **asked.truth, **reading)
 
 
-def _print(labels: Callable[[], None] | None, told: Callable[[], None] | None) -> None:
-    """Print labels and summary, as far as there are any.
-
-    On a terminal the summary comes last, and stays on the screen; else it is first, as whoever reads the labels may leave early.
-    """
-    for show in (labels, told) if sys.stdout.isatty() else (told, labels):
-        if show is not None:
-            show()
-
-
-def _write_all(
-    result: Any, output: str | None, workers: str | None, probabilities: str | None, votes: str | list[str], to: str | None
-) -> pl.DataFrame | None:
-    """Write the files that were asked for; labels in the form of the votes where `to` says so.
-
-    Return the frame of workers where one was made.
-    """
-    from adjudge.io.write import write_frame
-
-    frame = None
-    if workers is not None:
-        frame = result.workers_frame()
-        write_frame(frame, Path(workers))
-    if probabilities is not None:
-        _write(result, "probabilities", Path(probabilities))
-    if output is not None and to is not None:
-        result.write(output, votes, format=to)
-    elif output is not None:
-        _write(result, "labels", Path(output))
-    return frame
-
-
-def _write(result: Any, what: str, path: Path) -> None:
-    """Write labels or probabilities: votes on disk have results that need not fit in memory."""
-    from adjudge.io.write import write_batches, write_frame
-
-    if getattr(result, "is_on_disk", False):
-        write_batches(result.label_batches() if what == "labels" else result.probability_batches(), path)
-    elif what == "labels":
-        write_frame(flat(result.labels_frame(), path.suffix), path)
-    else:
-        write_frame(result.probabilities_frame(), path)
-
-
-def _chosen(model: str, **settings: Any) -> Model:
-    """Return the model of this name, with the settings that were typed."""
-    from adjudge.models.base import make
-
-    given = {name: value for name, value in settings.items() if value is not None}
-    return make(model, DEFAULTS._asdict(), given, chosen_by="--model {}")
-
-
-def _typed(**options: Any) -> dict[str, Any]:
-    """Return options as they were typed: `aggregate` says what is no choice."""
-    return options
-
-
-def _prior_map(text: str) -> dict[str, float] | str:
-    from adjudge.errors import OptionError
-
-    if "=" not in text:
-        return text  # "uniform", or an error that says what is accepted
-    priors: dict[str, float] = {}
-    for label, _, value in (part.rpartition("=") for part in text.split(",")):
-        if label.strip() in priors:
-            raise OptionError(f"priors name the label {label.strip()!r} twice: give one probability for each")
-        try:
-            priors[label.strip()] = float(value)
-        except ValueError:
-            raise OptionError(f"priors is {text!r}: give label=probability joined by commas, or uniform") from None
-    return priors
-
-
-def _excluded(text: str) -> Path | list[str]:
-    """Return workers as they were typed: a file where one has this name, else ids joined by commas."""
-    from adjudge.errors import OptionError
-
-    if Path(text).exists():
-        return Path(text)
-    ids = [part.strip() for part in text.split(",")]
-    if not all(ids):
-        raise OptionError(f"exclude is {text!r}: give workers joined by commas, none of them empty, or a file")
-    return ids
-
-
-def _strength(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text  # "auto", or an error that says what is accepted
-
-
-def flat(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
-    """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
-    import polars as pl
-
-    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
-        return frame
-    return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
-
-
-def _labels(result: Any) -> None:
-    batches = result.label_batches() if hasattr(result, "label_batches") else iter([flat(result.labels_frame())])
-    out.labels(batches, len(result.votes.tasks) + len(result.votes.unvoted))
+def _print_labels(result: Any) -> None:
+    batches = result.label_batches() if hasattr(result, "label_batches") else iter([out.flat(result.labels_frame())])
+    out.print_frames(batches, len(result.votes.tasks) + len(result.votes.unvoted))

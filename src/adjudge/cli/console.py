@@ -18,7 +18,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    ProgressColumn,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -62,34 +64,40 @@ class Screen(Console):
         self.print()
         self.say(text, style="bold")
 
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1, ids: int = 0) -> None:
+        """Print a table; the parameters are those of the function `table`."""
+        self.print(table(columns, rows, left, ids))
+
+    def more(self, rows: int, shown: int, where: str) -> None:
+        """Say how many rows of a table are not shown, and where they are, if there are any."""
+        if rows > shown:
+            self.say(f"… and {rows - shown} more: {where}")
+
 
 def plain(text: object) -> Text:
     """Return anything as the text that a terminal may be given: ids, labels, paths and messages pass through here."""
     return Text(visible(str(text)))
 
 
-def talk(quiet: bool = False) -> Screen:
-    """Return the console for people: stderr, silent when asked."""
-    return Screen(stderr=True, quiet=quiet)
+@contextmanager
+def _display(
+    console: Console, *columns: ProgressColumn, total: float | None = None, **shown: Any
+) -> Iterator[tuple[Bar, TaskID]]:
+    """Yield a display on a terminal only, which leaves no trace, and its one task."""
+    silent = not console.is_terminal or console.quiet
+    with Bar(*columns, console=console, transient=True, disable=silent) as bar:
+        yield bar, bar.add_task("", total=total, **shown)
 
 
-def data() -> Screen:
-    """Return the console for results people read: stdout."""
-    return Screen()
+def _described(*columns: ProgressColumn) -> tuple[ProgressColumn, ...]:
+    return (TextColumn("{task.description}", markup=False), *columns)
 
 
 @contextmanager
-def progress(console: Console, what: str) -> Iterator[Progress]:
-    """Yield a callback that shows the running iteration, on a terminal only, and leaves no trace."""
-    with Bar(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal or console.quiet,
-    ) as bar:
-        running = bar.add_task(visible(what), total=None)
+def iterations(console: Console, what: str) -> Iterator[Progress]:
+    """Yield a callback that shows the running iteration."""
+    with _display(console, SpinnerColumn(), *_described(TimeElapsedColumn())) as (bar, running):
+        bar.update(running, description=visible(what))
 
         def report(row: TraceRow) -> None:
             change = "" if row.change != row.change else f", moved by {row.change:.1g}"
@@ -100,10 +108,8 @@ def progress(console: Console, what: str) -> Iterator[Progress]:
 
 @contextmanager
 def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
-    """Yield a callback that shows how many of something there are by now, on a terminal only, and leaves no trace."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
-        running = bar.add_task(visible(what), total=None)
+    """Yield a callback that shows how many of something there are by now."""
+    with _display(console, SpinnerColumn(), *_described(TimeElapsedColumn())) as (bar, running):
 
         def report(number: int) -> None:
             if number % 1000 == 0:
@@ -114,33 +120,30 @@ def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
-    """Yield a callback that counts finished rows of what is being written, on a terminal only."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
-        running = bar.add_task("", total=total)
+    """Yield a callback that counts finished rows of what is being written."""
+    with _display(console, *_described(BarColumn(), TimeRemainingColumn()), total=total) as (bar, running):
         yield lambda name, rows: bar.update(running, description=visible(name), advance=rows)
 
 
 @contextmanager
 def steps(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback (what, steps done, of how many): a bar with the time left, on a terminal only."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
-        running = bar.add_task("", total=None)
+    """Yield a callback (what, steps done, of how many): a bar with the time left."""
+    with _display(console, *_described(BarColumn(), TimeRemainingColumn())) as (bar, running):
         yield lambda what, done, total: bar.update(running, description=visible(what), completed=done, total=total)
 
 
 @contextmanager
+def status(console: Console) -> Iterator[Callable[[str], None]]:
+    """Yield a callback that shows what is looked at."""
+    with console.status("") as shown:
+        yield lambda what: shown.update(visible(what))
+
+
+@contextmanager
 def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback (what, votes done, of how many): a bar with the rate and the time left, on a terminal only."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
-        running = bar.add_task("", total=None, rate="")
+    """Yield a callback (what, votes done, of how many): a bar with the rate and the time left."""
+    columns = _described(BarColumn(), TextColumn("{task.fields[rate]}", markup=False), TimeRemainingColumn())
+    with _display(console, *columns, rate="") as (bar, running):
         shown = ""
 
         def report(what: str, done: int, total: int) -> None:
@@ -157,16 +160,9 @@ def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Yield a callback (file, bytes here) that shows how much of everything has come, on a terminal only."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal or console.quiet) as bar:
-        running = bar.add_task("", total=total)
+    """Yield a callback (file, bytes here) that shows how much of everything has come."""
+    columns = _described(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with _display(console, *columns, total=total) as (bar, running):
         seen: dict[str, int] = {}
 
         def report(name: str, here: int) -> None:

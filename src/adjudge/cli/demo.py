@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import adjudge as adj
+from adjudge.cli import output as out
+from adjudge.cli.options import command
+from adjudge.data.options import Number
+from adjudge.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -17,23 +23,21 @@ if TYPE_CHECKING:
     from adjudge.results.result import Result
 
 LABELS = ("fine", "rude", "hateful", "spam")
-RUNS = 3  # of each model; the fastest is shown
-TELLING = {
+RUNS_PER_MODEL = 3  # the fastest is shown
+WORKERS = {
     "expert": "right far more often than the others",
     "spammer": "gives every comment the same label",
     "mixes-up": "confuses rude and hateful, but recognises the rest",
 }
 
 
-def command(
+@command()
+def demo(
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the data in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 9,
 ) -> None:
     """Show the usual models on a small crowd, and a page of it all."""
-    from adjudge.data import options
-    from adjudge.errors import InputError
-
-    options.check({"seed": seed}, {"seed": options.Number(least=0, whole=True)})
+    Number(least=0, whole=True).check("seed", seed)
     if keep is None:
         handle, page = tempfile.mkstemp(prefix="adjudge-demo-", suffix=".html")  # stays, to be looked at
         os.close(handle)
@@ -50,44 +54,45 @@ def _run(folder: Path, page: Path, seed: int) -> None:
     import math
     import time
 
-    import adjudge as adj
     from adjudge.cli import console
     from adjudge.io.write import check_files, write_frame
-    from adjudge.models.base import MODELS, USUAL
+    from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
-    out = console.data()
+    screen = out.screen()
     crowd = _crowd(seed)
     check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv", "report": page})
     write_frame(crowd.votes, folder / "votes.csv")
     write_frame(crowd.truth, folder / "truth.csv")
-    out.print()
-    out.say(f"{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, each one of")
-    out.say(f"{', '.join(LABELS)} (files in {folder})")
+    screen.print()
+    screen.say(f"{len(crowd.votes)} votes by {len(crowd.worker_names)} moderators on {len(crowd.truth)} comments, each one of")
+    screen.say(f"{', '.join(LABELS)} (files in {folder})")
     rows: list[tuple[object, ...]] = []
     results: dict[str, Result] = {}
-    for name in USUAL:
+    for name in DEFAULT_COMPARED_MODELS:
         model = MODELS[name]
         seconds = math.inf
-        for _ in range(RUNS):  # the first one loads what the model needs
+        for _ in range(RUNS_PER_MODEL):  # the first one loads what the model needs
             began = time.perf_counter()
             results[name] = adj.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
             seconds = min(seconds, time.perf_counter() - began)
         found = adj.evaluate(results[name], folder / "truth.csv")
         wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
         rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
-    out.heading("the usual models on the same votes")
-    out.print(console.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2))
-    out.say("expected: how many labels are wrong, as confidence tells it without truth. It allows for errors that workers share,")
-    out.say("which these simulated ones do not: here it is too modest. On real votes: docs/can-you-trust-it.md")
-    out.print()
-    out.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
-    for worker, about in TELLING.items():
-        out.heading(f"{worker}: {about}")
-        out.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
+    screen.heading("the usual models on the same votes")
+    screen.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2)
+    screen.say(
+        "expected: how many labels are wrong, as confidence tells it without truth. It allows for errors that workers share,"
+    )
+    screen.say("which these simulated ones do not: here it is too modest. On real votes: docs/can-you-trust-it.md")
+    screen.print()
+    screen.say("What Fast Dawid-Skene learned about three of the workers, without ever seeing the truth:")
+    for worker, about in WORKERS.items():
+        screen.heading(f"{worker}: {about}")
+        screen.print(console.heat_map(LABELS, results["fds"].confusion_matrix(worker)))
     results["auto"].report(page, truth=folder / "truth.csv", title="The demo: thirty moderators, 600 comments")
-    out.print()
-    out.say(f"A page that shows all of it, to open in a browser: {page}")
-    out.say("On your votes: adjudge aggregate votes.csv -o labels.csv --report report.html")
+    screen.print()
+    screen.say(f"A page that shows all of it, to open in a browser: {page}")
+    screen.say("On your votes: adjudge aggregate votes.csv -o labels.csv --report report.html")
 
 
 def _crowd(seed: int) -> Simulation:
@@ -102,7 +107,7 @@ def _crowd(seed: int) -> Simulation:
     expert = np.full((4, 4), 0.02) + np.eye(4) * 0.92
     spammer = np.tile([0.85, 0.05, 0.05, 0.05], (4, 1))
     mixed = np.array([[0.9, 0.04, 0.03, 0.03], [0.05, 0.15, 0.77, 0.03], [0.03, 0.74, 0.2, 0.03], [0.03, 0.03, 0.03, 0.91]])
-    names = [*(f"mod-{n:02d}" for n in range(1, 28)), *TELLING]
+    names = [*(f"mod-{n:02d}" for n in range(1, 28)), *WORKERS]
     return simulate(
         tasks=600,
         votes_per_task=5,

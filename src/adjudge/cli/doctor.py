@@ -1,24 +1,62 @@
-"""`adjudge doctor`: whether the installation, the folder and a store are in order, and what to do where they are not."""
+"""`adjudge doctor`: whether the installation, the folder and a store are in order, and what to do if they are not."""
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import typer
 
-if TYPE_CHECKING:
-    from adjudge.cli.checks import Finding
+from adjudge.cli import output as out
+from adjudge.cli.options import command
+from adjudge.errors import AdjudgeError, shown
 
-EXAMPLES: Final = (
+if TYPE_CHECKING:
+    from adjudge.service.store.protocol import Store
+
+State: TypeAlias = Literal["ok", "off", "warn", "fail"]
+BYTES_PER_GB: Final = 1e9
+LOW_DISK_BYTES, FULL_DISK_BYTES = 1 * BYTES_PER_GB, 0.05 * BYTES_PER_GB
+SLOW_SYNC_S: Final = 0.05
+TIMED_SYNCS: Final = 5
+MAX_EVENTS_BEHIND: Final = 1_000_000  # after the last snapshot: some seconds of a start
+EARLIEST_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)  # no clock that is right shows less
+# Extra to its libraries, by the name of the distribution, and what it is for.
+EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "serve": (("starlette", "uvicorn", "httptools", "uvloop"), "adjudge serve"),
+    "client": (("httpx2",), "adj.Client, adjudge vote and adjudge watch"),
+    "postgres": (("psycopg",), "stores in PostgreSQL"),
+    "report": (("altair", "vl-convert-python"), "plots"),
+    "excel": (("fastexcel",), "spreadsheets"),
+    "spark": (("pyspark", "pyarrow"), "the engine spark, and streams"),
+}
+# Rows that are not of one campaign, by table, in words.
+_TABLE_NOUNS: Final = {"campaign": "campaigns", "token": "tokens", "webhook": "webhooks", "outbox": "messages to webhooks"}
+
+
+class Finding(NamedTuple):
+    """What was found of one thing: how it is, and what it is or what to do."""
+
+    state: State
+    what: str
+    text: str
+
+
+STATE_STYLES: Final = {"ok": "green", "off": "dim", "warn": "yellow", "fail": "bold red"}
+DEFAULT_STORE: Final = "votes.db"
+
+
+@command(
     ("The installation, this folder, and votes.db where it is there:", "adjudge doctor"),
     ("A store, while a service writes it:", "adjudge doctor votes.db"),
 )
-STORE: Final = "votes.db"
-STYLES: Final = {"ok": "green", "off": "dim", "warn": "yellow", "fail": "bold red"}
-
-
-def command(
+def doctor(
     store: Annotated[
         str | None, typer.Argument(metavar="STORE", help="A file or postgresql://… (default: votes.db, if it is there).")
     ] = None,
@@ -29,33 +67,237 @@ def command(
     One line per thing: ok, off (not installed, not needed), warn or fail. The exit code is 1 where anything fails. A store
     is read whole, and every checksum computed again.
     """
-    from adjudge.cli import checks, output
-
-    found: list[Finding] = []
-    chosen = store if store is not None else STORE if Path(STORE).exists() else None
+    findings: list[Finding] = []
+    chosen = store if store is not None else DEFAULT_STORE if Path(DEFAULT_STORE).exists() else None
     is_local = chosen is None or "://" not in chosen
     parent = Path(chosen).absolute().parent if chosen is not None and is_local else Path.cwd()
-    for findings in (
-        checks.installation(),
-        checks.folder(parent) if is_local else (),
-        checks.store(chosen) if chosen is not None else (),
+    for check in (
+        installation(),
+        folder_findings(parent) if is_local else (),
+        store_findings(chosen) if chosen is not None else (),
     ):
-        for finding in findings:
-            found.append(finding)
+        for finding in check:
+            findings.append(finding)
             if not as_json:
-                _show(finding)
+                _show(finding)  # as soon as it is known: a large store takes a while
     if as_json:
-        output.document([{"state": state, "what": what, "text": text} for state, what, text in found])
-    if any(finding.state == "fail" for finding in found):
+        out.document([finding._asdict() for finding in findings])
+    if any(finding.state == "fail" for finding in findings):
         raise typer.Exit(1)
 
 
 def _show(finding: Finding) -> None:
-    """Print a line as soon as it is known: a large store takes a while."""
     from rich.text import Text
 
     from adjudge.cli import console
 
     state, what, text = finding
-    line = Text.assemble((f"{state:<5}", STYLES[state]), console.plain(f" {what:<20} {text}"))
-    console.data().print(line, soft_wrap=True)
+    line = Text.assemble((f"{state:<5}", STATE_STYLES[state]), console.plain(f" {what:<20} {text}"))
+    out.screen().print(line, soft_wrap=True)
+
+
+def installation() -> Iterator[Finding]:
+    """Yield what is found of the installation."""
+    from adjudge import __version__
+    from adjudge.kernels import cpu
+    from adjudge.service.store.sqlite import library_version
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("ok", "adjudge", f"{__version__} in {Path(__file__).parents[1]}")
+    yield Finding("ok", "Python", f"{version}, {os.cpu_count()} processors")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        core = cpu.compiled()
+    if core is not None:
+        yield Finding("ok", "compiled core", "there")
+    else:
+        remedy = "install a C++ compiler, then pip install --force-reinstall adjudge"
+        yield Finding("warn", "compiled core", f"missing, so fits are slower: {remedy}")
+    for extra, (libraries, use) in EXTRAS.items():
+        yield _extra(extra, libraries, use)
+    yield _cuda()
+    yield Finding("ok", "SQLite", library_version())
+    yield _clock()
+
+
+def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, str] = {}
+    for name in libraries:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    needed = [name for name in libraries if name != "uvloop" or sys.platform != "win32"]
+    missing = [name for name in needed if name not in found]
+    told = ", ".join(f"{name} {number}" for name, number in found.items())
+    if not missing:
+        return Finding("ok", f"extra {extra}", told)
+    remedy = f"pip install 'adjudge[{extra}]'"
+    if found:
+        return Finding("warn", f"extra {extra}", f"has {told}, but no {', '.join(missing)}: {remedy}")
+    return Finding("off", f"extra {extra}", f"not installed; {use} needs it: {remedy}")
+
+
+def _cuda() -> Finding:
+    """Look for CuPy, and for a device: CuPy is loaded only where it is there."""
+    from importlib.util import find_spec
+
+    if find_spec("cupy") is None:
+        return Finding("off", "CUDA", "no CuPy; the engine cuda needs it: pip install 'adjudge[cuda]'")
+    from adjudge.gpu.device import cupy, device_at, device_count
+
+    try:
+        found = device_at(0)
+        free, total = found.memory()
+    except AdjudgeError as error:
+        return Finding("warn", "CUDA", str(error))
+    others = f" and {number - 1} more" if (number := device_count()) > 1 else ""
+    room = f"{free / BYTES_PER_GB:.0f} of {total / BYTES_PER_GB:.0f} GB free"
+    return Finding("ok", "CUDA", f"{found.name}{others}, {room}, CuPy {cupy().__version__}")
+
+
+def _clock() -> Finding:
+    now = datetime.now(UTC)
+    if now < EARLIEST_TIME:
+        return Finding("fail", "clock", f"shows {now:%Y-%m-%d %H:%M} UTC, which is past: set it, as decisions carry its time")
+    return Finding("ok", "clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def folder_findings(path: Path) -> Iterator[Finding]:
+    """Yield what is found of the folder that a store is or will be in.
+
+    - `path`: the folder.
+    """
+    import shutil
+
+    if not path.is_dir():
+        yield Finding("fail", "folder", f"{path} is not there: make it")
+        return
+    if not os.access(path, os.W_OK | os.X_OK):
+        yield Finding("fail", "folder", f"{path} cannot be written: change its owner or its rights, or run as another user")
+        return
+    yield Finding("ok", "folder", f"{path} can be written")
+    free = shutil.disk_usage(path).free
+    state: State = "fail" if free < FULL_DISK_BYTES else "warn" if free < LOW_DISK_BYTES else "ok"
+    remedy = "" if state == "ok" else ": make room, or votes will be refused"
+    yield Finding(state, "free disk", f"{free / BYTES_PER_GB:.1f} GB{remedy}")
+    yield _sync(path)
+
+
+def _sync(path: Path) -> Finding:
+    """Measure what every commit waits for."""
+    import tempfile
+    import time
+
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            began = time.perf_counter()
+            for _ in range(TIMED_SYNCS):
+                file.write(b"adjudge")
+                file.flush()
+                os.fsync(file.fileno())
+            seconds = (time.perf_counter() - began) / TIMED_SYNCS
+    except OSError as error:
+        return Finding("fail", "disk", f"nothing can be written in {path}: {error.strerror}")
+    told = f"a write reaches it in {seconds * 1000:.1f} ms"
+    if seconds > SLOW_SYNC_S:
+        return Finding("warn", "disk", f"{told}, and every answer waits for one: a faster disk helps")
+    return Finding("ok", "disk", told)
+
+
+def store_findings(url: str) -> Iterator[Finding]:
+    """Yield what is found of a store; whoever writes it goes on.
+
+    - `url`: its path or its address.
+    """
+    from adjudge.service.store.opening import open_store
+
+    try:
+        opened = open_store(url, readonly=True)
+    except AdjudgeError as error:
+        yield Finding("fail", "store", str(error))
+        return
+    try:
+        yield from _opened(opened)
+    except AdjudgeError as error:
+        yield Finding("fail", "store", str(error))
+    finally:
+        opened.close()
+
+
+def _opened(opened: Store) -> Iterator[Finding]:
+    from adjudge.service.store.sqlite import SqliteStore
+    from adjudge.service.store.verify import verify, verify_shared
+
+    if isinstance(opened, SqliteStore):
+        yield Finding("ok", "store", f"{opened.url}, {_size(opened.path)}")
+        with opened.reading() as link:
+            said = str(link.rows("PRAGMA integrity_check(1)")[0][0])
+        yield Finding("ok", "file", "whole") if said == "ok" else Finding("fail", "file", f"damaged: {said}; restore a backup")
+    else:
+        yield Finding("ok", "store", opened.url)
+    counts, problems = verify_shared(opened)
+    for problem in problems:
+        yield Finding("fail", "store", problem)
+    if not problems:
+        told = ", ".join(f"{count} {_TABLE_NOUNS[table]}" for table, count in counts.items())
+        yield Finding("ok", "store", f"{told}; every checksum is right")
+        tokens = [row.revoked is None for row in opened.tokens.all()]
+        none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
+        yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
+    found = verify(opened)
+    if not found:
+        yield Finding("ok", "campaigns", "none yet")
+    for one in found:
+        name = f"campaign {shown(one.name)}"
+        for problem in one.problems:
+            yield Finding("fail", name, problem)
+        if not one.problems:
+            begins = "" if one.begins == 1 else f" from position {one.begins} on: what was before has expired"
+            beside = f"{one.workers} workers, {one.records} records of archived tasks, {one.ids} ids, {one.snapshots} snapshots"
+            beside += f", {one.annotations} rows of Label Studio" if one.annotations else ""
+            told = f"{one.events} events in {one.pages} pages{begins}, {one.decisions} decisions, {beside}"
+            yield Finding("ok", name, f"{told}; every checksum is right")
+            writer = opened.owner(one.campaign)
+            yield Finding("ok", name, f"written by {writer}" if writer else "no process writes it now")
+            yield _snapshot(opened, one.campaign, one.begins - 1 + one.events, name)
+            yield from _last(opened, one.campaign, name)
+        if opened.webhooks.dead(one.campaign, limit=1):
+            remedy = "GET …/webhooks/dead lists them, redeliver sends them"
+            yield Finding("warn", name, f"deliveries of webhooks were given up: {remedy}")
+
+
+def _size(path: Path) -> str:
+    sizes = {end: Path(f"{path}{end}").stat().st_size for end in ("", "-wal") if Path(f"{path}{end}").exists()}
+    wal = f", {sizes['-wal'] / 1e6:.1f} MB of them not yet copied from the write-ahead log" if sizes.get("-wal") else ""
+    return f"{sum(sizes.values()) / 1e6:.1f} MB{wal}"
+
+
+def _snapshot(opened: Store, campaign: int, last: int, name: str) -> Finding:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        latest = opened.snapshots(campaign).latest()
+    if told:
+        return Finding("warn", name, f"{told[0].message}; the log has everything, and the next snapshot replaces it")
+    base = opened.bases.find(campaign)
+    what, at = ("snapshot", latest[0]) if latest else ("", 0)
+    if base is not None and base.position > at:
+        what, at = "base", base.position
+    behind = last - at
+    where = f"{what} at position {at}, {behind} events behind" if at else "no snapshot"
+    if behind > MAX_EVENTS_BEHIND:
+        return Finding("warn", name, f"{where}: the next start reads {behind} events; stop the service in order, which saves one")
+    return Finding("ok", name, where)
+
+
+def _last(opened: Store, campaign: int, name: str) -> Iterator[Finding]:
+    last = opened.last(campaign)
+    for _, page in opened.read(campaign, after=last - 1):
+        moment = datetime.fromtimestamp(page[-1].time / 1e6, UTC)
+        ahead = (moment - datetime.now(UTC)).total_seconds()
+        text = f"last event at {moment:%Y-%m-%d %H:%M:%S} UTC"
+        if ahead > 60:
+            remedy = "set the clock right, or the log back (POST /v1/clock)"
+            yield Finding("warn", name, f"{text}, {ahead:.0f} s ahead of the clock: {remedy}")
+        else:
+            yield Finding("ok", name, text)

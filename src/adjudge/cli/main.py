@@ -1,4 +1,4 @@
-"""`adjudge`: the commands, and what happens when one of them cannot go on."""
+"""`adjudge`: the commands, their entry point, and how errors end them."""
 
 from __future__ import annotations
 
@@ -10,45 +10,59 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import typer
 
-from adjudge.cli.command import PlainCommand, PlainGroup, epilog
+from adjudge.cli.options import PlainGroup, add_command, show_version
 from adjudge.errors import AdjudgeError, visible
 
-COMMANDS: Final = (
-    "aggregate",
-    "report",
-    "predict",
-    "encode",
-    "evaluate",
-    "agreement",
-    "compare",
-    "explain",
-    "relabel",
-    "panel",
-    "rates",
-    "rank",
-    "stream",
-    "serve",
-    "vote",
-    "watch",
-    "backup",
-    "replay",
-    "backtest",
-    "doctor",
-    "simulate",
-    "demo",
-    "reproduce",
-    "token",
-    "datasets",
-)
-MANY: Final = 300_000  # objects made before garbage is looked for: some hundred megabytes at the very most
+# The commands as `--help` lists them, and the module of each, which has a function of the same name.
+PANELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Labels and workers": {
+        "aggregate": "aggregate",
+        "predict": "results",
+        "evaluate": "evaluation",
+        "compare": "evaluation",
+        "agreement": "evaluation",
+        "explain": "results",
+        "ask-next": "results",
+        "report": "aggregate",
+    },
+    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries"},
+    "The live service": {
+        "serve": "serve",
+        "vote": "client",
+        "watch": "client",
+        "token": "serve",
+        "backup": "store",
+        "replay": "store",
+        "backtest": "store",
+        "doctor": "doctor",
+    },
+    "Data": {
+        "encode": "data",
+        "stream": "spark",
+        "simulate": "data",
+        "datasets": "data",
+        "reproduce": "data",
+        "demo": "demo",
+    },
+}
+COMMANDS: Final = tuple(name for commands in PANELS.values() for name in commands)
+GC_THRESHOLD_OBJECTS: Final = 300_000  # allocations between two runs of the garbage collector: a few hundred megabytes at most
 USAGE: type[Exception] = typer.BadParameter.mro()[2]  # click's base of all errors of usage, whichever click typer comes with
+
+
+class Commands(PlainGroup):
+    """The commands, in the order of their panels."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return [name for name in COMMANDS if name in self.commands]
 
 
 def app_of(names: Iterable[str], *, completion: bool = False) -> typer.Typer:
@@ -58,70 +72,59 @@ def app_of(names: Iterable[str], *, completion: bool = False) -> typer.Typer:
     """
     app = typer.Typer(
         name="adjudge",
-        cls=PlainGroup,
-        help="Turn votes (which worker gave which task which label) into decisions.",
+        cls=Commands,
+        help="Turn annotations (task, worker, label) into decisions.",
         no_args_is_help=True,
         add_completion=completion,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback(invoke_without_command=True)(_options)
-    for name in names:
-        module = import_module(f"adjudge.cli.{name}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            examples = epilog(getattr(module, "EXAMPLES", ()))
-            app.command(name, cls=PlainCommand, epilog=examples)(module.command)
+    app.callback(invoke_without_command=True)(show_version)
+    wanted = set(names)
+    for panel, commands in PANELS.items():
+        for name, module in commands.items():
+            if name in wanted:
+                add_command(app, name, getattr(import_module(f"adjudge.cli.{module}"), name.replace("-", "_")), panel)
     return app
-
-
-def _options(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
-    """Turn votes (which worker gave which task which label) into decisions."""
-    if version:
-        from adjudge import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit
 
 
 def main() -> None:
     """Run the command line; bad input ends in one line and exit code 1, bad usage in 2."""
-    _open_streams()
+    _repair_streams()
     try:
-        with _fewer_collections(), _one_line_each(), _terminated():
+        with _rare_garbage_collection(), _warnings_as_lines(), _exit_on_sigterm():
             is_one = (chosen := next(iter(sys.argv[1:]), "")) in COMMANDS
             code = app_of([chosen] if is_one else COMMANDS, completion=not is_one)(standalone_mode=False, prog_name="adjudge")
-            sys.stdout.flush()  # what cannot be written is known only now
+            sys.stdout.flush()  # a write error shows up only now
         if code:
             sys.exit(code)
         return
     except USAGE as error:
-        _tell_usage(error)
+        _exit_with_usage(error)
     except AdjudgeError as error:
         message = str(error)
     except MemoryError:
         message = "out of memory: close other programs, or use fewer labels or votes"
-    except BrokenPipeError:  # the reader of our output has left: not worth a word
+    except BrokenPipeError:  # the reader of our output has left
         _drop_stdout()
         sys.exit(1)
     except OSError as error:  # a full disk behind stdout, a folder that cannot be made
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    # Only now, when what the failed command held is free: the compiled core tells of what is left at exit.
-    _tell(message)
+    # After the except clauses, so that the failed command's objects are free: the compiled core reports leaks at exit.
+    _print_line(message)
     _drop_stdout()
     sys.exit(1)
 
 
-def _tell(message: object) -> None:
-    """Print one line to stderr; where even that cannot be written, nothing can be said."""
+def _print_line(message: object) -> None:
+    """Print one line to stderr, if that can still be written."""
     with suppress(OSError):
         print(f"adjudge: {visible(str(message))}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _tell_usage(error: Any) -> NoReturn:
-    """Print what is wrong with the arguments, which may hold anything, and leave."""
+def _exit_with_usage(error: Any) -> NoReturn:
+    """Print what is wrong with the arguments, escaped, and exit."""
     error.message = visible(str(error.message))
     with suppress(OSError):
         error.show()
@@ -129,14 +132,14 @@ def _tell_usage(error: Any) -> NoReturn:
 
 
 @contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """Look for cyclic garbage seldom, and not at all when the process ends: libraries make many objects that all stay.
+def _rare_garbage_collection() -> Iterator[None]:
+    """Collect cyclic garbage rarely, and not at all at exit: imported libraries make many objects that all stay.
 
-    A small command spends a third of its time on that otherwise.
+    Otherwise a small command spends a third of its time on it.
     """
     atexit.register(gc.freeze)
     before = gc.get_threshold()
-    gc.set_threshold(MANY, *before[1:])
+    gc.set_threshold(GC_THRESHOLD_OBJECTS, *before[1:])
     try:
         yield
     finally:
@@ -144,11 +147,11 @@ def _fewer_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _one_line_each() -> Iterator[None]:
-    """Show every warning, and what the library logs as one, as a line on stderr."""
+def _warnings_as_lines() -> Iterator[None]:
+    """Print every warning, and everything logged at that level, as a line on stderr."""
 
     def warn(message: Warning | str, *_: object, **__: object) -> None:
-        _tell(f"warning: {message}")
+        _print_line(f"warning: {message}")
 
     log, handler = logging.getLogger("adjudge"), _LogLines()
     log.addHandler(handler)
@@ -162,31 +165,31 @@ def _one_line_each() -> Iterator[None]:
 
 
 class _LogLines(logging.Handler):
-    """Prints what was logged as a warning; what several steps of a command say is said once."""
+    """Prints logged warnings, each message once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print what was logged, unless it was printed before."""
+        """Print the message, unless it was printed before."""
         message = record.getMessage()
-        if message not in self._said:
-            self._said.add(message)
-            _tell(message)
+        if message not in self._printed:
+            self._printed.add(message)
+            _print_line(message)
 
 
 @contextmanager
-def _terminated() -> Iterator[None]:
-    """Leave as from an error when the process is told to end, so that what is half written is removed."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Exit as after an error on SIGTERM, so that half-written files are removed."""
 
     def leave(*_: object) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: cleaning up is not to be interrupted
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # do not interrupt the cleaning up
         sys.exit(128 + signal.SIGTERM)
 
     try:
         before = signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # not the main thread: whoever started it takes care of signals
+    except ValueError:  # not the main thread, which handles signals
         yield
         return
     try:
@@ -196,10 +199,10 @@ def _terminated() -> Iterator[None]:
 
 
 class _ClosedOutput(io.RawIOBase):
-    """Stands for a standard output that was closed before we began: nobody can read what is written."""
+    """Stands for a standard output that was closed before we started."""
 
     def writable(self) -> bool:
-        """Say yes: the error is to come from `write`, in words."""
+        """Return True: the error comes from `write`."""
         return True
 
     def write(self, data: object) -> NoReturn:
@@ -212,41 +215,41 @@ class _ClosedText(io.TextIOBase):
     buffer = _ClosedOutput()
 
     def write(self, text: str) -> int:
-        """Raise, in one line; nothing is no loss."""
+        """Raise, unless the text is empty."""
         return self.buffer.write(text) if text else 0
 
 
-def _open_streams() -> None:
-    """Make stdout and stderr such that writing to them is safe, whatever the process was given.
+def _repair_streams() -> None:
+    """Make writing to stdout and stderr safe, whatever the process was given.
 
-    A closed one is no longer the first free descriptor, which a file of the user's could get. Characters that the encoding
-    of a terminal does not have are escaped.
+    Reserve descriptors of closed streams, so that no file of the user gets one. Escape characters that a terminal's encoding
+    lacks.
     """
-    for number, given in enumerate((sys.stdin, sys.stdout, sys.stderr)):
-        if given is None:
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
             with suppress(OSError):
                 _reserve(number)
     if sys.stdout is None:
         sys.stdout = _ClosedText()
     if sys.stderr is None:
         sys.stderr = io.TextIOWrapper(open(os.devnull, "wb", buffering=0), encoding="utf-8", write_through=True)  # noqa: PTH123, SIM115
-    for given in (sys.stdout, sys.stderr):
-        if isinstance(given, io.TextIOWrapper):
-            given.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _reserve(number: int) -> None:
-    """Open nothing at a standard descriptor that is closed."""
+    """Open the null device at a standard descriptor that is closed."""
     try:
         os.fstat(number)
     except OSError:
-        found = os.open(os.devnull, os.O_RDWR)
-        if found != number:
-            os.dup2(found, number)
-            os.close(found)
+        opened = os.open(os.devnull, os.O_RDWR)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
 
 
 def _drop_stdout() -> None:
-    """Forget what waits to be written to stdout, which would fail once more when Python ends."""
+    """Drop buffered output, which would fail once more when Python ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

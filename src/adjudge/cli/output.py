@@ -1,52 +1,60 @@
-"""What commands share: files checked before any work, the engine and its progress, labels and JSON on standard output."""
+"""What commands print and write: files checked before any work, tables and sentences, labels and JSON on standard output."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
-from adjudge.errors import visible
+from adjudge.data.options import SET_SEPARATOR
+from adjudge.errors import UNSEEN, OptionError, visible
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     import polars as pl
 
-    from adjudge.data.understood import Understood
-    from adjudge.engines.base import Engine
-    from adjudge.models.em import Progress
+    from adjudge.cli.console import Screen
+    from adjudge.data.votes import Understood
 
-PREVIEW = 20  # labels shown on a terminal
-MAX_ID = 40  # characters of an id in a table of a summary
-
-
-def label_list(text: str, what: str = "labels") -> list[str]:
-    """Return labels, or `what` else is joined by commas, as a list.
-
-    >>> label_list("cat, dog")
-    ['cat', 'dog']
-    """
-    from adjudge.errors import OptionError
-
-    labels = [part.strip() for part in text.split(",")]
-    if not all(labels):
-        raise OptionError(f"{what} is {text!r}: give {what} joined by commas, none of them empty")
-    return labels
+PREVIEW_ROWS = 20  # shown on a terminal
+MAX_SHOWN_ID_CHARACTERS = 40  # of an id in a table of a summary
 
 
-def unescaped(separator: str) -> str:
-    r"""Return a separator as it is meant: a tab may be typed as \t.
+def screen() -> Screen:
+    """Return the console for results that people read: stdout."""
+    from adjudge.cli.console import Screen
 
-    >>> unescaped(r"\t"), unescaped(";")
-    ('\t', ';')
-    """
-    return "\t" if separator in (r"\t", "tab") else separator
+    return Screen()
+
+
+def talk(quiet: bool = False) -> Screen:
+    """Return the console for everything else: stderr, silent when asked."""
+    from adjudge.cli.console import Screen
+
+    return Screen(stderr=True, quiet=quiet)
+
+
+def is_shown(stream: TextIO) -> bool:
+    """Return whether people see what goes to a stream as it comes, so that colours and progress are worth their library."""
+    return stream.isatty() or "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
+
+
+def progress(name: str, *more: Any, quiet: bool, unseen: Any = None) -> AbstractContextManager[Any]:
+    """Return a progress display of `adjudge.cli.console` by name; if nobody sees it, its library is not even loaded."""
+    if quiet or not is_shown(sys.stderr):
+        return nullcontext(unseen)
+    from adjudge.cli import console
+
+    return getattr(console, name)(talk(), *more)  # type: ignore[no-any-return]
+
+
+def source_of(files: list[str]) -> str | list[str]:
+    """Return the source of votes that a command was given: one file, or several."""
+    return files if len(files) > 1 else files[0]
 
 
 def read_as(sources: Sequence[str], understood: Understood) -> str:
@@ -67,7 +75,6 @@ def check(
 
     `frames` are tables, whose suffix names a format; `others` are files of any name. Each stands by the option that names it.
     """
-    from adjudge.errors import OptionError
     from adjudge.io.write import check_files, check_folder, check_target
 
     for name in frames.values():
@@ -81,24 +88,53 @@ def check(
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
 
 
-def labels(batches: Iterator[pl.DataFrame], tasks: int) -> None:
-    """Print labels: the first of them as a table on a terminal, all as CSV into a pipe or a file."""
+def table_target(votes: list[str], output: str | None, to: str | None, form: str, refused: dict[str, bool]) -> str | None:
+    """Return where -o goes as a table of its own; None if --to says that it goes back to the form of the votes.
+
+    What cannot go back is an error before any work: `form` is the format of the votes, `refused` are options that rule it out.
+    """
+    if to is None:
+        return output
+    from adjudge.io.write_back import target_of
+
+    if output is None:
+        raise OptionError("--to writes a file: say where with -o")
+    for option, is_given in refused.items():
+        if is_given:
+            raise OptionError(f"--to does not go with {option}: leave one of them out")
+    target_of(votes, output, to, form)
+    return None
+
+
+def write_frames(targets: Iterable[Path | None], frames: Iterable[Callable[[], pl.DataFrame]]) -> None:
+    """Write frames to the files that were asked for; no other frame is made."""
+    from adjudge.io.write import write_frame
+
+    for path, frame in zip(targets, frames, strict=True):
+        if path is not None:
+            write_frame(frame(), path)
+
+
+def flat(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
+    """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
+    import polars as pl
+
+    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
+        return frame
+    return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
+
+
+def print_frames(batches: Iterator[pl.DataFrame], rows: int, *, ids: int = 2, file: str = "labels.csv") -> None:
+    """Print frames of `rows` rows in all: the first rows as a table on a terminal, all as CSV into a pipe or a file."""
     if not sys.stdout.isatty():
         from adjudge.io.write import write_stream
 
         write_stream(batches, sys.stdout.buffer)
         return
-    from adjudge.cli import console
-
     first = next(batches)
-    console.data().print(console.table(first.columns, first.head(PREVIEW).rows(), ids=2))
-    if tasks > PREVIEW:
-        console.talk().say(f"… and {tasks - PREVIEW} more: write them all with -o labels.csv", style="dim")
-
-
-def is_shown(stream: TextIO) -> bool:
-    """Return whether people see what goes to a stream as it comes, so that colours and progress are worth their library."""
-    return stream.isatty() or "FORCE_COLOR" in os.environ or "TTY_COMPATIBLE" in os.environ
+    screen().table(first.columns, first.head(PREVIEW_ROWS).rows(), ids=ids)
+    if rows > PREVIEW_ROWS:
+        talk().say(f"… and {rows - PREVIEW_ROWS} more: write them all with -o {file}", style="dim")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1, ids: int = 0) -> None:
@@ -107,9 +143,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int
     The first `ids` columns are ids, which are cut where they are long; or else the first `left` columns are words.
     """
     if is_shown(sys.stderr):
-        from adjudge.cli import console
-
-        console.talk().print(console.table(columns, rows, left=left, ids=ids))
+        talk().table(columns, rows, left=left, ids=ids)
         return
     lines = [[shortened(cell) if place < ids else figure(cell) for place, cell in enumerate(row)] for row in rows]
     lines = [list(columns), *lines] if any(columns) else lines
@@ -122,14 +156,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int
         print("  ".join(cells).rstrip(), file=sys.stderr)  # noqa: T201
 
 
-def width() -> int:
-    """Return how many characters a line of the terminal has; 80 where there is none."""
-    import shutil
+def say(sentence: str) -> None:
+    """Print a sentence to stderr."""
+    if is_shown(sys.stderr):
+        talk().say(sentence)
+    else:
+        print(visible(sentence), file=sys.stderr)  # noqa: T201
 
-    return shutil.get_terminal_size().columns
 
-
-def shortened(value: object, width: int = MAX_ID) -> str:
+def shortened(value: object, width: int = MAX_SHOWN_ID_CHARACTERS) -> str:
     """Return an id or a sentence as text that is shown, cut where it is long.
 
     >>> shortened("arena-hard", 6), shortened("short", 6)
@@ -137,16 +172,6 @@ def shortened(value: object, width: int = MAX_ID) -> str:
     """
     text = visible(str(value))
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-def say(sentence: str) -> None:
-    """Print a sentence to stderr."""
-    if is_shown(sys.stderr):
-        from adjudge.cli import console
-
-        console.talk().say(sentence)
-        return
-    print(visible(sentence), file=sys.stderr)  # noqa: T201
 
 
 def figure(value: object) -> str:
@@ -162,63 +187,65 @@ def figure(value: object) -> str:
     return visible(str(value))
 
 
+def interval(low: float | None, high: float | None, show: Callable[[float], str] = figure) -> str:
+    """Return the two ends of an interval; a dash for one that is not known.
+
+    >>> interval(0.25, 0.5), interval(0.25, 0.5, share), interval(None, None)
+    ('0.25 to 0.5', '25.0% to 50.0%', '–')
+    """
+    return "–" if low is None or high is None or low != low else f"{show(low)} to {show(high)}"
+
+
+def share(part: float) -> str:
+    """Return a share in percent.
+
+    >>> share(0.1234)
+    '12.3%'
+    """
+    return f"{100 * part:.1f}%"
+
+
+def present(
+    summary: Callable[[], Mapping[str, Any]],
+    show: Callable[[Screen], None],
+    sources: list[str],
+    understood: Understood | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    answer: object = None,
+) -> None:
+    """Print what was found: as one JSON document, or if `quiet` the one `answer` that matters, or on the screen for people."""
+    if as_json:
+        document(summary() | {"understood": summary_of(understood)})  # type: ignore[operator]
+    elif quiet:
+        if answer is not None:
+            sys.stdout.write(f"{visible(str(answer))}\n")
+    else:
+        out = screen()
+        if understood is not None:
+            out.say(read_as(sources, understood))
+        show(out)
+
+
 def summary_of(understood: Understood | None) -> dict[str, object] | None:
     """Return how votes were understood, as JSON has it; None where nothing was read."""
     return None if understood is None else understood.summary()
 
 
-def document(content: object) -> None:
-    """Print one JSON document; what a terminal would obey is escaped as JSON does it, so that the content stays the same."""
+def escaped(text: str) -> str:
+    r"""Return JSON in which everything that a terminal would obey is escaped as JSON does it, so that the content stays the same.
+
+    >>> escaped('"a\x9bb"')
+    '"a\\u009bb"'
+    """
     import json
 
-    from adjudge.errors import UNSEEN
-
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
+    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-@contextmanager
-def at_work(
-    place: Engine, output: Path | None, *, resume: bool, model: str, quiet: bool
-) -> Iterator[tuple[Engine, Progress | None]]:
-    """Yield the engine, and what to call after every iteration.
+def document(content: object) -> None:
+    """Print one JSON document."""
+    import json
 
-    An engine on disk works in a folder beside the output. The folder is removed in the end, and left to resume from
-    when the run is broken off.
-    """
-    from adjudge.errors import InputError, OptionError
-
-    if place.name != "disk":
-        if resume:
-            raise OptionError(f"--resume is for --engine disk: engine {place.name} holds everything in memory")
-        with _iterations(model, quiet) as progress:
-            yield place, progress
-        return
-    if resume and output is None:
-        raise OptionError("--resume needs a run that writes to a file: give -o, too")
-    import shutil
-    from dataclasses import replace
-
-    from adjudge.cli import console
-
-    work = None if output is None else output.parent / f".{output.name}.work"
-    if work is not None and work.exists() and not resume:
-        shutil.rmtree(work)
-    try:
-        with console.passes(console.talk(quiet)) as report:
-            yield replace(cast(Any, place), work=work, resume=resume, report=report), None
-    except (InputError, OptionError):
-        if work is not None and not resume:
-            shutil.rmtree(work, ignore_errors=True)
-        raise
-    if work is not None:
-        shutil.rmtree(work)
-
-
-def _iterations(model: str, quiet: bool) -> AbstractContextManager[Progress | None]:
-    """Return what shows the iterations of a fit; where nobody sees it, not even the library for it is loaded."""
-    if quiet or not is_shown(sys.stderr):
-        return nullcontext()
-    from adjudge.cli import console
-
-    return console.progress(console.talk(), model)
+    sys.stdout.write(escaped(json.dumps(content, ensure_ascii=False, allow_nan=False)) + "\n")

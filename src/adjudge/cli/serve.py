@@ -1,20 +1,31 @@
-"""`adjudge serve`: the live service, which takes votes over HTTP and answers with decisions."""
+"""`adjudge serve`: the live service, which takes votes over HTTP; and `adjudge token`: who may use it, and for what."""
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from adjudge.cli.command import one_of
+from adjudge.cli import output as out
+from adjudge.cli.options import PlainGroup, add_command, command, one_of, words
+from adjudge.cli.store import opened
 from adjudge.data.options import StreamedModel
+from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, listed, shown
 
 if TYPE_CHECKING:
-    from adjudge.service.settings import Settings
+    from adjudge.service.store.protocol import Store
+    from adjudge.service.store.tokens import TokenRow
 
-STORE: Final = "votes.db"
-EXAMPLES: Final = (
+DEFAULT_STORE: Final = "votes.db"
+MAX_TOKEN_NAME_CHARACTERS: Final = 64
+SCOPES_HELP: Final = "vote, read, moderate (and read), admin (everything)"
+StoreUrl = Annotated[str, typer.Option("--store", help="The file or the address of the service's store.")]
+
+
+@command(
     ("A service on this machine, with a first campaign (votes.db keeps all):", "adjudge serve --labels spam,ok"),
     ("With a policy of its own, on any port that is free:", "adjudge serve --labels spam,ok --policy policy.json --port 0"),
     (
@@ -22,12 +33,10 @@ EXAMPLES: Final = (
         "adjudge serve --store postgresql://db/votes --host 0.0.0.0",
     ),
 )
-
-
-def command(
+def serve(
     store: Annotated[
         str, typer.Option(help="A file, or postgresql://USER@HOST/DATABASE; a file that is not there is made.")
-    ] = STORE,
+    ] = DEFAULT_STORE,
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine only with tokens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8000,
     labels: Annotated[
@@ -47,7 +56,7 @@ def command(
     require_tokens: Annotated[
         bool, typer.Option("--require-tokens", help="Require a token on this machine, too: always set it behind a proxy.")
     ] = False,
-    allow_private_webhooks: Annotated[
+    allow_private: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,
     grace: Annotated[float, typer.Option(help="Seconds that requests have to end in when the service stops.")] = 20.0,
@@ -63,42 +72,122 @@ def command(
 
     It stops on Ctrl-C or SIGTERM, after it has answered what is under way. Votes, decisions and policies are in the store.
     """
-    from adjudge.cli.output import label_list
-    from adjudge.errors import OptionError
-
+    settings: dict[str, Any] = dict(locals())
     if labels is None and (policy is not None or model != "fds"):
         option = "--policy" if policy is not None else "--model"
         raise OptionError(f"{option} is for the campaign that --labels makes: give --labels, too")
-    given: dict[str, Any] = {
-        "store": store,
-        "host": host,
-        "port": port,
-        "labels": () if labels is None else tuple(label_list(labels)),
-        "model": cast(StreamedModel, model),
-        "rate": rate,
-        "connections": connections,
-        "connections_per_peer": connections_per_peer,
-        "require_tokens": require_tokens,
-        "allow_private": allow_private_webhooks,
-        "grace": grace,
-        "log_level": log_level,
-    }
-    if policy is not None:
-        from adjudge.live.policy import Policy
+    settings["labels"] = () if labels is None else tuple(words(labels))
+    if settings.pop("policy") is not None:
+        from adjudge.service.campaigns.policy import Policy
 
-        given["policy"] = Policy.read(policy).document()
-    _serve(given)
-
-
-def _serve(given: dict[str, Any]) -> None:
-    from adjudge.errors import AdjudgeError
-
+        settings["policy"] = Policy.read(policy).document()  # type: ignore[arg-type]
     try:
-        from adjudge.service.server import serve
-        from adjudge.service.settings import Settings
+        from adjudge.service.http import server
+        from adjudge.service.http.settings import Settings
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise
         raise AdjudgeError(f"the service needs {error.name}: pip install 'adjudge[serve]'") from error
-    settings: Settings = Settings(**given)
-    serve(settings)
+    server.serve(Settings(**settings))
+
+
+token = typer.Typer(cls=PlainGroup, no_args_is_help=True, help="Make, list and revoke the tokens of a service.")
+
+
+@command(
+    ("For a website that sends votes; the token is printed once:", "adjudge token add website --scope vote"),
+    ("For moderators of one campaign:", "adjudge token add moderators --scope moderate --campaign default"),
+)
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, for people and for logs.")],
+    scope: Annotated[
+        str,
+        typer.Option(
+            help=f"What it is for, joined by commas: {SCOPES_HELP}.",
+            autocompletion=one_of((), "vote", "read", "moderate", "admin"),
+        ),
+    ],
+    campaign: Annotated[str | None, typer.Option(help="The only campaign that it reaches (default: all).")] = None,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Make a token and print it: only a hash of it is kept.
+
+    A service that runs takes it within a second.
+    """
+    from adjudge.service.http.tokens import digest, make, scopes
+    from adjudge.service.store.beside import open_beside
+
+    wanted = scopes(scope)
+    if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
+        raise InputError(f"a token cannot be called {shown(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
+    writable = open_beside(store)
+    try:
+        if any(row.name == name for row in _valid(writable)):
+            raise InputError(f"there is a token {shown(name)} already: revoke it first, or give another name")
+        if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
+            out.say(f"there is no campaign {shown(campaign)} yet: the token reaches it once there is")
+        secret = make()
+        writable.tokens.add(digest(secret), name, wanted, campaign, time.time_ns() // 1000)
+    finally:
+        writable.close()
+    typer.echo(secret)
+    out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
+
+
+@command(("All tokens, and what they are good for:", "adjudge token list"))
+def list_tokens(
+    store: StoreUrl = DEFAULT_STORE,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the tokens of a store, revoked ones last."""
+    with opened(store) as readable:
+        rows = sorted(readable.tokens.all(), key=lambda row: row.revoked is not None)
+    times = [(_moment(row.created), _moment(row.revoked)) for row in rows]
+    if as_json:
+        columns = ("name", "scopes", "campaign", "created", "revoked")
+        values = ((row.name, list(row.scopes), row.campaign, *when) for row, when in zip(rows, times, strict=True))
+        out.document([dict(zip(columns, value, strict=True)) for value in values])
+    elif not rows:
+        out.say("there are no tokens: on this machine the service answers everybody, beyond it nobody")
+    else:
+        cells = [(row.name, ",".join(row.scopes), row.campaign or "all", *when) for row, when in zip(rows, times, strict=True)]
+        out.screen().table(["name", "scopes", "campaign", "created", "revoked"], cells, left=5)
+
+
+@command(("No longer:", "adjudge token revoke website"))
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the token, as `token list` has it.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Let a token count no longer.
+
+    A service that runs refuses it within a second.
+    """
+    from adjudge.service.store.beside import open_beside
+
+    with opened(store):  # raises where there is none: it is not to be made here
+        pass
+    writable = open_beside(store)
+    try:
+        valid = {row.name: row for row in _valid(writable)}
+        if name not in valid:
+            names = f"those that hold are {listed(valid)}" if valid else "none holds"
+            raise InputError(f"there is no token {shown(name)}: {names}")
+        writable.tokens.revoke(valid[name].number, time.time_ns() // 1000)
+    finally:
+        writable.close()
+    out.say(f"revoked {name}")
+
+
+for name, function in (("add", add), ("list", list_tokens), ("revoke", revoke)):
+    add_command(token, name, function)
+
+
+def _valid(store: Store) -> list[TokenRow]:
+    return [row for row in store.tokens.all() if row.revoked is None]
+
+
+def _moment(microseconds: int | None) -> str | None:
+    if microseconds is None:
+        return None
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

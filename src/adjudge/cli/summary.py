@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from shutil import get_terminal_size
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
+from adjudge.cli.options import typed_options
 from adjudge.results.overview import (
-    UNKNOWN,
+    UNCLEAR_VERDICT,
     LabelShare,
     UncertainTask,
     WorkersInBrief,
@@ -22,76 +24,61 @@ from adjudge.results.overview import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from adjudge.data.understood import Understood
-    from adjudge.evaluation.truth import Evaluation
+    from adjudge.data.votes import Understood
+    from adjudge.evaluation.evaluate import Evaluation
     from adjudge.results.result import Result
 
-MAX_LABELS: Final = 5  # whose shares are shown
-MAX_JUDGED: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
+MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
+MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
-MAX_STEPS: Final = 3  # things to try next
+MAX_NEXT_STEPS: Final = 3  # things to try next
 FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: what shared error leaves below this is said, with what to do
-MEASURED: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
+MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
 IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
-    | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED}
+    | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED_FACTS}
 )  # figures that people read as sentences, or need not read
 NOT_OF_AGREEMENT: Final = frozenset({"weight", "multi", "set_separator"})  # options of reading that `agreement` has not, or apart
 PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spammers"}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of the command, as far as it decides what to try next."""
-
-    command: Sequence[str]  # as it was typed, without the program
-    votes: Sequence[str]
-    reading: Mapping[str, Sequence[str]]  # options of reading that were given, as they were typed
-    labels_written: bool
-    workers_written: bool
-    gold: bool
-
-
-@dataclass(frozen=True)
-class Overview:
+class Overview(NamedTuple):
     """What is shown beside the figures: each is empty or None where it cannot be had cheaply."""
 
     shares: Sequence[LabelShare] | None
-    uncertain: Sequence[UncertainTask]
-    workers: WorkersInBrief | None
-    unjudged: bool  # whether workers were not judged because there are too many votes
+    uncertain: Sequence[UncertainTask] = ()
+    workers: WorkersInBrief | None = None
+    unjudged: bool = False  # whether workers were not judged because there are too many votes
 
 
-def overview(result: Any, workers: pl.DataFrame | None, *, quiet: bool, as_json: bool) -> Overview:
+def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Overview:
     """Return what to show of a result beside its figures; `workers` is their frame where it was made for another reason.
 
     Else workers are judged for the screen alone, if people see it, and that takes no longer than they would wait.
     """
-    if as_json or quiet or not hasattr(result, "fit"):  # the last for several correct options
-        return Overview(None if quiet and not as_json else label_shares(result), (), None, False)
-    on_screen = out.is_shown(sys.stderr)
-    here = len(result.fit.outcome.labels) == result.votes.n_tasks and not result.is_on_disk
-    many = len(result.votes) > MAX_JUDGED
-    if workers is None and here and on_screen and not many:
+    if as_json or not hasattr(result, "fit"):  # the latter for several correct options
+        return Overview(label_shares(result))
+    in_memory = len(result.fit.outcome.labels) == result.votes.n_tasks and not result.is_on_disk
+    is_wanted = workers is None and in_memory and out.is_shown(sys.stderr)
+    if is_wanted and len(result.votes) <= MAX_SUMMARY_VERDICT_VOTES:
         workers = result.workers_frame()
     brief = None if workers is None else workers_in_brief(workers)
-    return Overview(label_shares(result), least_certain(result), brief, workers is None and here and on_screen and many)
+    return Overview(label_shares(result), least_certain(result), brief, is_wanted and workers is None)
 
 
-def show(
-    facts: Mapping[str, Any], seen: Overview, asked: Asked, understood: Understood | None, evaluation: Evaluation | None
-) -> None:
-    """Print the summary to stderr."""
+def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview: Overview, evaluation: Any) -> None:
+    """Print the summary of what was asked to stderr."""
+    understood = result.understood
     if understood is not None:
         out.say(out.read_as(asked.votes, understood))
     out.table(["", ""], [*_sentences(facts), *_rows(facts, understood)], left=2)
-    if evaluation is not None and evaluation.calibration.tasks:
+    if evaluation is not None and not asked.multi and evaluation.calibration.tasks:
         from adjudge.cli import console
 
-        console.talk().print(console.reliability(evaluation.calibration.bins))
-    _show_labels(seen)
-    _show_workers(seen)
-    width = out.width()
+        out.talk().print(console.reliability(evaluation.calibration.bins))
+    _show_labels(overview)
+    width = get_terminal_size().columns
+    _show_workers(overview, width)
     steps = next_steps(facts, asked, width - 2)
     if steps:
         out.say("try next:")
@@ -153,46 +140,49 @@ def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple
     return [(name.replace("_", " "), out.figure(value)) for name, value in shown.items()]
 
 
-def _show_labels(seen: Overview) -> None:
+def _show_labels(overview: Overview) -> None:
     """Print the shares of the most frequent labels, and the least certain tasks."""
-    if seen.shares:
-        most = MAX_LABELS if len(seen.shares) <= MAX_LABELS else MAX_LABELS - 1
-        rows = [(share.label, f"{share.of_votes:.1%}", f"{share.of_labels:.1%}") for share in seen.shares[:most]]
-        rest = len(seen.shares) - most
-        rows += [(f"… and {rest} more", "", "")] if rest > 0 else []
+    if overview.shares:
+        most = MAX_SUMMARY_LABELS if len(overview.shares) <= MAX_SUMMARY_LABELS else MAX_SUMMARY_LABELS - 1
+        rows = [(share.label, f"{share.of_votes:.1%}", f"{share.of_labels:.1%}") for share in overview.shares[:most]]
+        hidden = len(overview.shares) - most
+        rows += [(f"… and {hidden} more", "", "")] if hidden > 0 else []
         out.table(["label", "given", "chosen"], rows, ids=1)
-    if seen.uncertain:
-        out.table(["least certain", "label", "confidence", "votes"], seen.uncertain, ids=2)
+    if overview.uncertain:
+        out.table(["least certain", "label", "confidence", "votes"], overview.uncertain, ids=2)
 
 
-def _show_workers(seen: Overview) -> None:
+def _show_workers(overview: Overview, width: int) -> None:
     """Print how many workers have which verdict, and why of the gravest."""
-    if seen.unjudged:
-        out.say(f"workers to look at: not searched among more than {MAX_JUDGED} votes; --workers workers.csv judges all")
-    if seen.workers is None:
+    if overview.unjudged:
+        out.say(
+            f"workers to look at: not searched among more than {MAX_SUMMARY_VERDICT_VOTES} votes; "
+            "--workers workers.csv judges all"
+        )
+    if overview.workers is None:
         return
-    counts = dict(seen.workers.verdicts)
-    unclear = counts.pop(UNKNOWN, 0)
+    counts = dict(overview.workers.verdicts)
+    unclear = counts.pop(UNCLEAR_VERDICT, 0)
     what = ", ".join(f"{number} {verdict if number == 1 else PLURALS[verdict]}" for verdict, number in counts.items())
-    out.say(f"workers to look at: {what or 'none'} of {seen.workers.workers}{f' ({unclear} unclear)' if unclear else ''}")
+    out.say(f"workers to look at: {what or 'none'} of {overview.workers.workers}{f' ({unclear} unclear)' if unclear else ''}")
     rows: list[tuple[str, str, str]] = []
     lines = 0
-    for one in seen.workers.flagged:
-        lines += -(-len(one.why) // (out.width() * 5 // 8))  # as words are wrapped beside ids
+    for worker in overview.workers.flagged:
+        lines += -(-len(worker.why) // (width * 5 // 8))  # as words are wrapped beside ids
         if not rows or lines <= MAX_WHY:
-            rows.append((out.shortened(one.worker), one.verdict, out.shortened(one.why, 160)))
+            rows.append((out.shortened(worker.worker), worker.verdict, out.shortened(worker.why, 160)))
     if rows:
         out.table(["", "", ""], rows, left=3)
 
 
-def next_steps(facts: Mapping[str, Any], asked: Asked, width: int) -> list[tuple[str, str]]:
+def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> list[tuple[str, str]]:
     """Return what to try next: commands with the user's own files, most useful first, and what each gives.
 
     A command that is wider than `width` is not repeated in full.
     """
 
     def again(*options: str) -> str:
-        whole = shlex.join(["adjudge", *asked.command, *options])
+        whole = shlex.join(["adjudge", *sys.argv[1:], *options])
         return whole if len(whole) <= width else f"adjudge aggregate … {shlex.join(options)}"
 
     if not facts["votes"]:
@@ -200,21 +190,22 @@ def next_steps(facts: Mapping[str, Any], asked: Asked, width: int) -> list[tuple
     steps = []
     if not facts.get("converged", True):
         steps.append((again("--max-iter", str(10 * facts["iterations"])), "let it converge"))
-    if not asked.labels_written:
-        more = () if asked.workers_written else ("--workers", "workers.csv")
+    if asked.output is None:
+        more = () if asked.workers is not None else ("--workers", "workers.csv")
         steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
-    elif not asked.workers_written:
+    elif asked.workers is None:
         steps.append((again("--workers", "workers.csv"), "every worker, and why"))
     if is_few(facts) and facts.get("groups") is None and "options" not in facts:
         steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
-    if facts["workers"] > 1 and "options" not in facts and not asked.reading.keys() & NOT_OF_AGREEMENT:
-        options = [text for typed in asked.reading.values() for text in typed]
-        command = shlex.join(["adjudge", "agreement", *asked.votes, *options])
+    reading, question = typed_options(asked.context, "Input"), asked.how_read["question"]
+    if facts["workers"] > 1 and "options" not in facts and not reading.keys() & NOT_OF_AGREEMENT:
+        reading |= {} if question is None else {"question": ("--question", question)}
+        command = shlex.join(["adjudge", "agreement", *asked.votes, *(text for typed in reading.values() for text in typed)])
         if len(command) <= width:
             steps.append((command, "how far workers agree"))
-    if not asked.gold:
+    if asked.knowledge["gold"] is None:
         steps.append((again("--gold", "gold.csv"), "learn from labels that you know"))
-    return steps[:MAX_STEPS]
+    return steps[:MAX_NEXT_STEPS]
 
 
 def _short(number: float) -> str:
@@ -223,14 +214,14 @@ def _short(number: float) -> str:
 
 def figures(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
     """Return the figures of a run, for people and for JSON alike."""
-    from adjudge.data.weights import total_weight
+    from adjudge.data.votes import total_weight
 
     if not hasattr(result, "fit"):  # several correct options
         return _set_figures(result, evaluation)
     votes, grouping, measured = result.votes, result.grouping, result.facts
     return {
         "model": result.model,
-        **{name: measured.get(name) for name in MEASURED},
+        **{name: measured.get(name) for name in MEASURED_FACTS},
         "votes": len(votes),
         "weight": total_weight(votes),
         "votes_cast": None if grouping is None else len(grouping.members),
@@ -279,7 +270,7 @@ def _set_figures(result: Any, evaluation: Any) -> dict[str, object]:
     found = result.facts if len(result.results) == 1 else {}  # each option has its own where it was fitted apart
     return {
         "model": result.model,
-        **{name: found.get(name) for name in MEASURED},
+        **{name: found.get(name) for name in MEASURED_FACTS},
         "votes": votes.n_votes,
         "tasks": tasks,
         "workers": votes.binary.n_workers,
@@ -298,22 +289,23 @@ def _set_figures(result: Any, evaluation: Any) -> dict[str, object]:
 
 
 def document(
-    result: Any, facts: Mapping[str, object], seen: Overview, evaluation: Evaluation | None, *, with_labels: bool
+    result: Any, facts: Mapping[str, object], overview: Overview, evaluation: Evaluation | None, *, with_labels: bool
 ) -> dict[str, object]:
     """Return everything as one JSON document has it."""
-    whole = dict(facts)
-    whole["understood"] = out.summary_of(result.understood)
-    whole["label_shares"] = (
-        None
-        if seen.shares is None
-        else {str(share.label): {"votes": share.of_votes, "labels": share.of_labels} for share in seen.shares}
+    content = dict(facts)
+    content["understood"] = out.summary_of(result.understood)
+    shares = overview.shares
+    content["label_shares"] = (
+        None if shares is None else {str(one.label): {"votes": one.of_votes, "labels": one.of_labels} for one in shares}
     )
-    if hasattr(result, "fit"):
-        whole["priors"] = dict(zip(result.votes.labels.texts(), result.fit.params.priors.tolist(), strict=True))
-    else:  # several correct options
-        whole["priors"] = dict(zip(result.votes.options.texts(), result.option_priors().tolist(), strict=True))
+    names, priors = (
+        (result.votes.labels, result.fit.params.priors)
+        if hasattr(result, "fit")
+        else (result.votes.options, result.option_priors())  # several correct options
+    )
+    content["priors"] = dict(zip(names.texts(), priors.tolist(), strict=True))
     if evaluation is not None:
-        whole["evaluation"] = evaluation.summary()
+        content["evaluation"] = evaluation.summary()
     if with_labels:
-        whole["result"] = result.labels_frame().to_dicts()
-    return whole
+        content["result"] = result.labels_frame().to_dicts()
+    return content

@@ -132,7 +132,8 @@ def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:
     """
     if not len(starts):
         return np.zeros((0, *values.shape[1:]))
-    units = whole(values, _unit_of(values, len(values)))
+    largest = int(np.abs(values).max(initial=0.0)) + 1
+    units = whole(values, math.ldexp(unit_below(largest), len(values).bit_length()))
     out: Floats = np.add.reduceat(units, starts, axis=0) + np.add.reduceat(values - units, starts, axis=0)
     return out
 
@@ -146,16 +147,11 @@ def sum_of(values: Floats) -> float:
     return math.fsum(values.tolist())
 
 
-def rounded(values: Floats) -> Floats:
+def round_to_units(values: Floats) -> Floats:
     """Return numbers rounded so that any subset adds up exactly in any order: to `LOG_UNIT`, or coarser if necessary.
 
-    >>> rounded(np.array([1.0, 0.1])).tolist()[0]
+    >>> round_to_units(np.array([1.0, 0.1])).tolist()[0]
     1.0
     """
     total = float(np.abs(values).sum())
     return whole(values, max(LOG_UNIT, unit_below(int(total) + 1)))
-
-
-def _unit_of(values: Floats, terms: int) -> float:
-    largest = int(np.abs(values).max(initial=0.0)) + 1
-    return math.ldexp(unit_below(largest), terms.bit_length())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from adjudge.data.vocabulary import text_of
 from adjudge.errors import OptionError, listed, shown
 
-NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+GRADE_PATTERN: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 class Grades(NamedTuple):
@@ -56,7 +56,7 @@ def numbers_of(texts: Sequence[str]) -> NDArray[np.float64] | None:
     >>> numbers_of(["1", "-2", "2.5"]).tolist(), numbers_of(["1", "NA"])
     ([1.0, -2.0, 2.5], None)
     """
-    if not all(NUMBER.fullmatch(text) for text in texts):
+    if not all(GRADE_PATTERN.fullmatch(text) for text in texts):
         return None
     out = np.array([float(text) for text in texts])
     return out if np.isfinite(out).all() else None

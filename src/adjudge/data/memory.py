@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from adjudge.errors import OptionError, shown
 
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-FLOOR: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
+MIN_MEMORY_BYTES: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
 
 
 def available() -> int:
@@ -20,6 +20,8 @@ def available() -> int:
             kib = next(line for line in lines if line.startswith("MemAvailable:")).split()[1]
         free = int(kib) * 1024
     except (OSError, StopIteration):
+        if not hasattr(os, "sysconf"):
+            return _available_on_windows()
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     group = Path("/sys/fs/cgroup")
     try:
@@ -28,6 +30,16 @@ def available() -> int:
     except (OSError, ValueError):  # no container, or one without a limit
         return free
     return max(min(free, most - used + int(figures.get("file", 0))), 0)  # cached files give way
+
+
+def _available_on_windows() -> int:
+    import ctypes
+
+    # MEMORYSTATUSEX as eight words: its length in bytes, the memory of the machine, what is free of it, and five more.
+    status = (ctypes.c_uint64 * 8)(64)
+    api: Any = ctypes
+    api.windll.kernel32.GlobalMemoryStatusEx(status)
+    return status[2]
 
 
 def gib(size: int) -> str:
@@ -48,11 +60,13 @@ def memory_of(memory: str | int | None, *, of_host: bool = True) -> int:
     (2000000000, 1610612736, 1000000000)
     """
     if memory is None:
-        return max(available() // 2, FLOOR)
+        return max(available() // 2, MIN_MEMORY_BYTES)
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
     if found is None or isinstance(memory, bool):
         raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
     size = int(float(found[1]) * UNITS[found[2] or ""])
-    if of_host and size < FLOOR:
-        raise OptionError(f"memory is {shown(memory)}: give at least {gib(FLOOR)}, which reading needs before the first vote")
+    if of_host and size < MIN_MEMORY_BYTES:
+        raise OptionError(
+            f"memory is {shown(memory)}: give at least {gib(MIN_MEMORY_BYTES)}, which reading needs before the first vote"
+        )
     return size

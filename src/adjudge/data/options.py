@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from adjudge.errors import OptionError, shown, unknown
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
-ModelName: TypeAlias = Literal[
-    "auto",
-    "mv",
-    "ds",
-    "fds",
-    "hybrid",
-    "one-coin",
-    "iwmv",
-    "glad",
-    "wawa",
-    "zbs",
-    "goldmv",
-    "catd",
-    "la",
-    "zc",
-    "lfc",
-    "ibcc",
-    "ebcc",
-    "mace",
-    "ordinal",
-    "kos",
-    "mmsr",
-]
+OwnModel: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad", "ordinal"]
+FieldModel: TypeAlias = Literal["wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos", "mmsr"]
+ModelName: TypeAlias = Literal[OwnModel, FieldModel]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
 EngineName: TypeAlias = Literal["auto", "reference", "cpu", "disk", "cuda", "spark"]  # `register` adds others: any text is one
 Duplicates: TypeAlias = Literal["all", "last", "first", "error"]
 Kept: TypeAlias = Literal["last", "all"]  # of a worker's votes on a task in a stream
 Ties: TypeAlias = Literal["hash", "prior"]
 Stop: TypeAlias = Literal["priors", "labels"]
-Level: TypeAlias = Literal["nominal", "ordinal", "interval"]  # of measurement
+ScaleName: TypeAlias = Literal["nominal", "ordinal", "interval"]  # what labels are: names, grades or numbers
 TraceDetail: TypeAlias = Literal["full", "light"]
 Place: TypeAlias = Literal["anywhere", "process", "memory"]  # where a model runs, or an engine has its counts and votes
 Confidence: TypeAlias = Literal["honest", "posterior"]
@@ -84,36 +64,53 @@ class StreamedDefaults(NamedTuple):
 
 STREAMED_DEFAULTS: Final = StreamedDefaults()
 
+
+class ReadOptions(TypedDict, total=False):
+    """The options of `adj.read`, which explains them. Every function that reads votes takes them all."""
+
+    task: str | None
+    worker: str | None
+    label: str | None
+    labels: Iterable[object] | None
+    duplicates: Duplicates
+    wide: bool
+    count: str | None
+    weight: str | None
+    abstain: Iterable[object] | object | None
+    normalize: bool
+    strict: bool
+    separator: str | None
+    header: bool
+    set_separator: str
+    format: str
+    question: str | None
+    predictions: bool
+
+
 # Other names of models, in lower case without spaces and punctuation, as people know them from papers and libraries.
-ALIASES: Final[Mapping[str, str]] = {
-    "automodel": "auto",
-    "majority": "mv",
-    "majorityvote": "mv",
-    "majorityvoting": "mv",
-    "dawidskene": "ds",
-    "fastdawidskene": "fds",
-    "fastds": "fds",
-    "hybriddawidskene": "hybrid",
-    "hybridds": "hybrid",
-    "onecoindawidskene": "one-coin",
-    "onecoinds": "one-coin",
-    "weightedmajority": "iwmv",
-    "weightedmajorityvote": "iwmv",
-    "iterativeweightedmajorityvoting": "iwmv",
-    "workeragreementwithaggregate": "wawa",
-    "zerobasedskill": "zbs",
-    "goldmajority": "goldmv",
-    "goldmajorityvote": "goldmv",
-    "confidenceawaretruthdiscovery": "catd",
-    "lightaggregation": "la",
-    "lightweightaggregation": "la",
-    "zencrowd": "zc",
-    "learningfromcrowds": "lfc",
-    "independentbayesianclassifiercombination": "ibcc",
-    "enhancedbayesianclassifiercombination": "ebcc",
-    "multiannotatorcompetenceestimation": "mace",
-    "kargerohshah": "kos",
-} | {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)}
+OTHER_NAMES: Final[Mapping[ModelName, str]] = {
+    "auto": "automodel",
+    "mv": "majority majorityvote majorityvoting",
+    "ds": "dawidskene",
+    "fds": "fastdawidskene fastds",
+    "hybrid": "hybriddawidskene hybridds",
+    "one-coin": "onecoindawidskene onecoinds",
+    "iwmv": "weightedmajority weightedmajorityvote iterativeweightedmajorityvoting",
+    "wawa": "workeragreementwithaggregate",
+    "zbs": "zerobasedskill",
+    "goldmv": "goldmajority goldmajorityvote",
+    "catd": "confidenceawaretruthdiscovery",
+    "la": "lightaggregation lightweightaggregation",
+    "zc": "zencrowd",
+    "lfc": "learningfromcrowds",
+    "ibcc": "independentbayesianclassifiercombination",
+    "ebcc": "enhancedbayesianclassifiercombination",
+    "mace": "multiannotatorcompetenceestimation",
+    "kos": "kargerohshah",
+}
+ALIASES: Final = {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)} | {
+    other: name for name, others in OTHER_NAMES.items() for other in others.split()
+}
 
 
 def model_name(given: Any) -> Any:
@@ -127,6 +124,27 @@ def model_name(given: Any) -> Any:
 
 # The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
 MOST_VOTES = 1e12
+
+
+# Options that belong to a model, and to an engine: where one of them is given elsewhere, the message says where it goes.
+OF_MODELS: Final = dict.fromkeys(("smoothing", "strength", "tol", "max_iter", "stop", "ties", "accelerate"), "DawidSkene") | {
+    "switch": "Hybrid"
+}
+OF_ENGINES: Final = {"threads": "Cpu", "memory": "Disk", "work": "Disk", "resume": "Disk", "devices": "Cuda", "master": "Spark"}
+
+
+def misplaced(name: str, value: object, accepted: Iterable[str]) -> OptionError:
+    """Return the error for an option that a function does not take: where it belongs, or which one may be meant.
+
+    >>> str(misplaced("tol", 1e-6, ["task", "label"]))
+    'tol is a setting of the model: model=adj.DawidSkene(tol=1e-06)'
+    >>> str(misplaced("lable", "x", ["task", "label"]))
+    "unknown option 'lable': did you mean 'label'? (accepted: task, label)"
+    """
+    for what, homes in (("model", OF_MODELS), ("engine", OF_ENGINES)):
+        if name in homes:
+            return OptionError(f"{name} is a setting of the {what}: {what}=adj.{homes[name]}({name}={shown(value)})")
+    return unknown("option", name, accepted)
 
 
 @dataclass(frozen=True)

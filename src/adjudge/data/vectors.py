@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Make = Callable[..., Floats]  # from pieces of some vectors to a piece of another
-PIECE: Final = 1 << 16  # numbers at once: they stay in the processor's cache, and files are read in good time
+VECTOR_CHUNK_NUMBERS: Final = 1 << 16  # numbers at once: they stay in the processor's cache, and files are read in good time
 
 
 class Stored(Protocol):
@@ -46,12 +46,12 @@ def alike(vector: Vector) -> Vector:
 
 
 def pieces(n: int, size: int | None = None, start: int = 0) -> Iterator[slice]:
-    """Yield the slices, of `size` items each (`PIECE` by default), in which items from `start` to n are worked on.
+    """Yield the slices, of `size` items each (`VECTOR_CHUNK_NUMBERS` by default), in which items from `start` to n are worked on.
 
     >>> list(pieces(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = PIECE if size is None else size
+    step = VECTOR_CHUNK_NUMBERS if size is None else size
     for first in range(start, n, step):
         yield slice(first, min(first + step, n))
 
@@ -74,7 +74,7 @@ def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> fl
     return total
 
 
-def summed(make: Make, *of: Vector) -> float:
+def sum_of_chunks(make: Make, *of: Vector) -> float:
     """Return the sum of a function of vectors, computed in chunks by NumPy (a BLAS would differ in threads and last bits)."""
     return sum(float(make(*(vector[cut] for vector in of)).sum()) for cut in pieces(len(of[0]), _piece_of(of[0])))
 
@@ -85,7 +85,7 @@ def dot(a: Vector, b: Vector) -> float:
     >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     11.0
     """
-    return summed(np.square, a) if a is b else summed(np.multiply, a, b)
+    return sum_of_chunks(np.square, a) if a is b else sum_of_chunks(np.multiply, a, b)
 
 
 def largest(vector: Vector) -> float:

@@ -1,25 +1,100 @@
-"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it; and gold, known labels."""
+"""Votes as arrays: for every task the rows, (worker, given label) pairs, that were cast on it; gold, weights and provenance.
+
+Votes of one worker for one label that have different weights are in different rows. Passes see rows: the line of a row is the
+line of its pair times its weight, and a row's count is a number of votes. Models see pairs: the count of a pair is the sum of
+weight x count over its rows. So neither kernels nor models know of weights, and counts of votes stay whole numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data import bounds
-from adjudge.data.bounds import require_array, require_below, require_offsets, require_sorted
-from adjudge.data.understood import Understood
-from adjudge.data.vocabulary import Vocabulary
-from adjudge.errors import InputError, shown, unknown
+from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.vocabulary import Vocabulary, freeze, frozen, require_array, require_below, require_offsets, require_sorted
+from adjudge.errors import InputError, OptionError, shown, unknown, visible
+
+NOT_COUNTED: Final = -1
+NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say who gave them
+
+
+@dataclass(frozen=True)
+class Understood:
+    """What reading made of a source of votes; `str()` of it is one line.
+
+    >>> print(Understood("table (csv)", {"task": "item", "worker": "judge", "label": "score"}, votes=5, repeated=1))
+    table (csv): task=item, worker=judge, label=score; 5 votes, 1 repeated vote
+    """
+
+    format: str  # "table (csv)", "pandas frame", "tuples", …
+    columns: Mapping[str, str] = field(default_factory=dict)  # role -> column; empty where columns have no names
+    votes: int = 0  # that count
+    abstentions: int = 0  # votes without a label, which do not count
+    repeated: int = 0  # votes beyond the first of a worker on a task, counted or dropped; -1 where nobody has counted them
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> lines left out
+    gold: int = 0  # answers of the source that were taken as gold, not as votes
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "skipped"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # views of dicts cannot be pickled
+        return Understood, tuple(self.summary().values())
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{role}={visible(name)}" for role, name in self.columns.items())
+        return f"{self.format}{': ' if columns else ''}{columns}; {self.counts()}"
+
+    def counts(self) -> str:
+        """Return what became of the lines, in words."""
+        numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
+        said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
+        said += [f"{count} skipped ({visible(reason)})" for reason, count in self.skipped.items()]
+        return ", ".join(said)
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether votes say who gave them; those of majority vote need not."""
+        return self.columns.get("worker") != NO_WORKER_COLUMN
+
+    def summary(self) -> dict[str, Any]:
+        """Return every field as plain Python values, ready for JSON."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in values.items()}
+
+
+@dataclass
+class Notes:
+    """A source being read: fields are filled when its first lines are, and final with its last."""
+
+    format: str
+    columns: Mapping[str, str] = field(default_factory=dict)  # role -> column
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> lines left out
+    gold: int = 0  # answers taken as gold
+    has_workers: bool = True  # whether votes say who gave them
+    export: str = ""  # the format of an export that was recognised
+    ignored: str | None = None  # a column that looks like weights or counts, and is not used
+
+    def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
+        """Return what was understood in the end; without workers no vote is a repeated one.
+
+        >>> print(Notes("tuples").understood(votes=2, abstentions=1, repeated=0))
+        tuples; 2 votes, 1 abstention
+        """
+        repeated = repeated if self.has_workers else 0
+        return Understood(self.format, self.columns, votes, abstentions, repeated, self.skipped, self.gold)
+
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
-CHUNK: Final = 1 << 18  # votes counted at once
-COUNTED: Final = ("all", "last", "first")  # of a worker's votes on one task
+COUNT_CHUNK_VOTES: Final = 1 << 18  # votes counted at once
+DUPLICATE_CHOICES: Final = ("all", "last", "first")  # of a worker's votes on one task
 MOST_WEIGHT: Final = 1e6  # of a vote
-ARRAYS: Final = ("task_ptr", "row", "worker_ptr", "row_label", "row_weight")
+VOTE_ARRAYS: Final = ("task_ptr", "row", "worker_ptr", "row_label", "row_weight", "abstained")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +112,12 @@ class Gold:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Panel:
+class WorkerRows:
     """Workers and the labels they give: all that an M-step needs of votes, wherever they are stored.
 
     A *row* is a pair (worker, given label) that occurs in the data. Rows are sorted by worker, then label, so
     `row_label[worker_ptr[w]:worker_ptr[w + 1]]` are the labels that worker `w` has given at all. Votes with weights have a
-    row per (worker, given label, weight); see `adjudge.data.weights`.
+    row per (worker, given label, weight); see the module.
     """
 
     worker_ptr: NDArray[np.int64]  # [workers + 1] where each worker's rows begin
@@ -93,7 +168,7 @@ class Panel:
         return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
 
 
-def require_panel(panel: Panel) -> None:
+def require_panel(panel: WorkerRows) -> None:
     """Raise unless the arrays of a panel are as documented, and every worker and label has its own id."""
     workers, labels, row_weight = panel.workers, panel.labels, panel.row_weight
     for name, ids in (("workers", workers), ("labels", labels)):
@@ -133,7 +208,7 @@ def require_weights(name: str, weights: NDArray[np.float64]) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Votes(Panel):
+class Votes(WorkerRows):
     """All votes, sorted by task (in order of first appearance), within a task by row.
 
     `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
@@ -158,18 +233,16 @@ class Votes(Panel):
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
 
     def __post_init__(self) -> None:
-        for name in (*ARRAYS, "abstained"):
+        for name in VOTE_ARRAYS:
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
-                object.__setattr__(self, name, bounds.frozen(array))
+                object.__setattr__(self, name, frozen(array))
         self._require()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        for name in ARRAYS:
-            bounds.freeze(getattr(self, name))
-        if self.abstained is not None:
-            bounds.freeze(self.abstained)
+        for name in VOTE_ARRAYS:
+            freeze(getattr(self, name))  # None stays as it is
         self._require()
 
     def _require(self) -> None:
@@ -194,8 +267,8 @@ class Votes(Panel):
             raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
         if self.frame_kind not in get_args(FrameKind):
             raise unknown("frame_kind", self.frame_kind, get_args(FrameKind))
-        if self.duplicates not in COUNTED:
-            raise unknown("duplicates", self.duplicates, COUNTED)
+        if self.duplicates not in DUPLICATE_CHOICES:
+            raise unknown("duplicates", self.duplicates, DUPLICATE_CHOICES)
         if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
             raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
         if self.abstained is not None:
@@ -213,6 +286,10 @@ class Votes(Panel):
             f"{self.n_labels} labels, {self.n_rows} rows{'' if self.row_weight is None else ', weighted'})"
         )
 
+    def plain(self, **changes: Any) -> Votes:
+        """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
+        return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
+
     def with_understood(self, understood: Understood | None) -> Self:
         """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
         out = object.__new__(type(self))
@@ -227,7 +304,8 @@ class Votes(Panel):
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row holds, [rows]."""
         out = np.zeros(self.n_rows, np.int64)
-        size = max(CHUNK, 4 * self.n_rows)  # NumPy counts a copy in 64 bits: of some at a time, twice as fast as of all
+        # NumPy counts a copy in 64 bits: of some votes at a time, it is twice as fast as of all.
+        size = max(COUNT_CHUNK_VOTES, 4 * self.n_rows)
         for start in range(0, len(self), size):
             out += np.bincount(self.row[start : start + size], minlength=self.n_rows)
         return out
@@ -247,19 +325,15 @@ class Votes(Panel):
         kept_vote = kept_row[self.row]
         size = np.add.reduceat(kept_vote, self.task_ptr[:-1], dtype=np.int64) if self.n_tasks else np.zeros(0, np.int64)
         tasks = np.flatnonzero(size)
-        left = Votes(
-            task_ptr=np.concatenate([[0], np.cumsum(size[tasks])]),
-            row=(np.cumsum(kept_row) - 1)[self.row[kept_vote]].astype(np.uint32),
-            worker_ptr=np.concatenate([[0], np.cumsum(length[~left_out])]),
-            row_label=self.row_label[kept_row],
-            row_weight=None if self.row_weight is None else self.row_weight[kept_row],
-            workers=self.workers.take(np.flatnonzero(~left_out)),
-            labels=self.labels,
-            tasks=self.tasks.take(tasks),
-            unvoted=self.unvoted,
-            frame_kind=self.frame_kind,
-            duplicates=self.duplicates,
-        )
+        rows = {
+            "task_ptr": np.concatenate([[0], np.cumsum(size[tasks])]),
+            "row": (np.cumsum(kept_row) - 1)[self.row[kept_vote]].astype(np.uint32),
+            "worker_ptr": np.concatenate([[0], np.cumsum(length[~left_out])]),
+            "row_label": self.row_label[kept_row],
+            "row_weight": None if self.row_weight is None else self.row_weight[kept_row],
+        }
+        ids = {"workers": self.workers.take(np.flatnonzero(~left_out)), "tasks": self.tasks.take(tasks)}
+        left = self.plain(**rows, **ids, abstentions=0, abstained=None, found_gold=None, understood=None)
         return left, tasks
 
     def parts(self) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.uint32]]]:
@@ -273,7 +347,7 @@ class Votes(Panel):
 
 def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
     """Return part of an array; for a mapped array, a copy read from its file, so that its pages do not fill memory."""
-    stored = getattr(array, "stored", None)  # see StoredArray.mapped; a view has none: it does not know its place
+    stored = getattr(array, "stored", None)  # see StoredArray.map; a view has none: it does not know its place
     out: NDArray[Any] = array[cut] if stored is None else stored[cut]
     return out
 
@@ -292,3 +366,100 @@ def abstention_rates(
         return None if abstentions else np.zeros(len(votes))
     shown_to = votes + abstained
     return abstained / np.where(shown_to > 0, shown_to, 1)
+
+
+Floats = NDArray[np.float64]
+DECIMALS: Final = 9  # of sums that people see
+WEIGHT_REMEDY: Final = "leave the weight out"
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """The weights of the rows of votes, and the (worker, given label) pairs that the rows belong to."""
+
+    panel: WorkerRows  # whose rows are the pairs
+    starts: NDArray[np.int64]  # [pairs] the first row of each
+    pair: NDArray[np.int64]  # [rows] the pair of each
+    weight: Floats  # [rows]
+
+    @classmethod
+    def of(cls, votes: WorkerRows) -> RowWeights | None:
+        """Return the weights of votes; None where every vote counts once."""
+        weight = votes.row_weight
+        if weight is None:
+            return None
+        worker, label = votes.row_worker(), votes.row_label
+        first = np.ones(votes.n_rows, np.bool_)
+        first[1:] = (worker[1:] != worker[:-1]) | (label[1:] != label[:-1])
+        starts = np.flatnonzero(first)
+        panel = WorkerRows(
+            worker_ptr=np.searchsorted(starts, votes.worker_ptr).astype(np.int64),
+            row_label=label[starts],
+            workers=votes.workers,
+            labels=votes.labels,
+        )
+        return cls(panel, starts, np.cumsum(first) - 1, weight)
+
+    @property
+    def worker_ptr(self) -> NDArray[np.int64]:
+        """Where each worker's rows begin, [workers + 1]."""
+        return np.append(self.starts, len(self.pair))[self.panel.worker_ptr]
+
+    def pooled(self, by_row: NDArray[Any]) -> Floats:
+        """Return the sum of weight x value over the rows of each pair, [pairs, …], of values per row, [rows, …].
+
+        The rows of a pair are sorted by weight: the order of the sum does not depend on that of the votes.
+        """
+        weighted = by_row * self.weight.reshape(-1, *(1,) * (by_row.ndim - 1))
+        return np.add.reduceat(weighted, self.starts, axis=0) if len(self.starts) else weighted.astype(np.float64)
+
+    def lines(self, by_pair: Floats) -> Floats:
+        """Return the lines of all rows, [rows, K]: those of their pairs, [pairs, K], times the weight."""
+        return whole(by_pair[self.pair] * self.weight[:, None], LOG_UNIT)
+
+
+def pairs_of(votes: Votes) -> WorkerRows:
+    """Return the panel of (worker, given label) pairs: the votes' own where every vote counts once."""
+    weights = RowWeights.of(votes)
+    return votes if weights is None else weights.panel
+
+
+def without_weights(votes: Votes) -> Votes:
+    """Return the same votes, each of which counts once; votes on disk are read."""
+    weights = RowWeights.of(votes)
+    if weights is None:
+        return votes
+    panel, row = weights.panel, weights.pair.astype(np.uint32)[votes.row]
+    rows = {"row": row, "worker_ptr": panel.worker_ptr, "row_label": panel.row_label, "row_weight": None}
+    return votes.plain(**rows, abstained=None, found_gold=None)
+
+
+def weight_sums(votes: Votes, task_ptr: NDArray[np.int64], row: NDArray[np.uint32]) -> Floats:
+    """Return the sum of the weights of the votes of each task, [tasks], for some tasks of these votes (see `Votes.parts`).
+
+    Sums are for people: what the unit of weights adds to them is rounded off.
+    """
+    assert votes.row_weight is not None
+    some = votes.row_weight[row[task_ptr[0] : task_ptr[-1]]]
+    sums = np.add.reduceat(some, task_ptr[:-1] - task_ptr[0]) if len(some) else np.zeros(len(task_ptr) - 1)
+    return np.round(sums, DECIMALS)
+
+
+def total_weight(votes: Votes) -> float | None:
+    """Return the sum of the weights of all votes; None where every vote counts once."""
+    return None if votes.row_weight is None else round(float(votes.votes_per_row() @ votes.row_weight), DECIMALS)
+
+
+def require_unweighted(votes: WorkerRows, what: str, remedy: str = WEIGHT_REMEDY) -> None:
+    """Raise where something that counts every vote once is given weighted votes."""
+    if votes.row_weight is not None:
+        raise refused(what, remedy)
+
+
+def refused(what: str, remedy: str = WEIGHT_REMEDY) -> OptionError:
+    """Return the error of something that counts every vote once, and is asked for weights.
+
+    >>> print(refused("model 'glad'"))
+    model 'glad' counts every vote once: leave the weight out
+    """
+    return OptionError(f"{what} counts every vote once: {remedy}")

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines, Others, Parameters, Statistics
-from adjudge.data.fit import Outcome, Pieces, TraceRow
+from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines, TraceRow
 from adjudge.data.vectors import Vector
-from adjudge.data.votes import Panel, Votes
-from adjudge.data.weights import RowWeights
-from adjudge.kernels.reference import HonestRule, Sums
+from adjudge.data.votes import RowWeights, Votes, WorkerRows
+from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.kernels import reference
+from adjudge.kernels.cpu import methods_of
+from adjudge.kernels.reference import Sums
 
 if TYPE_CHECKING:
-    from adjudge.engines.whole import WholeVotes
+    from adjudge.engines.passes import RowFunction, VotePass
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -38,7 +40,6 @@ class PassSums:
     changed: int = 0  # tasks whose label is another than before the pass
     impossible: int = 0  # tasks whose votes have probability 0 under every label
     penalty: float = 0.0  # what beliefs about workers add to the likelihood under the table of this pass
-    moved: float = float("nan")  # the largest step of a parameter in the M-step before, where a recipe tells it
     step: str | None = None  # "extrapolated" or "rejected", where the M-step before was not one of EM (models/acceleration.py)
 
 
@@ -61,7 +62,7 @@ class Tables(Protocol):
 class WorkerBlock(NamedTuple):
     """Some workers (or all), with everything an M-step needs of them, where their counts are."""
 
-    panel: Panel  # of (worker, given label) pairs
+    panel: WorkerRows  # of (worker, given label) pairs
     row_votes: Callable[[], NDArray[Any]]  # [rows] votes in each row of the panel, weighted where they have weights
     history: Others | None  # pseudo-votes of these workers
     tables: Tables
@@ -77,15 +78,10 @@ class Gather(Protocol):
         ...
 
 
-# Log-probabilities of the votes of some workers, with and without one of them, of their counts; [rows, K] each. Where votes
-# have weights, the rows are those that votes are stored by, and the lines are multiplied by the weight.
-HonestFunction = Callable[[WorkerBlock, Any], tuple[Floats, Floats]]
-
-
 class MStep(Protocol):
     """A recipe together with a block of workers."""
 
-    def __call__(self, counts: Any, shared: Any) -> Lines:
+    def __call__(self, counts: Any, shared: Any) -> TableLines:
         """Return the lines of these workers; `counts` is [rows, K], `shared` is what `Recipe.shared` returned."""
         ...
 
@@ -110,10 +106,7 @@ class Recipe(Protocol):
 
     @property
     def stop(self) -> str:
-        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed).
-
-        "moved": no parameter of a recipe that remembers moved by tol or more.
-        """
+        """The rule: "priors" (they, or label shares, move less than tol), "objective" (gains less), "labels" (none changed)."""
         ...
 
     @property
@@ -137,13 +130,8 @@ class Recipe(Protocol):
         ...
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether its few iterations are the most by design: from the second on, without warning, without checkpoints."""
-        ...
-
-    @property
-    def remembers(self) -> bool:
-        """Whether its M-step goes on from the one before: `on` is then called once per fit, which cannot be resumed."""
+    def may_cycle(self) -> bool:
+        """Whether labels may repeat in a cycle, which the loop then detects by fingerprints of the counts."""
         ...
 
     def next_is_hard(self, was_hard: bool, change: float) -> bool:
@@ -177,12 +165,8 @@ class Checkpoint:
     seen: tuple[bytes, ...]  # see `em.Cycle`
 
 
-class Steps(Protocol):
-    """The steps the loop needs from a session: M-steps and E-steps over state that it does not see."""
-
-    def start(self, *, hard: bool) -> PassSums:
-        """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        ...
+class AlternatingSteps(Protocol):
+    """M-steps and E-steps over state that a loop does not see."""
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass, where they are stored."""
@@ -195,6 +179,10 @@ class Steps(Protocol):
         `Session.finish`: what that returns may be found in the same pass.
         """
         ...
+
+
+class Steps(AlternatingSteps, Protocol):
+    """The steps that the loop of EM needs from a session, which it may resume."""
 
     def fingerprint(self) -> bytes:
         """Return a fingerprint of the counts: equal counts give equal bytes."""
@@ -233,11 +221,15 @@ class Session(Steps, Protocol):
         """Take the settings that identify this fit, for sessions that can be resumed."""
         ...
 
+    def start(self, *, hard: bool) -> PassSums:
+        """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
+        ...
+
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums."""
         ...
 
-    def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
+    def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere: their lines as a function of a panel, and p_c, [K]."""
         ...
 
@@ -248,29 +240,15 @@ class Session(Steps, Protocol):
         """
         ...
 
-    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
-        """Return sums over pairs of votes on one task without gold, [quantities + 2] (see `reference.pair_sums`).
+    def run(self, job: VotePass[T], function: RowFunction) -> T:
+        """Return the result of a pass over all votes under the current labels: see `engines/passes.py`.
 
-        The function says the values of some workers' rows of their counts, [quantities, 2, rows].
+        `function` makes the inputs by row of every block of workers and its counts. Counts and labels are those of the last
+        hard pass or recount.
         """
         ...
 
-    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the honest confidence of the current labels, and whether they are tied, [tasks] each.
-
-        Counts and labels are those of the last hard pass or recount; `tie` says where the model found a tie.
-        """
-        ...
-
-    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
-        """Return the honest probabilities of all labels, [tasks, K]."""
-        ...
-
-    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
-        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
-        ...
-
-    def finish(self, *, hard: bool = False) -> Outcome:
+    def finish(self, *, hard: bool = False) -> FitOutcome:
         """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels."""
         ...
 
@@ -294,15 +272,15 @@ class Session(Steps, Protocol):
         """Return how many gold tasks have at least so many votes."""
         ...
 
-    def majority(self) -> Outcome:
+    def majority(self) -> FitOutcome:
         """Return the decisions of majority vote; the counts are those of its winners."""
         ...
 
-    def weighted_majority(self) -> Outcome:
+    def weighted_majority(self) -> FitOutcome:
         """Return the decisions of votes weighted by the current table; the counts are those of the winners."""
         ...
 
-    def estimate(self, shown: Recipe | None = None) -> Estimate:
+    def estimate(self, shown: Recipe | None = None) -> FitEstimate:
         """Return the fit's knowledge of workers: under the current table, or from the last counts by another recipe."""
         ...
 
@@ -319,7 +297,7 @@ class Session(Steps, Protocol):
         ...
 
 
-class Estimate(NamedTuple):
+class FitEstimate(NamedTuple):
     """A finished fit's knowledge of workers and labels."""
 
     params: Parameters
@@ -371,7 +349,7 @@ class GladPasses(Protocol):
         """
         ...
 
-    def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
+    def finish(self, model: GladModel) -> tuple[FitOutcome, Statistics]:
         """Return the decisions of the E-step, and its soft statistics."""
         ...
 
@@ -400,6 +378,36 @@ class OffersGlad(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class WholeVotes:
+    """Votes in memory, with what decides ties between labels, and the gold."""
+
+    votes: Votes
+    kernels: ModuleType  # of the engine: `reference`, or the compiled `cpu`
+    threads: int
+    task_key: NDArray[np.uint64]  # [tasks] hashes of seed and task id: see `reference.tie_keys`
+    label_hash: NDArray[np.uint64]  # [K]
+    row_weight: Floats | None = None  # [rows] what a vote of a row counts; None: 1
+    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 where there is none
+
+    @property
+    def methods(self) -> ModuleType:
+        """The kernels of single methods."""
+        return methods_of(self.kernels)
+
+    def decided(
+        self, scores: Floats, posterior: Floats, tie_weights: Floats | None = None
+    ) -> tuple[NDArray[np.int32], Floats, NDArray[np.bool_]]:
+        """Return label, confidence and tie of every task, [tasks] each, by its scores, [tasks, K]; gold has its own label."""
+        labels, tie = reference.pick(scores, self.task_key, self.label_hash, tie_weights)
+        confidence: Floats = posterior[np.arange(len(labels)), labels] if posterior.size else np.zeros(len(labels))
+        if self.gold is not None:
+            given = self.gold >= 0
+            labels, tie = np.where(given, self.gold, labels), tie & ~given
+            confidence = np.where(given, 1.0, confidence)
+        return labels.astype(np.int32), confidence, tie
+
+
 class OffersWhole(Session, Protocol):
     """A session of an engine with all votes in memory: models whose `place` is "memory" are given one."""
 
@@ -407,7 +415,7 @@ class OffersWhole(Session, Protocol):
         """Return all votes, for a method whose passes are its own."""
         ...
 
-    def decided(self, scores: Floats, posterior: Floats) -> Outcome:
+    def decided(self, scores: Floats, posterior: Floats) -> FitOutcome:
         """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
         ...
 
@@ -433,8 +441,8 @@ class Engine(Protocol):
         """The engine's name."""
         ...
 
-    def read(self, source: Any, **options: Any) -> Votes:
-        """Return the votes of any source in the form this engine needs; the options are those of `adjudge.read`."""
+    def read(self, source: Any, reading: Reading = PLAIN_READING) -> Votes:
+        """Return the votes of any source in the form this engine needs; `source` may be `Opened`."""
         ...
 
     def load(
@@ -444,7 +452,7 @@ class Engine(Protocol):
         seed: int,
         ties: str,
         gold: Any = None,
-        history: Callable[[Panel], Others] | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> Session:
         """Return a session over these votes.
 

@@ -12,20 +12,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from adjudge.data.bounds import require_below
 from adjudge.data.fit import TraceRow
 from adjudge.data.vectors import pieces
+from adjudge.data.vocabulary import require_below
 from adjudge.engines.base import Checkpoint
 from adjudge.engines.shard import Tally
-from adjudge.errors import InputError, AdjudgeError, shown
+from adjudge.errors import AdjudgeError, InputError, shown
 from adjudge.io import container
 from adjudge.io.folder.arrays import read_at, sync
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1
-NAME: Final = "checkpoint.adjudge"
-CHUNK: Final = 1 << 20  # bytes of a file checked at once
-MAX_FILES: Final = 1000  # numbers of files are below it
+CHECKPOINT_FILE: Final = "checkpoint.adjudge"
+CHECKPOINT_CRC_CHUNK_BYTES: Final = 1 << 20  # bytes of a file checked at once
+MAX_FILE_NUMBER: Final = 1000  # numbers of files are below it
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,13 @@ def save(folder: Path, stored: StoredFit, path: Path) -> None:
     if stored.tally is not None:
         arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
     sync(path)
-    container.save(folder / NAME, KIND, VERSION, meta, arrays)
+    container.save(folder / CHECKPOINT_FILE, KIND, VERSION, meta, arrays)
     sync(folder)
 
 
 def load(folder: Path) -> StoredFit | None:
     """Return the checkpoint of a folder; None where there is none; raise if it is damaged or not valid."""
-    path = folder / NAME
+    path = folder / CHECKPOINT_FILE
     if not os.path.lexists(path):
         return None
     if not path.is_file():
@@ -113,7 +113,7 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
         if size != length * item.itemsize:
             raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
         found = 0
-        for cut in pieces(length, CHUNK // item.itemsize):
+        for cut in pieces(length, CHECKPOINT_CRC_CHUNK_BYTES // item.itemsize):
             some = np.empty(cut.stop - cut.start, item)
             read_at(descriptor, cut.start * item.itemsize, some, path)
             found = zlib.crc32(some.view(np.uint8).data, found)
@@ -129,11 +129,9 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
 
 def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
     """Return the fault in the content of a checkpoint whose checksum is right; None where there is none."""
-    if isinstance(meta, dict) and "crc32" not in meta:
-        return "it was written by an earlier version, without a checksum of the file beside it"
     if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
         return f"it has the fields {shown(meta)}"
-    for name, bound in (("labels", MAX_FILES), ("crc32", 2**32)):
+    for name, bound in (("labels", MAX_FILE_NUMBER), ("crc32", 2**32)):
         if type(meta[name]) is not int or not 0 <= meta[name] < bound:
             return f"{name} is {shown(meta[name])}"
     if type(meta["hard"]) is not bool:

@@ -19,33 +19,29 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Others
+from adjudge.data.fit import Others
 from adjudge.data.memory import memory_of
 from adjudge.data.options import Place
-from adjudge.data.votes import Gold, Panel, Votes
+from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines import checkpoint
 from adjudge.engines.base import Checkpoint, Report
 from adjudge.engines.checkpoint import StoredFit
-from adjudge.engines.glad import Glad, GladRules
-from adjudge.engines.glad_disk import BYTES_PER_TASK, BYTES_PER_VOTE, MIN_SHARD_BYTES, GladDiskStore
+from adjudge.engines.disk_files import LabelFile, ShardFiles, ShardReader, VectorFiles
+from adjudge.engines.glad import BYTES_PER_TASK, BYTES_PER_VOTE, MIN_SHARD_BYTES, Glad, GladDiskStore, GladRules
 from adjudge.engines.memory import require_on_disk, room_for_shards
 from adjudge.engines.session import LocalSession, digest
 from adjudge.engines.shard import PassRules, Shard, Tally, cuts, hashes
-from adjudge.engines.shard_reader import LabelFile, ShardFiles, ShardReader
-from adjudge.engines.vector_files import VectorFiles
-from adjudge.errors import NOT_PICKLED, DamagedCheckpoint, InputError, AdjudgeError, warn
+from adjudge.errors import NOT_PICKLED, AdjudgeError, DamagedCheckpoint, InputError, refuse_windows, warn
 from adjudge.io.answers import gold_codes
-from adjudge.io.dictionary import ROLES
 from adjudge.io.files import votes_in
-from adjudge.io.folder.arrays import ArrayFile, mapped, writing
-from adjudge.io.folder.build import encode_to
-from adjudge.io.folder.job import SHARD, Plan, lock
-from adjudge.io.folder.opened import EncodedVotes, open_encoded
-from adjudge.io.read import SHAPING, as_votes
-from adjudge.io.shapes import Wanted, layout_of
-from adjudge.io.sources import Source, encoded_folder, is_export, paths_of, refuse_options
-from adjudge.kernels import cpu, glad_cpu, glad_reference, reference
-from adjudge.kernels.cpu import compiled
+from adjudge.io.folder.arrays import ArrayFile, map_array, writing
+from adjudge.io.folder.encoded import EncodedVotes, encode_to, open_encoded
+from adjudge.io.folder.job import SHARD, EncodingPlan, lock
+from adjudge.io.read import as_votes
+from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sources import Opened, Source
+from adjudge.kernels import reference
+from adjudge.kernels.cpu import fastest, methods_of
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -64,7 +60,6 @@ class Workspace:
     keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
     resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
-    glad_kernels: ModuleType
     batch: tuple[int, int]  # votes, and bytes, of the shards of one kernel call
     limit: int | None  # bytes of memory
 
@@ -84,7 +79,7 @@ class DiskStore:
         self._apart = files
         self._files = files.merged(*workspace.batch)
         require_on_disk(votes, self._files.shard_bytes(), workspace.threads, workspace.limit)
-        self._rules = rules
+        self.rules = rules
         self._seed = seed
         self._reader = ShardReader(self._files, workspace.kernels, seed)
         self._folder: Path | None = None  # of this fit
@@ -221,11 +216,11 @@ class DiskStore:
         with writing(self._own_folder()), self._output("figures", np.float64) as file:
             for some in pieces:
                 file.append(some)
-        return mapped(file.path, file.dtype, file.length)
+        return map_array(file.path, file.dtype, file.length)
 
     def glad(self) -> Glad:
         """Return the passes of GLAD over these votes, in smaller shards: they need more memory."""
-        workspace, votes, rules = self._workspace, self.votes, self._rules
+        workspace, votes, rules = self._workspace, self.votes, self.rules
         left = room_for_shards(votes, workspace.threads, workspace.limit)
         room = min(workspace.batch[1], max(left, MIN_SHARD_BYTES))
         files = replace(self._apart, weight=(BYTES_PER_VOTE, BYTES_PER_TASK)).merged(workspace.batch[0], room)
@@ -246,7 +241,7 @@ class DiskStore:
             resumable=workspace.keeper is None,
             found=found,
         )
-        of_glad = GladRules(workspace.glad_kernels, workspace.threads, rules.label_hash, rules.by_prior, self.gold)
+        of_glad = GladRules(methods_of(workspace.kernels), workspace.threads, rules.label_hash, rules.by_prior, self.gold)
         return Glad(votes, of_glad, store)
 
     def _walk(self, what: str) -> Iterator[tuple[slice, Shard]]:
@@ -254,7 +249,7 @@ class DiskStore:
         done, whole, report = 0, self._files.n_votes, self._workspace.report
         for loaded in self._reader.shards(None if self._labels is None else self._label_file(self._labels)):
             given = None if self.gold is None else self.gold[loaded.tasks]
-            yield loaded.tasks, Shard(self._rules, *loaded[1:4], labels=loaded.labels, gold=given)
+            yield loaded.tasks, Shard(self.rules, *loaded[1:4], labels=loaded.labels, gold=given)
             self._saved()
             done += len(loaded.row)
             if report is not None:
@@ -269,7 +264,7 @@ class DiskStore:
             for some in found:
                 for file, items in zip(files, some, strict=True):
                     file.append(items)
-        return tuple(mapped(file.path, file.dtype, file.length) for file in files)
+        return tuple(map_array(file.path, file.dtype, file.length) for file in files)
 
     def _own_folder(self) -> Path:
         if self._folder is None:
@@ -297,7 +292,6 @@ class DiskEngine:
 
     name: str = "disk"
     kernels: ModuleType = reference
-    glad_kernels: ModuleType = glad_reference
     threads: int = 1
     memory: str | int | None = None
     work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
@@ -306,33 +300,26 @@ class DiskEngine:
     shard_votes: int = SHARD  # per shard, where this engine encodes
     batch_votes: int = 1 << 24  # per kernel call, at most; where they fit in memory
 
-    def read(self, source: Votes | Source, **options: Any) -> Votes:
-        """Return the votes of any source, encoded on disk unless they are in memory; the options are those of `read`."""
-        if isinstance(source, Votes):
-            return as_votes(source, **options)
-        encoded = encoded_folder(source)
-        if encoded is not None:
-            duplicates, named = options.pop("duplicates", "all"), [options.pop(role, None) for role in (*ROLES, "labels")]
-            options.pop("strict", None)
-            refuse_options("encode", *named, duplicates=duplicates, layout=layout_of(**options))
-            return open_encoded(encoded)
-        if is_export(source, layout_of(**{name: options[name] for name in options.keys() & SHAPING.keys() - {"strict"}})):
-            return as_votes(source, **options)  # read as a whole, and laid out on disk after that
+    def read(self, source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
+        """Return the votes of any source, encoded on disk unless they are in memory."""
+        opened = Opened.of(source)
+        if opened.folder is not None:
+            reading.refuse("encode")
+            return open_encoded(opened.folder)
+        if isinstance(opened.source, Votes) or opened.is_export(reading):
+            return as_votes(opened, reading)  # an export is read as a whole, and laid out on disk after that
         keeper, folder = self._folder()
-        paths = paths_of(source)
-        plan = Plan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
-        plan = replace(plan, shard_votes=self.shard_votes)
-        columns: Wanted = {role: options.pop(role, None) for role in ROLES}
+        paths = opened.paths
+        plan = EncodingPlan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
         votes = encode_to(
-            source,
+            opened,
             folder / "votes",
-            columns,
+            reading,
             memory=self.memory,
             resume=self.resume and paths is not None,
             progress=self.report,
-            plan=plan,
+            plan=replace(plan, shard_votes=self.shard_votes),
             temporary=keeper is not None,
-            **options,
         )
         return votes.with_fields(keeper=keeper)
 
@@ -343,7 +330,7 @@ class DiskEngine:
         seed: int,
         ties: str,
         gold: Source | None = None,
-        history: Callable[[Panel], Others] | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> LocalSession:
         """Return a session over these votes, which reads their files in every pass."""
         keeper, folder = self._folder()
@@ -362,7 +349,6 @@ class DiskEngine:
             keeper=keeper,
             resume=self.resume,
             report=self.report,
-            glad_kernels=self.glad_kernels,
             batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), memory_of(self.memory) // 4),
             limit=None if self.memory is None else memory_of(self.memory),
         )
@@ -387,8 +373,7 @@ class TemporaryFolder:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
 
-def disk_engine(threads: int) -> DiskEngine:
-    """Return the engine for votes on disk, with the compiled kernels if they were built."""
-    if compiled() is None:
-        return DiskEngine(threads=threads)
-    return DiskEngine(kernels=cpu, glad_kernels=glad_cpu, threads=threads)
+def disk_engine(threads: int, **settings: Any) -> DiskEngine:
+    """Return the engine for votes on disk, with the compiled kernels if they were built; `settings` are those of `Disk`."""
+    refuse_windows("engine='disk'")
+    return DiskEngine(kernels=fastest(), threads=threads, **settings)

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Others
+from adjudge.data.fit import Others
 from adjudge.data.options import Place
-from adjudge.data.votes import Gold, Panel, Votes
-from adjudge.engines.base import Checkpoint, GladPasses
+from adjudge.data.votes import Gold, Votes, WorkerRows
+from adjudge.engines.base import Checkpoint, GladPasses, WholeVotes
 from adjudge.engines.memory import require, require_glad
 from adjudge.engines.session import LocalSession, rules_for
 from adjudge.engines.shard import PassRules, Shard, Tally, TieKeys, cuts
 from adjudge.io.answers import gold_codes
 from adjudge.io.read import as_votes
-from adjudge.io.sources import Source
+from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sources import Opened, Source
 from adjudge.kernels import cpu, reference
-from adjudge.kernels.cpu import compiled, kernels_named
-
-if TYPE_CHECKING:
-    from adjudge.engines.whole import WholeVotes
+from adjudge.kernels.cpu import compiled, kernels_named, methods_of
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -47,9 +45,9 @@ class LocalEngine:
     def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
         return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes, self.memory)
 
-    def read(self, source: Votes | Source, **options: Any) -> Votes:
-        """Return the votes of any source, in memory; the options are those of `adjudge.read`."""
-        return as_votes(source, **options)
+    def read(self, source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
+        """Return the votes of any source, in memory."""
+        return as_votes(source, reading)
 
     def load(
         self,
@@ -58,7 +56,7 @@ class LocalEngine:
         seed: int,
         ties: str,
         gold: Source | None = None,
-        history: Callable[[Panel], Others] | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> LocalSession:
         """Return a session over these votes; raise beforehand if memory is too small."""
         require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
@@ -69,10 +67,54 @@ class LocalEngine:
         return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
 
 
-class MemoryStore:
-    """Votes in memory, divided into shards that keep the label of every task."""
+class ProcessStore:
+    """What stores have in common whose labels and outcomes are in the memory of this process: it ends with the process."""
 
     keeps_decided: bool = True
+    votes: Votes
+
+    def relabel(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
+        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
+        raise NotImplementedError
+
+    def scan(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
+        """Return what an act says of each shard."""
+        return self.relabel(what, act)
+
+    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
+        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
+        n = self.votes.n_tasks
+        labels, confidence, tie = np.empty(n, np.int32), np.empty(n), np.empty(n, np.bool_)
+
+        def decided(cut: slice, shard: Any) -> T:
+            said = act(cut, shard, confidence[cut], tie[cut])
+            labels[cut] = shard.labels
+            return said
+
+        return self.relabel(what, decided), (labels, confidence, tie)
+
+    def figures(self, what: str, act: Callable[[Any, Floats], None]) -> Floats:
+        """Return the figures that an action writes for each shard, [tasks, K]."""
+        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
+        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
+        return out
+
+    def keep(self, pieces: Iterable[Floats]) -> Floats:
+        """Return the chunks, [some tasks] each, as one array, [tasks]."""
+        return np.concatenate([np.zeros(0), *pieces])
+
+    def identify(self, settings: Mapping[str, Any]) -> None:
+        """Take nothing: there is no checkpoint to name."""
+
+    def restore(self) -> None:
+        """Return None: no fit was interrupted."""
+
+    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
+        """Store nothing."""
+
+
+class MemoryStore(ProcessStore):
+    """Votes in memory, divided into shards that keep the label of every task."""
 
     def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
@@ -99,54 +141,20 @@ class MemoryStore:
         """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
         return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
 
-    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Return what an act says of each shard."""
-        return self.relabel(what, act)
-
-    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
-        confidence, tie = np.empty(self.votes.n_tasks), np.empty(self.votes.n_tasks, np.bool_)
-        said = self.relabel(what, lambda cut, shard: act(cut, shard, confidence[cut], tie[cut]))
-        labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for shard in self._shards)])
-        return said, (labels, confidence, tie)
-
-    def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Floats:
-        """Return the figures that an action writes for each shard, [tasks, K]."""
-        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
-        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
-        return out
-
-    def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the chunks, [some tasks] each, as one array, [tasks]."""
-        return np.concatenate([np.zeros(0), *pieces])
-
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
         from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
-        from adjudge.kernels import glad_cpu, glad_reference
 
         engine, rules = self._engine, self.rules
         require_glad(self.votes)
-        kernels = glad_reference if engine.kernels is reference else glad_cpu
-        of_glad = GladRules(kernels, engine.threads, rules.label_hash, rules.by_prior, self.gold)
+        of_glad = GladRules(methods_of(engine.kernels), engine.threads, rules.label_hash, rules.by_prior, self.gold)
         return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key.every(), self._cuts))
 
     def whole(self) -> WholeVotes:
         """Return all votes, for a method whose passes are its own."""
-        from adjudge.engines.whole import WholeVotes
-
         engine, rules = self._engine, self.rules
         key = self._task_key.every()
         return WholeVotes(self.votes, engine.kernels, engine.threads, key, rules.label_hash, rules.row_weight, self.gold)
-
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: memory ends with the process."""
-
-    def restore(self) -> None:
-        """Return None: no fit was interrupted."""
-
-    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store nothing: memory ends with the process."""
 
 
 def _unpickled_engine(name: str, kernels: str, threads: int, shard_votes: int, memory: int | None = None) -> LocalEngine:
@@ -161,7 +169,7 @@ def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: boo
     return MemoryStore(engine, votes, seed, rules, gold)
 
 
-EVERYTHING = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
+UNLIMITED_SHARD_VOTES = 1 << 62  # votes in a shard: the compiled kernels divide the work among threads themselves
 
 
 def reference_engine(threads: int) -> LocalEngine:
@@ -171,7 +179,7 @@ def reference_engine(threads: int) -> LocalEngine:
 
 def cpu_engine(threads: int) -> LocalEngine:
     """Return the engine of the compiled kernels."""
-    return LocalEngine(name="cpu", kernels=cpu, threads=threads, shard_votes=EVERYTHING)
+    return LocalEngine(name="cpu", kernels=cpu, threads=threads, shard_votes=UNLIMITED_SHARD_VOTES)
 
 
 def processor_engine(threads: int) -> LocalEngine:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjudge.data.memory import FLOOR, available, gib, memory_of
+from adjudge.data.memory import MIN_MEMORY_BYTES, available, gib, memory_of
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
 from adjudge.io.files import votes_in
-from adjudge.io.sources import Source, encoded_folder, paths_of
+from adjudge.io.sources import Opened
 
 # Bytes of a cell on Spark's driver: table and counts, each as it is, as it was, as it travels, and as it is summed.
-PER_CELL = 8 * 8
-PER_VOTE = 60  # bytes that a vote takes while it is read into memory
+DRIVER_BYTES_PER_CELL = 8 * 8
+READ_BYTES_PER_VOTE = 60  # bytes that a vote takes while it is read into memory
 VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted yet
 # What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
 SHARD_VOTES = 1 << 16  # in one piece of work for a thread
@@ -43,7 +43,7 @@ class Room(NamedTuple):
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
-NOTHING = Room()  # beside what soft passes of expectation-maximisation take
+NO_EXTRA_ROOM = Room()  # beside what soft passes of expectation-maximisation take
 STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted in tallies; passes count what has changed
 TURNS_HARD = Room(hard_tables=3)
 # Two tables, counts of vote shares, and what a table of careful workers is made of.
@@ -53,17 +53,17 @@ HONEST = Room(tables=7, worker_tables=4)
 # Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
 BELIEVED = Room(tables=7, worker_tables=5)
 COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
-MAJORITY = Room(tables=1, lines=False, tally=1)
+MAJORITY_ROOM = Room(tables=1, lines=False, tally=1)
 WEIGHTED = Room(tally=1)
 GRADED = Room(tables=5, posteriors=3)  # posteriors of all tasks, and what their means and medians are made of
 # Messages in both directions, signs, and where the votes of each worker are.
 MESSAGES = Room(per_vote=48, per_task=64, per_worker=24, tables=1, lines=False, tally=1)
-# The probability that a vote is right; and 25 vectors of the M-step (see models/lbfgs.py).
+# The probability that a vote is right; and 25 vectors of the M-step (see models/glad.py).
 GLAD = Room(per_vote=8, per_task=200, per_worker=200, tables=1, lines=False)
 
 
 def estimate(
-    votes: Votes, shard_votes: int, threads: int = 1, room: Room = NOTHING, *, believed: bool = False, honest: bool = False
+    votes: Votes, shard_votes: int, threads: int = 1, room: Room = NO_EXTRA_ROOM, *, believed: bool = False, honest: bool = False
 ) -> int:
     """Return the peak memory of a fit in addition to the votes, in bytes.
 
@@ -112,7 +112,7 @@ def line_bytes(rows: int, k: int, votes: int) -> int:
     return 8 * rows * lanes if votes >= rows else 0
 
 
-def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NOTHING) -> int:
+def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NO_EXTRA_ROOM) -> int:
     """Return the bytes of the threads' separate tallies, which are summed in the end.
 
     There is one per busy thread, or none if all together would be too large or not worth their cost.
@@ -126,7 +126,7 @@ def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: R
 
 def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
     """Raise if not even the smallest model fits; `require_fit` checks the actual model."""
-    _require(votes, estimate(votes, shard_votes, threads, MAJORITY))
+    _require(votes, estimate(votes, shard_votes, threads, MAJORITY_ROOM))
 
 
 def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False, honest: bool = False) -> None:
@@ -152,9 +152,9 @@ def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = Fa
 
 def _require(votes: Votes, need: int, limit: int | None = None) -> None:
     have, size = available(), f"{votes.n_rows} rows x {votes.n_labels} labels"
-    if limit is not None and need + FLOOR > limit:
+    if limit is not None and need + MIN_MEMORY_BYTES > limit:
         raise AdjudgeError(
-            f"this fit needs about {gib(need + FLOOR)} ({size}), but {gib(limit)} are allowed: allow more, "
+            f"this fit needs about {gib(need + MIN_MEMORY_BYTES)} ({size}), but {gib(limit)} are allowed: allow more, "
             f"{_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
         )
     if need > have:
@@ -207,9 +207,9 @@ def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
 def _without_shards(votes: Votes, threads: int, rooms: tuple[Room, ...] = ()) -> int:
     rows, k = votes.n_rows, votes.n_labels
     n, tasks = len(votes), votes.n_tasks
-    beside = [8 * k * (room.tables * rows + (room.worker_tables - 1) * votes.n_workers) for room in (NOTHING, *rooms)]
+    beside = [8 * k * (room.tables * rows + (room.worker_tables - 1) * votes.n_workers) for room in (NO_EXTRA_ROOM, *rooms)]
     tables = max(beside) + _weight_bytes(votes)
-    return FLOOR + tables + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
+    return MIN_MEMORY_BYTES + tables + line_bytes(rows, k, n) + tally_bytes(rows, k, n, tasks, threads)
 
 
 def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, *rooms: Room) -> None:
@@ -229,34 +229,32 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, 
 
 def cells_fit(rows: int, labels: int) -> bool:
     """Return whether a driver can hold the tables of a fit whose votes are stored elsewhere."""
-    return PER_CELL * rows * labels <= available()
+    return DRIVER_BYTES_PER_CELL * rows * labels <= available()
 
 
 def most_pairs() -> int:
     """Return the number of rows whose tables a driver can hold, for two labels."""
-    return available() // (2 * PER_CELL)
+    return available() // (2 * DRIVER_BYTES_PER_CELL)
 
 
 def require_cells(rows: int, labels: int) -> None:
     """Raise when a driver cannot hold the tables of a fit whose votes are elsewhere, naming the estimate and the remedy."""
     if not cells_fit(rows, labels):
         raise AdjudgeError(
-            f"the driver needs about {gib(PER_CELL * rows * labels)} for its tables ({rows} rows x {labels} labels), but "
-            f"{gib(available())} are free: give it more memory, merge rare labels, or leave the rows on the executors "
-            "(a Spark frame, rows='auto')"
+            f"the driver needs about {gib(DRIVER_BYTES_PER_CELL * rows * labels)} for its tables "
+            f"({rows} rows x {labels} labels), but {gib(available())} are free: "
+            "give it more memory, merge rare labels, or leave the rows on the executors (a Spark frame, rows='auto')"
         )
 
 
-def in_memory(source: Votes | Source, room: Room = NOTHING, threads: int = 1) -> int:
+def in_memory(source: Opened, room: Room = NO_EXTRA_ROOM, threads: int = 1) -> int:
     """Return about how many bytes it takes to fit the votes of a source in memory; 0 if they are there already."""
-    folder = encoded_folder(source)
-    if folder is not None:
-        from adjudge.io.folder.opened import open_encoded
+    if source.folder is not None:
+        from adjudge.io.folder.encoded import open_encoded
 
-        votes = open_encoded(folder, check=False)
+        votes = open_encoded(source.folder, check=False)
         return 4 * len(votes) + 24 * votes.n_tasks + estimate(votes, 0, threads, room)
-    paths = None if isinstance(source, Votes) else paths_of(source)
-    if paths is None:
+    if source.paths is None:
         return 0
-    n = votes_in(paths)
-    return PER_VOTE * n + room.of(n, n // VOTES_PER_TASK, 0)
+    n = votes_in(source.paths)
+    return READ_BYTES_PER_VOTE * n + room.of(n, n // VOTES_PER_TASK, 0)

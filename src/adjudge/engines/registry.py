@@ -1,23 +1,156 @@
-"""The engines by name, loaded when chosen: the command line, the contract and the docs read this table."""
+"""The engines: their settings, as callers give them, and the engines by name, loaded when chosen."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from adjudge.data.memory import available, memory_of
-from adjudge.data.options import Number
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.options import Choice, EngineName, Flag, Number
+from adjudge.data.votes import Votes
 from adjudge.engines.base import Engine
-from adjudge.engines.memory import NOTHING, Room, in_memory
+from adjudge.engines.memory import NO_EXTRA_ROOM, Room, in_memory
 from adjudge.errors import OptionError, shown, unknown
-from adjudge.io.files import votes_in
-from adjudge.io.sources import Source, encoded_folder, is_device_source, is_spark_frame, paths_of
+from adjudge.io.sources import Opened, Source
 from adjudge.kernels.cpu import compiled, cores
 
-MOST_THREADS = 4096  # more than any machine has cores
-# Name to "module:function", which returns the engine for a number of threads. Adding an engine adds a line here.
+MAX_THREADS = 4096  # more than any machine has cores
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """Settings of an engine, checked on the way in.
+
+    - `threads`: how many to use; all cores by default.
+    """
+
+    name: ClassVar[str]
+    needs_host_memory: ClassVar[bool] = True  # of which reading takes some
+
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None:
+            Number(least=1, most=MAX_THREADS, whole=True).check("threads", self.threads)
+            object.__setattr__(self, "threads", int(self.threads))
+        memory = getattr(self, "memory", None)
+        if memory is not None:
+            try:
+                object.__setattr__(self, "memory", memory_of(memory, of_host=self.needs_host_memory))
+            except OverflowError:
+                raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoEngine(EngineSettings):
+    """The engine that suits the votes; `engine="auto"` is `AutoEngine()`.
+
+    Compiled; on disk for files that would not fit in memory; Spark for its frames; and a GPU for many votes where there is one.
+
+    - `threads`: how many to use; all cores by default.
+    - `memory`: the most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+
+    >>> AutoEngine(memory="2GB").memory
+    2000000000
+    """
+
+    name: ClassVar[str] = "auto"
+    memory: str | int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference(EngineSettings):
+    """NumPy on votes in memory, which defines what the others compute; `engine="reference"` is `Reference()`."""
+
+    name: ClassVar[str] = "reference"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpu(EngineSettings):
+    """Compiled passes over votes in memory; `engine="cpu"` is `Cpu()`.
+
+    - `threads`: how many to use; all cores by default.
+
+    >>> import adjudge as adj
+    >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Cpu(threads=2)).labels["label"].to_list()
+    ['cat']
+    """
+
+    name: ClassVar[str] = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk(EngineSettings):
+    """Votes on disk, which need not fit in memory; `engine="disk"` is `Disk()`.
+
+    - `threads`: how many to use; all cores by default.
+    - `memory`: the most to use, as "2GB" or in bytes; by default half of what is free.
+    - `work`: a folder to work in, which stays; by default one that is removed with the result.
+    - `resume`: True continues a fit that was interrupted in the same `work`.
+
+    >>> import adjudge as adj
+    >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Disk(memory="1GB")).labels["label"].to_list()
+    ['cat']
+    """
+
+    name: ClassVar[str] = "disk"
+    memory: str | int | None = None
+    work: str | os.PathLike[str] | None = None
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Flag().check("resume", self.resume)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cuda(EngineSettings):
+    """Passes on CUDA devices; `engine="cuda"` is `Cuda()`.
+
+    - `threads`: of the processor, for what has no kernel on a device; all cores by default.
+    - `devices`: numbers of the devices to use; all by default.
+    - `memory`: the most to use of each device, as "2GB" or in bytes; by default what is free.
+    """
+
+    name: ClassVar[str] = "cuda"
+    needs_host_memory: ClassVar[bool] = False
+
+    devices: Sequence[int] | None = None
+    memory: str | int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spark(EngineSettings):
+    """Passes on the executors of a Spark session; `engine="spark"` is `Spark()`.
+
+    - `threads`: of the driver, for M-steps; all cores by default.
+    - `master`: the cluster of a session that is started; by default that of spark-submit, or else this machine.
+    - `partitions`: of the votes; by default according to their number.
+    - `rows`: where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
+    - `blocks`: of workers, where rows are on the executors; by default according to the number of rows.
+    """
+
+    name: ClassVar[str] = "spark"
+    master: str | None = None
+    partitions: int | None = None
+    rows: Literal["auto", "driver", "executors"] = "auto"
+    blocks: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Choice(("auto", "driver", "executors")).check("rows", self.rows)
+        for name, value in (("partitions", self.partitions), ("blocks", self.blocks)):
+            if value is not None:
+                Number(least=1, whole=True).check(name, value)
+
+
+EngineChoice: TypeAlias = EngineName | str | EngineSettings | Engine  # as callers give one
+SETTINGS: Final[dict[str, type[EngineSettings]]] = {kind.name: kind for kind in (AutoEngine, Reference, Cpu, Disk, Cuda, Spark)}
+# Name to "module:function", which returns the engine for a number of threads, and the other settings of its kind by name.
+# Adding an engine adds a line here.
 ENGINES: dict[str, str] = {
     "reference": "adjudge.engines.local:reference_engine",
     "cpu": "adjudge.engines.local:cpu_engine",
@@ -26,7 +159,10 @@ ENGINES: dict[str, str] = {
     "spark": "adjudge.spark.engine:spark_engine",
 }
 # Where votes can be already, and how they come to the host, in words.
-HOMES = {"spark": ("Spark", "collect them"), "cuda": ("a CUDA device", "copy them to the host (array.get(), tensor.cpu())")}
+REMOTE_VOTE_LOCATIONS = {
+    "spark": ("Spark", "collect them"),
+    "cuda": ("a CUDA device", "copy them to the host (array.get(), tensor.cpu())"),
+}
 
 # "module:function" of engines that "auto" chooses where they are there: from a number of votes and of threads each returns its
 # engine, or None where another is the better one; none raises.
@@ -53,108 +189,79 @@ def engine_named(name: str, threads: int) -> Engine:
     return cast(Engine, _loaded(ENGINES[name])(threads))
 
 
+def engine_with(name: str, **given: Any) -> EngineSettings | Engine:
+    """Return the engine of this name with those settings that are not None; one that it does not have is an error.
+
+    >>> engine_with("disk", memory="2GB", threads=None)
+    Disk(threads=None, memory=2000000000, work=None, resume=False)
+    """
+    wanted = {option: value for option, value in given.items() if value is not None}
+    kind = SETTINGS.get(name)
+    if kind is None:
+        threads = Cpu(threads=wanted.pop("threads", None)).threads
+    refused = wanted.keys() - (() if kind is None else {f.name for f in fields(kind)})
+    if refused:
+        raise OptionError(f"{min(refused)} is for engine='disk': engine {name!r} holds everything in memory")
+    return engine_named(name, threads or cores()) if kind is None else kind(**wanted)
+
+
 def resolve(
-    engine: str | Engine = "auto",
-    threads: int | None = None,
-    *,
-    source: Votes | Source | None = None,
-    memory: str | int | None = None,
-    room: Room = NOTHING,
-    **of_disk: Any,
+    engine: EngineChoice = "auto", *, source: Votes | Source | Opened | None = None, room: Room = NO_EXTRA_ROOM
 ) -> Engine:
-    """Return the engine of this name (or the engine itself), set to a number of threads.
+    """Return the engine of this name, or with these settings; an engine itself is returned as it is.
 
     "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
     files that would not fit in memory, with the `room` that the model takes beside; "spark" for a Spark frame; and for many
-    votes an engine of `PREFERRED`. `memory` bounds what may be used by "auto", by the disk engine, which `of_disk` is for,
-    and of the devices of an engine that has some.
+    votes an engine of `PREFERRED`.
 
-    >>> resolve("reference").name
-    'reference'
+    >>> resolve("reference").name, resolve(Cpu(threads=3)).threads
+    ('reference', 3)
     """
-    home = home_of(source)
-    if not isinstance(engine, str) and home is None and threads is None and memory is None and not any(of_disk.values()):
-        return engine  # resolved before
-    if threads is not None:
-        Number(least=1, most=MOST_THREADS, whole=True).check("threads", threads)
-        threads = int(threads)
-    try:
-        limit = None if memory is None else memory_of(memory, of_host=False)
-    except OverflowError:
-        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
-    chosen = engine
-    if home is not None:
-        name = engine if isinstance(engine, str) else engine.name
-        if name not in ("auto", home):
-            where, remedy = HOMES.get(home, (home, "collect them"))
-            raise OptionError(f"engine is {name!r}, but the votes are on {where}: choose 'auto' or {home!r}, or {remedy} first")
-        chosen = home if engine == "auto" else engine
-    if chosen == "auto":
-        need = 0 if source is None else in_memory(source, room, threads or cores())
-        fits = not need or need <= (available() if limit is None else limit)
-        here = "reference" if compiled() is None else "cpu"
-        chosen = "disk" if not fits else _preferred(source, need, threads or cores()) or here
-    if isinstance(chosen, str):
-        chosen = engine_named(chosen, threads or cores())
-    if engine == "auto" and hasattr(chosen, "is_automatic"):  # what it cannot do is then done on the processor
-        chosen = cast(Engine, replace(cast(Any, chosen), is_automatic=True))
-    bounds = getattr(chosen, "bounds_memory", False)  # of its devices
-    if limit is not None and not bounds:
-        memory_of(memory)  # of the host, which has a floor
-    given = {name: value for name, value in {"memory": limit, **of_disk}.items() if value}
-    if chosen.name == "disk":
-        return replace(cast(Any, chosen), **given)  # type: ignore[no-any-return]
-    refused = given.keys() - ({"memory", "report"} if engine == "auto" or bounds else {"report"})
-    if refused:
-        raise OptionError(f"{min(refused)} is for engine='disk': engine {chosen.name!r} holds everything in memory")
-    if limit is not None and (chosen.name in ("cpu", "reference") or (bounds and engine != "auto")):
-        return replace(cast(Any, chosen), memory=limit)  # type: ignore[no-any-return]
-    return chosen
+    asked = engine_with(engine) if isinstance(engine, str) else engine
+    opened = None if source is None else Opened.of(source)
+    home = None if opened is None else opened.home
+    if home is not None and asked.name not in ("auto", home):
+        where, remedy = REMOTE_VOTE_LOCATIONS.get(home, (home, "collect them"))
+        raise OptionError(f"engine is {asked.name!r}, but the votes are on {where}: choose 'auto' or {home!r}, or {remedy} first")
+    if isinstance(asked, AutoEngine):
+        return _suited(asked, opened, room)
+    if not isinstance(asked, EngineSettings):
+        return asked
+    given = {f.name: getattr(asked, f.name) for f in fields(asked) if f.name != "threads"}
+    return cast(Engine, _loaded(ENGINES[asked.name])(asked.threads or cores(), **given))
 
 
-def _preferred(source: Votes | Source | None, need: int, threads: int) -> Engine | None:
+def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
+    """Return the engine that suits a source."""
+    threads, chosen = asked.threads or cores(), None if source is None else source.home
+    found: Engine | None = None
+    if chosen is None:
+        need = 0 if source is None else in_memory(source, room, threads)
+        fits = not need or need <= (available() if asked.memory is None else int(asked.memory))
+        found = _preferred(source, need, threads) if fits else None
+        chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
+    made = engine_named(chosen, threads) if found is None else found
+    if hasattr(made, "is_automatic"):  # what it cannot do is then done on the processor
+        made = cast(Engine, replace(cast(Any, made), is_automatic=True))
+    if asked.memory is not None and made.name in ("cpu", "reference", "disk"):
+        made = cast(Engine, replace(cast(Any, made), memory=asked.memory))
+    return made
+
+
+def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
     """Return the engine that is better for the votes of a source than this process; None where there is none.
 
     `need` is the bytes that files would take in memory, 0 for what is there.
     """
     is_small = source is None or 0 < need < MIN_BYTES * LARGE_VOTES  # which is known without another look at the files
-    votes = 0 if is_small or source is None else _votes_in(source)
+    votes = 0 if is_small or source is None else source.votes()
     if votes < LARGE_VOTES:
         return None
     found = (_loaded(home)(votes, threads) for home in PREFERRED)
     return next((engine for engine in found if engine is not None), None)
 
 
-def _votes_in(source: Votes | Source) -> int:
-    """Return about how many votes a source has: votes, files, or a frame; 0 where it takes long to say."""
-    if isinstance(source, Votes):
-        return len(source)
-    folder = encoded_folder(source)
-    if folder is not None:
-        from adjudge.io.folder.opened import open_encoded
-
-        return len(open_encoded(folder, check=False))
-    paths = paths_of(source)
-    if paths is not None:
-        return votes_in(paths)
-    is_frame = hasattr(source, "columns") and hasattr(source, "__len__")
-    return len(cast(Any, source)) if is_frame else 0
-
-
 def _loaded(home: str) -> Any:
     """Return the function that "module:function" names."""
     module, function = home.split(":")
     return getattr(import_module(module), function)
-
-
-def home_of(source: object) -> str | None:
-    """Return the engine that already holds the votes of a source: "spark" for a Spark frame, "cuda" for arrays on a device.
-
-    None for all others.
-    """
-    home: str | None = getattr(source, "engine", None)
-    if home is not None and isinstance(source, Panel):
-        return home
-    if is_spark_frame(source):
-        return "spark"
-    return "cuda" if is_device_source(source) else None

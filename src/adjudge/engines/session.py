@@ -7,31 +7,27 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines, Others, Parameters, Statistics
-from adjudge.data.fit import Outcome, Pieces
+from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Gold, Panel, Votes, piece
-from adjudge.data.weights import RowWeights
-from adjudge.engines.base import Checkpoint, Estimate, GladPasses, HonestFunction, PassSums, Recipe, WorkerBlock
+from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
+from adjudge.engines.base import Checkpoint, FitEstimate, GladPasses, PassSums, Recipe, WholeVotes, WorkerBlock
+from adjudge.engines.passes import RowFunction, RowInputs, VotePass
 from adjudge.engines.shard import PassRules, Shard, Tally, is_hard, units_of
 from adjudge.errors import OptionError, shown
 from adjudge.io.answers import read_gold
 from adjudge.io.sources import Source
 from adjudge.kernels import reference
-from adjudge.kernels.reference import ANSWER_UNIT, HonestRule, Sums
-
-if TYPE_CHECKING:
-    from adjudge.engines.whole import WholeVotes
+from adjudge.kernels.reference import Sums
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
-MAJORITY: Final = np.zeros(0, np.int32)  # stands for the labels of majority vote, where they were counted
+MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # stands for the labels of majority vote, where they were counted
 
 
 def digest(value: object) -> str:
@@ -76,7 +72,7 @@ class WorkerState:
     labels, which the next hard pass may then update in place.
     """
 
-    def __init__(self, panel: Votes, rules: PassRules, history: Callable[[Panel], Others] | None) -> None:
+    def __init__(self, panel: Votes, rules: PassRules, history: Callable[[WorkerRows], Others] | None) -> None:
         self._rules = rules
         weights = self._weights = RowWeights.of(panel)
         pairs = panel if weights is None else weights.panel
@@ -86,7 +82,7 @@ class WorkerState:
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
         self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given
-        self._lines: Lines | None = None
+        self._lines: TableLines | None = None
         self._params: Parameters | None = None  # of pairs
         self._spread: tuple[Parameters, Parameters] | None = None  # those of pairs, and the same by row
         self._kept: Tally | None = None  # see `remember`
@@ -129,7 +125,7 @@ class WorkerState:
         assert self._kept is not None
         return self._pooled(share * self._on_host(self._kept[0]) + (1.0 - share) * self._on_host(self._counted[0]))
 
-    def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
+    def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
         self._params, self._lines = parameters(self._block.panel), None
 
@@ -145,7 +141,7 @@ class WorkerState:
         """Return a fingerprint of the counts: equal counts give equal bytes."""
         return blake2b(self._counted[0].tobytes(), digest_size=16).digest()
 
-    def estimate(self, shown: Recipe | None = None) -> Estimate:
+    def estimate(self, shown: Recipe | None = None) -> FitEstimate:
         """Return the fit's knowledge of workers: under the current table, or from the last counts by another recipe."""
         counts, class_counts = self._counts, self._counted[1]
         params, columns = self._params, {} if self._lines is None else self._lines.columns
@@ -153,7 +149,7 @@ class WorkerState:
             priors = shown.class_priors(class_counts).priors
             params = Parameters.of(priors, shown.on(self._block)(counts, None))
         assert params is not None
-        return Estimate(params, Statistics(counts, class_counts), columns)
+        return FitEstimate(params, Statistics(counts, class_counts), columns)
 
     @property
     def _counted(self) -> Tally:
@@ -207,14 +203,19 @@ class WorkerState:
         """Store the tally of a complete E-step, and return its sums."""
         self._counted_now(tally, hard=hard)
         classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
-        penalty, moved = (0.0, float("nan")) if self._lines is None else (self._lines.penalty, self._lines.moved)
-        return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty, moved)
+        penalty = 0.0 if self._lines is None else self._lines.penalty
+        return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
 
 
-class Store(Protocol):
+class VoteStore(Protocol):
     """Storage of a session's votes and of the current label of every task."""
 
     keeps_decided: bool  # whether the labels that `decide` leaves in shards stay the current ones
+
+    @property
+    def rules(self) -> PassRules:
+        """What all shards share."""
+        ...
 
     @property
     def votes(self) -> Votes:
@@ -267,7 +268,12 @@ class LocalSession(WorkerState):
     """A fit over the votes of a store: each pass runs over its shards and adds their counts in order."""
 
     def __init__(
-        self, store: Store, rules: PassRules, *, gold: Gold | None = None, history: Callable[[Panel], Others] | None = None
+        self,
+        store: VoteStore,
+        rules: PassRules,
+        *,
+        gold: Gold | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> None:
         super().__init__(store.votes, rules, history)
         self.votes = store.votes
@@ -287,13 +293,13 @@ class LocalSession(WorkerState):
     def over(
         cls,
         votes: Votes,
-        make_store: Callable[[PassRules, Gold | None], Store],
+        make_store: Callable[[PassRules, Gold | None], VoteStore],
         kernels: ModuleType,
         threads: int,
         *,
         ties: str,
         gold: Source | None,
-        history: Callable[[Panel], Others] | None,
+        history: Callable[[WorkerRows], Others] | None,
     ) -> LocalSession:
         """Return a session over these votes, in a store that is made with the rules of the fit and the gold."""
         rules = rules_for(votes, kernels, threads, ties)
@@ -343,13 +349,13 @@ class LocalSession(WorkerState):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        if hard and self._is_current and self._recounted is MAJORITY:  # nothing came in between
+        if hard and self._is_current and self._recounted is MAJORITY_LABELS:  # nothing came in between
             return PassSums(self._counted[1])
         tally, weights = self._rules.empty(hard=hard), self._tie_weights()
         self._is_current = False  # until all shards have their new labels
         self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         sums = self._counted_now(tally, hard=hard)
-        self._recounted = MAJORITY if hard else None
+        self._recounted = MAJORITY_LABELS if hard else None
         return sums
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
@@ -386,7 +392,7 @@ class LocalSession(WorkerState):
         self._ended = self._current, (decided, None if hard else self._counted, sums.log_likelihood)
         return out
 
-    def finish(self, *, hard: bool = False) -> Outcome:
+    def finish(self, *, hard: bool = False) -> FitOutcome:
         """Return what the E-step under the current table says of every task; `hard` leaves the counts of its labels.
 
         Where the last E-step was known to be the last, it has decided already.
@@ -411,9 +417,9 @@ class LocalSession(WorkerState):
         """Return how many gold tasks have at least so many votes."""
         return sum(self._store.scan("gold", lambda _, shard: shard.gold_tasks(votes)))
 
-    def majority(self) -> Outcome:
+    def majority(self) -> FitOutcome:
         """Return the decisions of majority vote; a vote is right when it agrees."""
-        counted = self._counted if self._is_current and self._recounted is MAJORITY else None
+        counted = self._counted if self._is_current and self._recounted is MAJORITY_LABELS else None
         tally, weights = self._rules.empty(hard=True) if counted is None else None, self._tie_weights()
         self._is_current = False
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
@@ -421,7 +427,7 @@ class LocalSession(WorkerState):
         assert found is not None  # one of them is
         return self._kept_as_counted(self._outcome(decided, found, float("nan")), found)
 
-    def weighted_majority(self) -> Outcome:
+    def weighted_majority(self) -> FitOutcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
         params, tally = self._scored_by, self._rules.empty(hard=True)
         self._is_current = False
@@ -460,70 +466,24 @@ class LocalSession(WorkerState):
         whole: WholeVotes = self._store.whole()  # type: ignore[attr-defined]
         return whole
 
-    def decided(self, scores: Floats, posterior: Floats) -> Outcome:
+    def decided(self, scores: Floats, posterior: Floats) -> FitOutcome:
         """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
         labels, confidence, tie = self.whole().decided(scores, posterior, self._tie_weights())
         self.recount(labels)
-        return Outcome(labels, confidence, tie, self._right(self._counted[0]), float("nan"))
+        return FitOutcome(labels, confidence, tie, self._right(self._counted[0]), float("nan"))
 
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""
         self._tally, self._is_current = (statistics.counts, statistics.class_counts), False
 
-    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
-        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
-        values = function(self._block, self._open_counts())
-        if self._weights is not None:
-            values = np.take(values, self._weights.pair, axis=-1) * self._weights.weight
-        sums: Floats = np.sum(
-            self._store.scan("pairs of votes", lambda _, shard: shard.pair_sums(values)), axis=0, dtype=np.float64
-        )
-        return sums
+    def run(self, job: VotePass[T], function: RowFunction) -> T:
+        """Return the result of a pass over all votes; `function` makes its inputs of the workers and their counts."""
+        return job.result(job.over(self._store, self._inputs(job, function)))
 
-    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the honest confidence of the current labels, and whether they are tied, [tasks] each."""
-        lines = self._vote_lines(function)
-
-        def act(cut: slice, shard: Shard, confidence: Floats, tied: NDArray[np.bool_]) -> None:
-            tied[:] = piece(tie, cut)
-            shard.honest(lines, rule, confidence, tied)
-
-        _, (_, confidence, tied) = self._store.decide("confidence", act)
-        return confidence, tied
-
-    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> Pieces:
-        """Return the honest probabilities of all labels, [tasks, K]."""
-        lines = self._vote_lines(function)
-        return self._store.figures("probabilities", lambda shard, out: shard.honest_probabilities(lines, rule, out))
-
-    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
-        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
-        lines, sums = self._vote_lines(function), np.zeros((2, self.votes.n_rows), np.int64)
-        self._store.scan("answers", lambda _, shard: shard.honest_answers(lines, rule, *sums))
-        return np.multiply(sums, ANSWER_UNIT, dtype=np.float64)
-
-    def honest_chance(self, function: HonestFunction, rule: HonestRule, wanted: NDArray[np.int32]) -> Floats:
-        """Return the honest probability of a wanted label of every task, before the last step, [tasks]; `wanted` is [tasks]."""
-        lines, out = self._vote_lines(function), np.empty(self.votes.n_tasks)
-        self._store.scan("answers", lambda cut, shard: shard.honest_chance(lines, rule, wanted[cut], out[cut]))
-        return out
-
-    def below_chance(self, function: HonestFunction, rule: HonestRule) -> tuple[NDArray[np.int64], Floats]:
-        """Return what the others say of each worker's answers, by row (see `reference.below_chance`): votes, [rows], and sums.
-
-        The sums, [3, rows], are of the probability of the answers, of the row's label on all votes of its worker, and of its
-        square.
-        """
-        lines, panel = self._vote_lines(function), self.votes
-        sums = np.zeros((4, panel.n_rows), np.int64)
-        most = int(panel.by_worker(panel.votes_per_row()).max(initial=1))
-        unit = 2.0 ** (most.bit_length() - 62)  # as fine as the sums of the busiest worker allow
-        self._store.scan("answers", lambda _, shard: shard.below_chance(lines, rule, panel, unit, sums))
-        return sums[0], np.multiply(sums[1:], unit, dtype=np.float64)
-
-    def _vote_lines(self, function: HonestFunction) -> Any:
-        """Return what a function says of the votes of all rows, with and without one of them, for passes over the shards."""
-        return function(self._block, self._counts)
+    def _inputs(self, job: VotePass[Any], function: RowFunction) -> RowInputs:
+        """Return what the kernel of a pass reads of all rows."""
+        counts = self._open_counts() if job.skips_gold else self._counts
+        return job.inputs(function(self._block, counts), self._block)
 
     def _open_counts(self) -> Any:
         if self._store.gold is None:
@@ -533,7 +493,7 @@ class LocalSession(WorkerState):
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
         return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
-    def _kept_as_counted(self, outcome: Outcome, tally: Tally) -> Outcome:
+    def _kept_as_counted(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
         """Return an outcome whose labels need not be counted again, where they are the current ones."""
         self._counted_now(tally, hard=self._store.keeps_decided)
         self._recounted = outcome.labels
@@ -543,11 +503,11 @@ class LocalSession(WorkerState):
         """Return each label's share of all votes, [K], if ties are broken by it before any model."""
         return self._rules.tie_weights(self._block)
 
-    def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> Outcome:
+    def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> FitOutcome:
         """Return decisions and the right votes in complete counts; without these they are counted when they are asked for."""
         labels, confidence, tie = decided
         right = partial(self._right_votes, self._current) if counted is None else self._right(counted[0])
-        return Outcome(labels, confidence, tie, right, likelihood)
+        return FitOutcome(labels, confidence, tie, right, likelihood)
 
     def _right(self, counts: Any) -> Floats:
         """Return the right votes of each row, [rows], of counts by row, [rows, K]."""

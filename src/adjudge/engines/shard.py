@@ -5,29 +5,29 @@ Gold tasks keep their label: their votes are counted under it, and passes go ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from types import ModuleType
+from functools import cached_property, partial
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Parameters
 from adjudge.data.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
+from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.votes import Votes
 from adjudge.engines.base import WorkerBlock
+from adjudge.engines.passes import RowInputs
 from adjudge.kernels import reference
-from adjudge.kernels.reference import HonestRule, Sums
+from adjudge.kernels.reference import Sums
 
-RECOUNT = 1 << 20  # votes recounted at once, to bound the memory
+RECOUNT_VOTES = 1 << 20  # votes recounted at once, to bound the memory
 MAX_FINE_VOTES = 1 << 17  # with at most so many votes soft shares are counted finely, in two sums: they take little memory
 NO_GOLD = -1  # the code of a task without gold
 # Counts and class counts. Hard: int64, [rows, K] and [K]. Soft: float64, [rows, K], or [2, rows, K] where fine, and [2, K].
 Tally = tuple[Any, Any]
-HonestLines = tuple[NDArray[np.float64], NDArray[np.float64]]  # [rows, K] each: with and without one vote, see `honest_pass`
 
 
 class Units(NamedTuple):
@@ -224,7 +224,7 @@ class Shard:
     def start(self, tally: Tally, *, hard: bool, tie_weights: NDArray[np.float64] | None) -> None:
         """Count majority vote: by winner (hard) or by vote shares (soft)."""
         self._majority(soft=not hard, tie_weights=tie_weights, **self._counting(tally))
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def recount(self, labels: NDArray[np.int32], tally: Tally) -> None:
         """Take these labels, [tasks], as the current ones, and count them; gold tasks keep theirs."""
@@ -234,13 +234,13 @@ class Shard:
             _recount(*votes, tally)
         else:
             rules.kernels.recount_hard(*votes, *tally, checked=True, threads=rules.threads)
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
         """Return the sums of an E-step; with `delta` the tally already has the counts of the current labels."""
         sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._counting(tally))
         if not delta:
-            self._count_gold(tally)
+            self.count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def finish(
@@ -256,13 +256,11 @@ class Shard:
 
         With `delta` the (hard) tally already has the counts of the current labels.
         """
-        parts, hard = (self._without_gold(confidence), self._without_gold(tie)), tally is not None and is_hard(tally)
-        counting = {} if tally is None else self._counting(tally)
-        sums = self._pass(params, hard=hard, delta=delta, confidence=parts[0], tie=parts[1], **counting)
-        self._merge_gold(parts[0], confidence, 1.0)
-        self._merge_gold(parts[1], tie, False)
+        hard, counting = tally is not None and is_hard(tally), {} if tally is None else self._counting(tally)
+        act = partial(self._pass, params, hard=hard, delta=delta, **counting)
+        sums: Sums = self._write(act, {"confidence": (confidence, 1.0), "tie": (tie, False)})
         if tally is not None and not delta:
-            self._count_gold(tally)
+            self.count_gold(tally)
         return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
 
     def majority(
@@ -273,39 +271,34 @@ class Shard:
         tie: NDArray[np.bool_],
     ) -> None:
         """Count the winners of majority vote, where there is a tally; confidence (vote share) and tie are OUT."""
-        parts, counting = (
-            (self._without_gold(confidence), self._without_gold(tie)),
-            {} if tally is None else self._counting(tally),
-        )
-        self._majority(soft=False, tie_weights=tie_weights, confidence=parts[0], tie=parts[1], **counting)
-        self._merge_gold(parts[0], confidence, 1.0)
-        self._merge_gold(parts[1], tie, False)
+        counting = {} if tally is None else self._counting(tally)
+        act = partial(self._majority, soft=False, tie_weights=tie_weights, **counting)
+        self._write(act, {"confidence": (confidence, 1.0), "tie": (tie, False)})
         if tally is not None:
-            self._count_gold(tally)
+            self.count_gold(tally)
 
     def weighted_majority(
         self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
-        part = self._without_gold(tie)
-        self._pass(params, hard=True, likelihood=False, tie=part, counts=tally[0], class_counts=tally[1])
-        self._merge_gold(part, tie, False)
+        act = partial(self._pass, params, hard=True, likelihood=False, **self._counting(tally))
+        self._write(act, {"tie": (tie, False)})
         winners = self._without_gold(confidence)
         for piece, shares in self._weight_shares(params):
             winners[piece] = shares[np.arange(len(shares)), self._labels[piece]]
         self._merge_gold(winners, confidence, 1.0)
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Write the share of each label in a task's weights to OUT [tasks, K]; a gold label has share 1."""
         part = self._without_gold(out)
         for piece, shares in self._weight_shares(params):
             part[piece] = shares
-        self._merge_gold(part, out, self._certain())
+        self._merge_gold(part, out, self.certain())
 
     def take(self, labels: NDArray[np.int32]) -> None:
         """Take these labels, [tasks], as the current ones, without counting; gold tasks keep theirs."""
-        self._labels[:] = labels if self._gold is None else labels[self._is_open]
+        self._labels[:] = self._of_open(labels)
 
     def label_by_scores(self, params: Parameters) -> None:
         """Take the labels under `params` as the current ones, without counting."""
@@ -317,106 +310,80 @@ class Shard:
 
     def posterior(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Write T_qc under `params` to OUT [tasks, K]."""
-        part = self._without_gold(out)
-        self._pass(params, hard=False, posterior=part)
-        self._merge_gold(part, out, self._certain())
+        self._write(partial(self._pass, params, hard=False), {"posterior": (out, self.certain())})
 
     def shares(self, tie_weights: NDArray[np.float64] | None, out: NDArray[np.float64]) -> None:
         """Write the share of each label in a task's votes to OUT [tasks, K]; a gold label has share 1."""
-        part = self._without_gold(out)
-        self._majority(soft=True, tie_weights=tie_weights, posterior=part)
-        self._merge_gold(part, out, self._certain())
+        self._write(partial(self._majority, soft=True, tie_weights=tie_weights), {"posterior": (out, self.certain())})
 
     def count_shares(self, params: Parameters, tally: Tally) -> None:
         """Count T_qc under `params` in a soft tally; the current labels stay as they are."""
         self._pass(params, hard=False, labels=np.zeros_like(self._labels), **self._counting(tally))
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def gold_tasks(self, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""
         return 0 if self._gold is None else int((np.diff(self._given_ptr) >= votes).sum())
 
-    def count_gold(self, tally: Tally) -> None:
-        """Count the votes on gold tasks under the labels that were given."""
-        self._count_gold(tally)
-
-    def pair_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
+    def run(self, kernel: str, inputs: RowInputs, **how: Any) -> Any:
+        """Return what a kernel says of the votes without gold under the current labels; see `engines/passes.py`."""
         rules = self.rules
-        found: NDArray[np.float64] = rules.kernels.pair_sums(
-            self._ptr,
-            self._row,
-            rules.row_label,
-            self._labels,
-            values,
-            len(rules.label_hash),
-            row_weight=rules.row_weight,
-            threads=rules.threads,
-        )
-        return found
+        votes = self._ptr, self._row, rules.row_label, self._labels
+        return getattr(rules.kernels, kernel)(*votes, **inputs, row_weight=rules.row_weight, threads=rules.threads, **how)
 
-    def honest(self, lines: HonestLines, rule: HonestRule, confidence: NDArray[np.float64], tie: NDArray[np.bool_]) -> None:
-        """Write the honest confidence of the current labels to OUT [tasks]; `tie` is IN/OUT. Gold is certain."""
-        parts = self._without_gold(confidence), self._without_gold(tie)
+    def fill(
+        self,
+        kernel: str,
+        inputs: RowInputs,
+        out: Mapping[str, tuple[Any, Any]],
+        *,
+        given: Mapping[str, Any] | None = None,
+        **how: Any,
+    ) -> None:
+        """Run a kernel that writes figures of tasks.
+
+        `out` has by name an OUT array, [tasks, …], and its values on gold tasks; `given` has IN arrays, [tasks]. A name in both
+        is read and written.
+        """
+        self._write(partial(self.run, kernel, inputs, **how), out, given or {})
+
+    def _write(
+        self, act: Callable[..., Any], out: Mapping[str, tuple[Any, Any]], given: Mapping[str, Any] = MappingProxyType({})
+    ) -> Any:
+        """Return what a kernel says that writes figures of tasks without gold; gold tasks get theirs. See `fill`."""
+        parts = {name: self._of_open(array) for name, array in given.items()}
+        parts |= {name: self._without_gold(array) for name, (array, _) in out.items() if name not in parts}
+        said = act(**parts)
+        for name, (array, of_gold) in out.items():
+            self._merge_gold(parts[name], array, of_gold)
+        return said
+
+    def add(
+        self,
+        kernel: str,
+        inputs: RowInputs,
+        sums: Mapping[str, NDArray[np.int64]],
+        on_gold: Callable[..., None],
+        **how: Any,
+    ) -> None:
+        """Run a kernel that adds to sums by row, by name, OUT [rows] or [n, rows].
+
+        `on_gold` adds what is certain: it gets the row of each vote on a gold task, the task's label, `row_label` and the sums.
+        """
+        self.run(kernel, inputs, **sums, **how)
+        self._add_gold(on_gold, sums)
+
+    def _add_gold(self, on_gold: Callable[..., None], sums: Mapping[str, NDArray[np.int64]]) -> None:
         if self._gold is not None:
-            parts[1][:] = tie[self._is_open]
-        self._honest(lines, rule, confidence=parts[0], tie=parts[1])
-        self._merge_gold(parts[0], confidence, 1.0)
-        self._merge_gold(parts[1], tie, False)
+            on_gold(self._given_row, np.repeat(self._given, np.diff(self._given_ptr)), self.rules.row_label, sums)
 
-    def honest_probabilities(self, lines: HonestLines, rule: HonestRule, out: NDArray[np.float64]) -> None:
-        """Write the honest probabilities of all labels to OUT [tasks, K]; gold is certain."""
-        part = self._without_gold(out)
-        self._honest(lines, rule, probabilities=part)
-        self._merge_gold(part, out, self._certain())
+    def certain(self) -> Any:
+        """Return the probabilities of the gold tasks, [gold, K]; None without gold."""
+        return None if self._gold is None else np.eye(len(self.rules.label_hash))[self._given]
 
-    def honest_answers(self, lines: HonestLines, rule: HonestRule, answers: Any, doubts: Any) -> None:
-        """Add the probability of every vote's answer, and of its task's label being wrong, by row, OUT [rows] each."""
-        self._honest(lines, rule, answers=answers, doubts=doubts)
-        if self._gold is not None:  # certain: right or wrong
-            right = self.rules.row_label[self._given_row] == np.repeat(self._given, np.diff(self._given_ptr))
-            answers += np.bincount(self._given_row[right], minlength=len(answers)) * round(1 / reference.ANSWER_UNIT)
-
-    def honest_chance(self, lines: HonestLines, rule: HonestRule, wanted: NDArray[np.int32], out: NDArray[np.float64]) -> None:
-        """Write the honest probability of a wanted label of every task, before the last step of the rule, to OUT [tasks].
-
-        `wanted` has the labels, [tasks]. Gold is certain.
-        """
-        part = self._without_gold(out)
-        asked = wanted if self._gold is None else np.ascontiguousarray(wanted[self._is_open])
-        self._honest(lines, rule, wanted=asked, chance=part)
-        self._merge_gold(part, out, self._gold is not None and wanted[~self._is_open] == self._given)
-
-    def below_chance(self, lines: HonestLines, rule: HonestRule, panel: Panel, unit: float, sums: NDArray[np.int64]) -> None:
-        """Add what the others say of each worker's answers, by row, OUT [4, rows] (see `reference.below_chance`).
-
-        What gold says is certain, whether or not others voted on the task.
-        """
-        rules, ids = self.rules, (panel.row_worker(), panel.worker_ptr)
-        self._below_chance(lines, rule, ids, unit, sums)
-        if self._gold is None:
-            return
-        true, row = np.repeat(self._given, np.diff(self._given_ptr)), self._given_row
-        sums[0] += np.bincount(row, minlength=panel.n_rows)
-        whole = round(1.0 / unit)
-        sums[1] += np.bincount(row[rules.row_label[row] == true], minlength=panel.n_rows) * whole
-        met = panel.row_of(ids[0][row], true)  # the row of the worker that gives the true label, if there is one
-        certain = np.bincount(met[met >= 0], minlength=panel.n_rows) * whole
-        if rules.row_weight is not None:  # the first of several rows that give it: all of them say the same
-            certain = certain[panel.row_of(ids[0], panel.row_label)]
-        sums[2] += certain
-        sums[3] += certain
-
-    def _below_chance(self, lines: HonestLines, rule: HonestRule, ids: tuple[Any, Any], unit: float, sums: Any) -> None:
-        """Add what the others say of each worker's answers on tasks without gold; `ids` are row_worker and worker_ptr."""
-        rules = self.rules
-        votes = self._ptr, self._row, rules.row_label, self._labels
-        rules.kernels.below_chance(*votes, *lines, rule, *ids, unit, sums, row_weight=rules.row_weight, threads=rules.threads)
-
-    def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
-        rules = self.rules
-        votes = self._ptr, self._row, rules.row_label, self._labels
-        rules.kernels.honest_pass(*votes, *lines, rule, row_weight=rules.row_weight, threads=rules.threads, **out)
+    def is_gold(self, labels: NDArray[np.int32]) -> Any:
+        """Return whether the label of each gold task is the given one, [gold], of labels of all tasks, [tasks]."""
+        return self._gold is not None and labels[~self._is_open] == self._given
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules = self.rules
@@ -461,11 +428,12 @@ class Shard:
 
     def _weight_shares(self, params: Parameters) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield (some tasks without gold, each label's share of their weights), in chunks."""
-        for piece in cuts(self._ptr, RECOUNT):
+        for piece in cuts(self._ptr, RECOUNT_VOTES):
             ptr = self._ptr[piece.start : piece.stop + 1]
             yield piece, reference.weight_shares(ptr, self._row, self.rules.row_label, params.table)
 
-    def _count_gold(self, tally: Tally) -> None:
+    def count_gold(self, tally: Tally) -> None:
+        """Count the votes on gold tasks under the labels that were given."""
         if self._gold is not None:
             _recount(self._given_ptr, self._given_row, self._given, tally)
 
@@ -476,13 +444,13 @@ class Shard:
         of_votes = params.table[self._given_row, np.repeat(self._given, np.diff(self._given_ptr))]
         return float(of_votes.sum() + params.log_prior[self._given].sum())
 
-    def _certain(self) -> Any:
-        """Return the posterior of the gold tasks, [gold, K]."""
-        return None if self._gold is None else np.eye(len(self.rules.label_hash))[self._given]
-
     def _without_gold(self, out: NDArray[Any]) -> NDArray[Any]:
         """Return the array that passes write to: OUT, or one without the gold tasks."""
         return out if self._gold is None else np.empty((len(self._labels), *out.shape[1:]), out.dtype)
+
+    def _of_open(self, array: Any) -> Any:
+        """Return the items of tasks without gold of an array that passes read, [tasks]: itself without gold."""
+        return array if self._gold is None else np.ascontiguousarray(array[self._is_open])
 
     def _merge_gold(self, part: NDArray[Any], out: NDArray[Any], of_gold: Any) -> None:
         if self._gold is not None:
@@ -496,7 +464,7 @@ def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np
     if not is_hard(tally):
         is_fine = counts.ndim == 3
         counts, class_counts, one = counts[0] if is_fine else counts, class_counts[0], FINE if is_fine else COARSE
-    for piece in cuts(ptr, RECOUNT):
+    for piece in cuts(ptr, RECOUNT_VOTES):
         reference.recount_hard(ptr[piece.start : piece.stop + 1], row, labels[piece], counts, class_counts, one)
 
 

@@ -24,16 +24,16 @@ from adjudge.engines.base import Engine
 from adjudge.engines.local import LocalEngine
 from adjudge.engines.registry import resolve
 from adjudge.errors import MissingLabels, NotConverged
+from adjudge.evaluation.evaluate import evaluate
 from adjudge.evaluation.simulate import simulate
-from adjudge.evaluation.truth import evaluate
 from adjudge.io.read import read
 from adjudge.io.sources import Source
 from adjudge.models.base import MODELS
 from adjudge.results.result import Result
 
-NEAR: Final = 1e-6  # posteriors of two engines differ by less than this
-MIRRORED: Final = (44, 212, 291, 408)  # seeds of `mirrored` whose ties plain sums of floating-point numbers would break
-TINY: Final = (2, 92, 621)  # seeds of `tiny`, the last two of such a kind
+POSTERIOR_TOLERANCE: Final = 1e-6  # posteriors of two engines differ by less than this
+MIRRORED_SEEDS: Final = (44, 212, 291, 408)  # seeds of `mirrored` whose ties plain sums of floating-point numbers would break
+TINY_SEEDS: Final = (2, 92, 621)  # seeds of `tiny`, the last two of such a kind
 Told = list[tuple[str, str, str]]  # votes as (task, worker, label)
 Check = Callable[[str, str | Engine], None]
 
@@ -125,7 +125,7 @@ def engines_agree(model: str, engine: str | Engine) -> None:
         assert _labels(here) == _labels(there), f"labels differ from the reference with {k} labels"
         assert here.iterations == there.iterations, f"{here.iterations} iterations, {there.iterations} of the reference"
         ours, theirs = here.probabilities_frame().drop("task"), there.probabilities_frame().drop("task")
-        assert np.abs(ours.to_numpy() - theirs.to_numpy()).max() < NEAR, "probabilities differ from the reference"
+        assert np.abs(ours.to_numpy() - theirs.to_numpy()).max() < POSTERIOR_TOLERANCE, "probabilities differ from the reference"
         likelihoods = here.log_likelihood, there.log_likelihood
         assert np.isclose(*likelihoods, rtol=1e-9, equal_nan=True), "the likelihood differs from the reference"
 
@@ -139,7 +139,7 @@ def honest_confidence_is_the_same_everywhere(model: str, engine: str | Engine) -
         assert _labels(here) == _labels(_fit(model, votes, engine)), "honest confidence changed a label"
         ours, theirs = (fit.probabilities_frame().sort("task").drop("task").to_numpy() for fit in (here, there))
         assert np.allclose(ours.sum(axis=1), 1.0), "honest probabilities do not sum to 1"
-        assert np.abs(ours - theirs).max() < NEAR, "honest probabilities differ from the reference"
+        assert np.abs(ours - theirs).max() < POSTERIOR_TOLERANCE, "honest probabilities differ from the reference"
 
 
 def likelihood_never_falls(model: str, engine: str | Engine) -> None:
@@ -225,7 +225,7 @@ def below_chance_is_used_not_obeyed(model: str, engine: str | Engine) -> None:
 
 def symmetric_crowds_stay_tied(model: str, engine: str | Engine) -> None:
     """A crowd that is its own mirror image has ties, and nothing but rounding could break them; a hard pass decides them."""
-    for seed in MIRRORED:
+    for seed in MIRRORED_SEEDS:
         votes, image = mirrored(seed)
         if not _is_defined(model, votes):
             continue
@@ -242,7 +242,7 @@ def symmetric_crowds_stay_tied(model: str, engine: str | Engine) -> None:
 
 def tiny_crowds_have_one_answer(model: str, engine: str | Engine) -> None:
     """Two to six votes, where labels tie in all kinds of ways: the answer depends neither on names nor on any order."""
-    for seed in TINY:
+    for seed in TINY_SEEDS:
         if _is_defined(model, tiny(seed)):
             _one_answer(model, tiny(seed), engine, seed)
 

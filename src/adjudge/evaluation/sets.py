@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from adjudge.data.options import SET_SEPARATOR
 from adjudge.errors import InputError, shown
-from adjudge.io.ids import prepared
+from adjudge.evaluation.intervals import or_none
+from adjudge.io.frames import prepare_ids
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.records import concat
 from adjudge.io.sets import sets_of
-from adjudge.io.sources import Source, concat, open_table
-from adjudge.io.suspicious import SOME, unmatched, warn_suspicious
+from adjudge.io.sources import Source, open_table
 from adjudge.results.sets import MultiResult
 
 
@@ -33,9 +35,13 @@ class SetEvaluation:
         return f"SetEvaluation(option accuracy {self.option_accuracy:.4f}, exact {self.exact_accuracy:.4f} on {self.tasks} tasks)"
 
     def _repr_html_(self) -> str:
-        from adjudge.evaluation.cards import of_set_evaluation
+        from adjudge.results.card import Card
 
-        return of_set_evaluation(self)
+        names = {"exact_accuracy": "exact sets", "option_accuracy": "right options", "jaccard": "Jaccard", "micro_f1": "micro F1"}
+        figures = [*((title, getattr(self, name)) for name, title in names.items()), ("tasks with truth", self.tasks)]
+        left = f"left out: {self.without_truth} sets without truth, {self.without_label} tasks without set"
+        warnings = [left] if self.without_truth + self.without_label else []
+        return Card(repr(self), figures, warnings=warnings, next_steps=["evaluation.summary()"]).html()
 
     @property
     def exact_accuracy(self) -> float:
@@ -74,7 +80,7 @@ class SetEvaluation:
         names = ("exact_accuracy", "option_accuracy", "jaccard", "micro_f1", "macro_f1")
         figures = {name: getattr(self, name) for name in names}
         counts = {"tasks": self.tasks, "without_truth": self.without_truth, "without_label": self.without_label}
-        return {**counts, **{k: None if v != v else v for k, v in figures.items()}}
+        return {**counts, **{name: or_none(value) for name, value in figures.items()}}
 
 
 def evaluate_sets(
@@ -95,7 +101,7 @@ def evaluate_sets(
     chosen = _sets(labels, "labels", task, label, set_separator)
     true = _sets(truth, "truth", truth_task, truth_label, set_separator)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
-    examples = true["task"].head(SOME), chosen["task"].head(SOME)
+    examples = true["task"].head(MAX_MESSAGE_EXAMPLES), chosen["task"].head(MAX_MESSAGE_EXAMPLES)
     warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
     if not with_gold and isinstance(labels, MultiResult):
         given = labels.gold_tasks().cast(pl.String)
@@ -122,7 +128,7 @@ def _sets(source: MultiResult | Source, what: str, task: str | None, label: str 
         table = open_table(source, {"task": task, role: label})
         frame = concat(table.batches)
         labels = sets_of(frame[role], table.is_text, separator=separator)
-    out = pl.DataFrame({"task": prepared(frame["task"], "task").cast(pl.String), "label": labels}).drop_nulls("label")
+    out = pl.DataFrame({"task": prepare_ids(frame["task"], "task").cast(pl.String), "label": labels}).drop_nulls("label")
     if out["task"].is_duplicated().any():
         again = out.filter(pl.col("task").is_duplicated())["task"][0]
         raise InputError(f"the {what} give task {shown(again)} more than one set: keep one per task")

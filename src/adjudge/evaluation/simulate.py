@@ -1,49 +1,166 @@
-"""Simulated votes: drawn block by block, as frames or streamed into files."""
+"""Simulated votes: who votes and how, drawn block by block, as frames or streamed into files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from adjudge.errors import InputError, OptionError, shown
-from adjudge.evaluation.crowd import Crowd, Spec, check_confusions, gather
+from adjudge.data import options
+from adjudge.data.memory import available, gib
+from adjudge.data.options import MOST_VOTES, Number, Rules
+from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.evaluation.intervals import Floats, Integers
 from adjudge.io.write import check_target, write_batches, write_frame
 
-BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
+MIN_DRAWN_SPREAD: Final = 1e-12  # a spread, or a distance from certainty, that no draw would show
+CONFUSION_BYTES_PER_CELL: Final = 4 * 8  # bytes of a confusion's cell: as it is drawn, as it is, its cumulative sum, and between
+RULES: Final[Rules] = {
+    "tasks": Number(least=0, most=2**53, whole=True),
+    "workers": Number(least=1, most=2**31, whole=True),
+    "labels": Number(least=1, most=2**31, whole=True),
+    **dict.fromkeys(("skill", "spammers", "adversaries", "colluders", "repeats", "shared_error"), Number(least=0, most=1)),
+    "skill_spread": Number(least=0, most=0.5),
+    "ring": Number(least=2, most=2**31, whole=True),
+    "power": Number(least=0, most=100),
+    "seed": Number(least=0, whole=True),
+}
+TASKS_PER_BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
 LURED_ERRORS, LURED_WEAK = 0.8, 0.6  # shares of wrong votes, and of right votes of weak workers, that a lure attracts
-TRIES = 8  # times a panel is drawn again when a worker sits in it twice
+MAX_REDRAWS = 8  # times a panel is drawn again when a worker sits in it twice
 
 
-class Block(NamedTuple):
-    """Codes of consecutive tasks, their truth and their votes."""
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What to simulate, checked on the way in; `simulate` documents each setting, and has the defaults."""
 
-    truth: NDArray[np.int64]  # [tasks of the block]
-    task: NDArray[np.int64]  # [votes] counted from the first task of all
-    worker: NDArray[np.int64]  # [votes]
-    label: NDArray[np.int64]  # [votes]
+    tasks: int
+    workers: int
+    labels: int
+    votes_per_task: int | tuple[int, int]
+    skill: float
+    skill_spread: float
+    spammers: float
+    adversaries: float
+    colluders: float
+    ring: int
+    power: float
+    repeats: float
+    shared_error: float
+    label_weights: Sequence[float] | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        options.check(vars(self), RULES)
+        sizes = tuple(self.votes_per_task) if isinstance(self.votes_per_task, Iterable) else (self.votes_per_task,)
+        whole = len(sizes) in (1, 2) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 1 for s in sizes)
+        if not whole or list(sizes) != sorted(sizes):
+            raise OptionError(f"votes_per_task is {shown(self.votes_per_task)}: give a number of at least 1, or (least, most)")
+        if self.label_weights is not None:
+            for weight in self.label_weights:
+                Number(least=0, most=MOST_VOTES).check("a label weight", weight)
+            if len(self.label_weights) != self.labels or sum(self.label_weights) <= 0:
+                raise OptionError(f"label_weights is {shown(self.label_weights)}: give {self.labels} weights, not all of them 0")
+        if self.spammers + self.adversaries + self.colluders > 1:
+            raise OptionError("spammers, adversaries and colluders are shares of the workers: together at most 1")
+
+    def panel_sizes(self) -> tuple[int, int]:
+        """Return (least, most) votes of a task."""
+        given = self.votes_per_task
+        return (given, given) if isinstance(given, int) else (given[0], given[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedCrowd:
+    """The workers: how each answers, how often each is asked, and whom each copies."""
+
+    confusions: Floats  # [workers, K true, K given]
+    kinds: NDArray[np.str_]  # [workers] ordinary, spammer, adversary or colluder
+    leaders: Integers  # [workers] the worker whose answers are given: oneself, or the leader of the ring
+    busyness: Floats  # [workers] cumulative share of the votes
+    ladder: Floats = field(repr=False)  # [workers, K, K] cumulative confusions, to draw answers from
+
+
+def check_confusions(confusions: ArrayLike) -> Floats:
+    """Return given confusions, [workers, K true, K given]; each row must be the probabilities of all answers."""
+    right = "give numbers of the shape [workers, K true, K given], probabilities that sum to 1 in every row of K"
+    try:
+        given = np.asarray(confusions)
+    except ValueError:  # lines of unlike lengths
+        given = np.asarray(None)
+    shape = given.shape
+    if len(shape) != 3 or shape[1] != shape[2] or given.dtype.kind not in "fiu":
+        raise OptionError(f"confusions is {shown(confusions)}: {right}")
+    out = np.array(given, np.float64)
+    within = ((out >= 0) & (out <= 1)).all(axis=2) & (np.abs(out.sum(axis=2) - 1.0) <= 1e-6)  # NaN is not
+    if not within.all():
+        worker, true = (int(at) for at in np.argwhere(~within)[0])
+        raise OptionError(f"confusions holds {shown(out[worker, true].tolist())} for worker {worker}, true label {true}: {right}")
+    return out
+
+
+def gather(spec: Spec, confusions: Floats | None = None) -> SimulatedCrowd:
+    """Return the crowd of a spec: spammers first, then adversaries, colluders, and the ordinary workers."""
+    rng = np.random.default_rng([spec.seed, 0])
+    n, k = spec.workers, spec.labels
+    need, have = CONFUSION_BYTES_PER_CELL * n * k * k, available()
+    if need > have:
+        raise AdjudgeError(
+            f"the confusions of {n} workers over {k} labels need about {gib(need)}, but {gib(have)} are free: "
+            "simulate fewer workers or labels"
+        )
+    kinds = np.full(n, "ordinary", dtype="U9")
+    leaders = np.arange(n)
+    if confusions is None:
+        confusions = _ordinary(rng, n, k, spec.skill, spec.skill_spread)
+        ends = np.cumsum([round(share * n) for share in (spec.spammers, spec.adversaries, spec.colluders)])
+        spam, against, copy = (slice(a, b) for a, b in zip([0, *ends], ends, strict=False))
+        kinds[spam], kinds[against], kinds[copy] = "spammer", "adversary", "colluder"
+        confusions[spam] = rng.dirichlet(np.ones(k), ends[0])[:, None, :]
+        if k > 1:
+            confusions[against] = (1 - np.eye(k)) / (k - 1) * 0.9 + np.eye(k) * 0.1
+        leaders[copy] -= (leaders[copy] - copy.start) % spec.ring
+        confusions = confusions[leaders]
+    weight = rng.permutation(np.arange(1, n + 1) ** -float(spec.power))
+    ladder = confusions.cumsum(axis=2)
+    ladder[:, :, -1] = 1.0
+    return SimulatedCrowd(confusions, kinds, leaders, np.cumsum(weight) / weight.sum(), ladder)
+
+
+def _ordinary(rng: np.random.Generator, n: int, k: int, skill: float, spread: float) -> Floats:
+    """Return n confusions, [n, K, K]: right with about this skill, errors spread unevenly over the other labels."""
+    if k == 1:
+        return np.ones((n, 1, 1))
+    # A beta distribution of this mean and standard deviation; none is wider than one with strength 0.
+    is_drawn = spread > MIN_DRAWN_SPREAD and MIN_DRAWN_SPREAD < skill < 1 - MIN_DRAWN_SPREAD
+    strength = max(skill * (1 - skill) / spread**2 - 1, 1e-6) if is_drawn else np.inf
+    right = np.full((n, k), skill) if np.isinf(strength) else rng.beta(skill * strength, (1 - skill) * strength, size=(n, k))
+    matrices = np.zeros((n, k, k))
+    matrices[:, ~np.eye(k, dtype=bool)] = (rng.dirichlet(np.ones(k - 1), size=(n, k)) * (1 - right)[..., None]).reshape(n, -1)
+    matrices[:, np.arange(k), np.arange(k)] = right
+    return matrices
 
 
 def blocks(spec: Spec) -> int:
     """Return the number of blocks of a simulation."""
-    return -(-spec.tasks // BLOCK)
+    return -(-spec.tasks // TASKS_PER_BLOCK)
 
 
-def truth(spec: Spec, block: int) -> NDArray[np.int64]:
+def truth(spec: Spec, block: int) -> Integers:
     """Return the true labels of a block's tasks."""
     rng = np.random.default_rng([spec.seed, 1, block])
     weights = np.ones(spec.labels) if spec.label_weights is None else np.asarray(spec.label_weights, float)
-    return rng.choice(spec.labels, size=min(BLOCK, spec.tasks - block * BLOCK), p=weights / weights.sum())
+    return rng.choice(spec.labels, size=min(TASKS_PER_BLOCK, spec.tasks - block * TASKS_PER_BLOCK), p=weights / weights.sum())
 
 
-def draw(spec: Spec, crowd: Crowd, block: int) -> Block:
-    """Return a block's tasks with their votes, grouped by task."""
+def draw(spec: Spec, crowd: SimulatedCrowd, block: int) -> tuple[Integers, Integers, Integers, Integers]:
+    """Return codes of a block: the truth of its tasks, [tasks]; task, worker and label of its votes by task, [votes] each."""
     true = truth(spec, block)
     rng = np.random.default_rng([spec.seed, 2, block])
     least, most = spec.panel_sizes()
@@ -63,18 +180,18 @@ def draw(spec: Spec, crowd: Crowd, block: int) -> Block:
     label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
     if spec.shared_error > 0 and spec.labels > 1:
         label = _misled(spec, crowd, block, true, place, leader, label)
-    return Block(true, place + block * BLOCK, worker, label)
+    return (true, place + block * TASKS_PER_BLOCK, worker, label)
 
 
 def _misled(
     spec: Spec,
-    crowd: Crowd,
+    crowd: SimulatedCrowd,
     block: int,
-    true: NDArray[np.int64],  # [tasks]
-    place: NDArray[np.int64],  # [votes] the task of the vote
-    worker: NDArray[np.int64],  # [votes]
-    label: NDArray[np.int64],  # [votes]
-) -> NDArray[np.int64]:
+    true: Integers,  # [tasks]
+    place: Integers,  # [votes] the task of the vote
+    worker: Integers,  # [votes]
+    label: Integers,  # [votes]
+) -> Integers:
     """Return the votes of a crowd that errs together: on some tasks one wrong label attracts those who do not know.
 
     There most votes that are wrong name it, and most votes of the weaker half of the workers.
@@ -88,12 +205,12 @@ def _misled(
     return np.where(misleading[place] & follows, lure[place], label)
 
 
-def _panels(rng: np.random.Generator, busyness: NDArray[np.float64], tasks: int, seats: int) -> NDArray[np.int64]:
+def _panels(rng: np.random.Generator, busyness: Floats, tasks: int, seats: int) -> Integers:
     """Return distinct workers for every task, [tasks, seats], busy ones more often."""
     workers = len(busyness)
     panel = np.minimum(np.searchsorted(busyness, rng.random((tasks, seats)), side="right"), workers - 1)
     open_ = np.arange(tasks)
-    for _ in range(TRIES):
+    for _ in range(MAX_REDRAWS):
         ordered = np.sort(panel[open_], axis=1)
         open_ = open_[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
         if not len(open_):
@@ -110,10 +227,10 @@ def _panels(rng: np.random.Generator, busyness: NDArray[np.float64], tasks: int,
     return panel
 
 
-def _shared_luck(rng: np.random.Generator, task: NDArray[np.int64], leader: NDArray[np.int64]) -> NDArray[np.float64]:
+def _shared_luck(rng: np.random.Generator, task: Integers, leader: Integers) -> Floats:
     """Return one random number per distinct (task, leader), for each of its votes."""
     _, pair = np.unique(np.stack([task, leader]), axis=1, return_inverse=True)
-    luck: NDArray[np.float64] = rng.random(pair.max() + 1)[pair]
+    luck: Floats = rng.random(pair.max() + 1)[pair]
     return luck
 
 
@@ -122,12 +239,12 @@ class Simulation:
     """A simulated crowd. Votes are drawn when asked for: as one frame, in batches, or straight into files."""
 
     spec: Spec
-    crowd: Crowd
+    crowd: SimulatedCrowd
     worker_names: tuple[str, ...]
     label_names: tuple[str, ...]
 
     @property
-    def confusions(self) -> NDArray[np.float64]:
+    def confusions(self) -> Floats:
         """The confusion each worker answers by, [workers, K true, K given]."""
         return self.crowd.confusions
 
@@ -157,10 +274,8 @@ class Simulation:
         if not self.spec.tasks:
             yield pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
         for block in range(blocks(self.spec)):
-            drawn = draw(self.spec, self.crowd, block)
-            yield pl.DataFrame(
-                {"task": _task_names(drawn.task), "worker": workers.gather(drawn.worker), "label": labels.gather(drawn.label)}
-            )
+            _, task, worker, label = draw(self.spec, self.crowd, block)
+            yield pl.DataFrame({"task": _task_names(task), "worker": workers.gather(worker), "label": labels.gather(label)})
 
     def truth_batches(self) -> Iterator[pl.DataFrame]:
         """Yield task and true label, block by block."""
@@ -169,7 +284,8 @@ class Simulation:
             yield pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))
         for block in range(blocks(self.spec)):
             true = truth(self.spec, block)
-            yield pl.DataFrame({"task": _task_names(np.arange(len(true)) + block * BLOCK), "label": labels.gather(true)})
+            tasks = _task_names(np.arange(len(true)) + block * TASKS_PER_BLOCK)
+            yield pl.DataFrame({"task": tasks, "label": labels.gather(true)})
 
     def confusion_batches(self) -> Iterator[pl.DataFrame]:
         """Yield worker, true, given, probability, some thousand workers at a time."""
@@ -202,7 +318,7 @@ class Simulation:
             check_target(target)
         streams = {"votes": self.vote_batches(), "truth": self.truth_batches(), "confusions": self.confusion_batches()}
         for name, batches in streams.items():
-            write_batches(batches, targets[name], None if progress is None else _counted(progress, name))
+            write_batches(batches, targets[name], None if progress is None else partial(progress, name))
         write_frame(self.workers, targets["workers"])
 
 
@@ -258,23 +374,8 @@ def simulate(
     for what, names, number in (("worker_names", worker_names, workers), ("label_names", label_names, labels)):
         if names is not None:
             _check_names(what, names, number)
-    spec = Spec(
-        tasks=tasks,
-        workers=workers,
-        labels=labels,
-        votes_per_task=votes_per_task,
-        skill=skill,
-        skill_spread=skill_spread,
-        spammers=spammers,
-        adversaries=adversaries,
-        colluders=colluders,
-        ring=ring,
-        power=power,
-        repeats=repeats,
-        shared_error=shared_error,
-        label_weights=label_weights,
-        seed=seed,
-    )
+    settings = locals()
+    spec = Spec(**{field.name: settings[field.name] for field in fields(Spec)})
     return Simulation(
         spec,
         gather(spec, given),
@@ -290,9 +391,5 @@ def _check_names(what: str, names: Sequence[str], number: int) -> None:
         raise OptionError(f"{what} is {shown(names)}: give distinct ones")
 
 
-def _task_names(codes: NDArray[np.int64]) -> pl.Series:
+def _task_names(codes: Integers) -> pl.Series:
     return "t" + pl.Series(codes).cast(pl.String)
-
-
-def _counted(progress: Callable[[str, int], None], name: str) -> Callable[[int], Any]:
-    return lambda rows: progress(name, rows)

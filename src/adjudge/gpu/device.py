@@ -11,89 +11,16 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, resources
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.errors import AdjudgeError
 
+THREADS: Final = 256  # of a block, in most kernels
 OPTIONS: Final = ("-std=c++17", "--fmad=false")  # products and sums round apart, as on the processor
 SHARED_ROOM: Final = 48 << 10  # bytes of shared memory per block without opting in, static variables included
-
-
-class Program(Protocol):
-    """Kernels of one source, compiled with some constants."""
-
-    def launch(self, kernel: str, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
-        """Run a kernel: `args` are device arrays, None (a null pointer), whole numbers (long long) and numbers (double).
-
-        `shared` is the bytes of dynamic shared memory of a block.
-        """
-        ...
-
-
-class Device(Protocol):
-    """One device, or a stand-in for one."""
-
-    number: int | None  # CUDA's; None of a stand-in
-    xp: ModuleType  # functions of arrays on the device, by NumPy's names
-    name: str
-    multiprocessors: int
-    shared_bytes: int  # of a block, at most
-    cache_bytes: int  # that all multiprocessors share
-
-    def memory(self) -> tuple[int, int]:
-        """Return the free and all bytes of memory."""
-        ...
-
-    def check(self) -> None:
-        """Raise where kernels cannot run."""
-        ...
-
-    def wait(self) -> None:
-        """Wait for what this thread has started on the device, which is current; copies of a copier may continue."""
-        ...
-
-    def current(self) -> Any:
-        """Return a context in which this device is the one that arrays are made on."""
-        ...
-
-    def upload(self, array: NDArray[Any]) -> Any:
-        """Return a copy on the device of an array of the host."""
-        ...
-
-    def download(self, array: Any) -> NDArray[Any]:
-        """Return a copy on the host of an array of the device; it waits for what was launched before."""
-        ...
-
-    def program(self, source: str, **constants: int) -> Program:
-        """Return the kernels of `cuda/<source>.cuh`, compiled with these macros; compiled ones are kept."""
-        ...
-
-    def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """Return an uninitialised array of the host from which copies overlap with kernels."""
-        ...
-
-    def copier(self) -> Copier:
-        """Return what copies to the device beside the kernels."""
-        ...
-
-
-class Copier(Protocol):
-    """Copies from pinned memory to the device while kernels run."""
-
-    def copy(self, to: Any, host: NDArray[Any]) -> None:
-        """Start a copy; it waits until kernels that were launched before are done with `to`."""
-        ...
-
-    def arrive(self) -> None:
-        """Let kernels that are launched from now on wait for the copies that were started."""
-        ...
-
-    def wait(self) -> None:
-        """Wait for the copies that were started."""
-        ...
 
 
 @cache
@@ -127,7 +54,7 @@ def device_count() -> int:
 
 
 @cache
-def device_at(number: int) -> CudaDevice:
+def device_at(number: int) -> Device:
     """Return a CUDA device by its number; raise with what is missing."""
     module = cupy()
     try:
@@ -140,7 +67,7 @@ def device_at(number: int) -> CudaDevice:
         have = f"there are {found}, numbered from 0" if found else "there is none: choose engine='cpu'"
         raise AdjudgeError(f"engine 'cuda' finds no CUDA device {number}: {have}")
     try:
-        return CudaDevice(number)
+        return Device(number)
     except Exception as error:
         raise AdjudgeError(f"CUDA device {number} does not answer ({error}): choose engine='cpu'") from None
 
@@ -150,18 +77,18 @@ def is_started() -> bool:
     return device_at.cache_info().currsize > 0
 
 
-class CudaDevice:
-    """A CUDA device through CuPy."""
+class Device:
+    """A CUDA device through CuPy. Tests have stand-ins with the same attributes and methods."""
 
     def __init__(self, number: int) -> None:
-        self.number: int | None = number
-        self.xp = cupy()
+        self.number: int | None = number  # CUDA's; None of a stand-in
+        self.xp = cupy()  # functions of arrays on the device, by NumPy's names
         about = self.xp.cuda.runtime.getDeviceProperties(number)
         self.name: str = about["name"].decode()
         self.multiprocessors = int(about["multiProcessorCount"])
-        self.shared_bytes = int(about["sharedMemPerBlockOptin"])
-        self.cache_bytes = int(about["l2CacheSize"])
-        self._programs: dict[tuple[Any, ...], _CudaProgram] = {}
+        self.shared_bytes = int(about["sharedMemPerBlockOptin"])  # of a block, at most
+        self.cache_bytes = int(about["l2CacheSize"])  # that all multiprocessors share
+        self._programs: dict[tuple[Any, ...], Program] = {}
         cuda = self.xp.cuda
         self._no_memory: type[Exception] = cuda.memory.OutOfMemoryError
         self._failures = (self._no_memory, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
@@ -202,17 +129,17 @@ class CudaDevice:
         return self.xp.asarray(np.ascontiguousarray(array))
 
     def download(self, array: Any) -> NDArray[Any]:
-        """Return a copy on the host of an array of the device."""
+        """Return a copy on the host of an array of the device; it waits for what was launched before."""
         found: NDArray[Any] = self.xp.asnumpy(array)
         return found
 
     def program(self, source: str, **constants: int) -> Program:
-        """Return the kernels of a source, compiled with these macros; CuPy keeps the binaries on disk."""
+        """Return the kernels of `cuda/<source>.cuh`, compiled with these macros; CuPy keeps the binaries on disk."""
         key = (source, *sorted(constants.items()))
         if key not in self._programs:
             macros = tuple(f"-D{name}={value}" for name, value in constants.items())
             module = self.xp.RawModule(code=source_of(source), options=(*OPTIONS, *macros))
-            self._programs[key] = _CudaProgram(module, self._failures)
+            self._programs[key] = Program(module, self._failures)
         return self._programs[key]
 
     def pinned(self, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -223,10 +150,12 @@ class CudaDevice:
 
     def copier(self) -> Copier:
         """Return what copies to the device beside the kernels."""
-        return _CudaCopier(self.xp)
+        return Copier(self.xp)
 
 
-class _CudaProgram:
+class Program:
+    """Kernels of one source, compiled with some constants."""
+
     def __init__(self, module: Any, failures: tuple[type[Exception], ...] = ()) -> None:
         self._module = module
         self._failures = failures  # of the device, not of the compiler
@@ -234,7 +163,10 @@ class _CudaProgram:
         self._asked: dict[str, int] = {}  # bytes of dynamic shared memory that each kernel was allowed
 
     def launch(self, kernel: str, blocks: int, threads: int, *args: Any, shared: int = 0) -> None:
-        """Run a kernel."""
+        """Run a kernel: `args` are device arrays, None (a null pointer), whole numbers (long long) and numbers (double).
+
+        `shared` is the bytes of dynamic shared memory of a block.
+        """
         found = self._kernels.get(kernel)
         if found is None:
             found = self._kernels[kernel] = self._compiled(kernel)
@@ -264,7 +196,9 @@ def _argument(value: Any) -> Any:
     return np.float64(value) if isinstance(value, float) else value
 
 
-class _CudaCopier:
+class Copier:
+    """Copies from pinned memory to the device while kernels run."""
+
     def __init__(self, xp: ModuleType) -> None:
         self._xp, self._stream = xp, xp.cuda.Stream(non_blocking=True)
 
@@ -280,3 +214,8 @@ class _CudaCopier:
     def wait(self) -> None:
         """Wait for the copies that were started."""
         self._stream.synchronize()
+
+
+def blocks_of(n: int, threads: int = THREADS) -> int:
+    """Return the blocks in which n things have a thread each."""
+    return max(-(-n // threads), 1)

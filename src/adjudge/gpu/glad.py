@@ -14,26 +14,24 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Statistics
-from adjudge.data.fit import Outcome, Pieces
+from adjudge.data.fit import FitOutcome, Pieces, Statistics
 from adjudge.data.vectors import Vector, pieces
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines.base import Believe, Checkpoint, GladModel
 from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
 from adjudge.engines.shard import hashes
-from adjudge.gpu.device import Device
-from adjudge.gpu.layout import LONG_TASK, MAX_SHARD_VOTES, DeviceLayout, TieIds, label_type
-from adjudge.gpu.segment_sums import THREADS, Slices, add_lines, blocks_of, starts
+from adjudge.gpu.arrays import DEVICE_CHUNK_NUMBERS, DeviceNumbers, DeviceVector
+from adjudge.gpu.device import THREADS, Device, blocks_of
 from adjudge.gpu.shard import salt_of
-from adjudge.gpu.vectors import PIECE, DeviceNumbers, DeviceVector
-from adjudge.kernels import glad_cpu, glad_reference
-from adjudge.kernels.cpu import compiled, fastest
+from adjudge.gpu.tables import Slices, add_lines, starts
+from adjudge.gpu.votes import LONG_TASK, MAX_SHARD_VOTES, DeviceLayout, TieIds, label_type
+from adjudge.kernels.cpu import fastest, methods_of
 from adjudge.kernels.reference import Sums, hash_integers, mix
 
 Floats = NDArray[np.float64]
 WARPS: Final = THREADS // 32
-BLOCKS: Final = 4096  # at most: not by the device, since sums of blocks have the bits of their number
+MAX_GLAD_BLOCKS: Final = 4096  # at most: not by the device, since sums of blocks have the bits of their number
 NARROW: Final = 16  # labels up to which a thread has the scores of a task, as in cuda/glad.cuh
 WIDE_CELLS: Final = 1 << 22  # scores of all warps together, where a warp has those of a task
 WORKER_SLICE: Final = 4096  # votes of one worker that one warp adds up
@@ -93,7 +91,7 @@ class DeviceGlad:
         self,
         device: Device,
         layout: DeviceLayout,
-        panel: Panel,
+        panel: WorkerRows,
         label_hash: NDArray[np.uint64],  # [K]
         ties: TieIds,
         by_prior: bool,
@@ -181,7 +179,10 @@ class DeviceGlad:
             row_ability, ease = self._parameters(model)
             value = self._slopes(row_ability, ease, model.log_others, *(one[workers:] for one in of))
             self._worker_slopes(x[:workers], ease, *(one[:workers] for one in of))
-            for of_tasks, cuts in ((True, pieces(n, PIECE, workers)), (False, pieces(workers, PIECE))):
+            for of_tasks, cuts in (
+                (True, pieces(n, DEVICE_CHUNK_NUMBERS, workers)),
+                (False, pieces(workers, DEVICE_CHUNK_NUMBERS)),
+            ):
                 for cut in cuts:
                     some = (DeviceNumbers(self._device, one[cut]) for one in (x, *of))
                     value += believe(*cast(Iterator[Floats], some), of_tasks=of_tasks)
@@ -190,7 +191,7 @@ class DeviceGlad:
                     out[slice(0, n)] = self._device.download(found)
         return value
 
-    def finish(self, model: GladModel) -> tuple[Outcome, Statistics]:
+    def finish(self, model: GladModel) -> tuple[FitOutcome, Statistics]:
         """Return the outcome of the last E-step and its soft statistics; no M-step follows."""
         device, layout, panel, k = self._device, self._layout, self._panel, self._k
         with device.current():
@@ -204,7 +205,7 @@ class DeviceGlad:
             counted = Statistics(device.download(counts), self._class_counts.copy())
             right = counted.counts[np.arange(panel.n_rows), panel.row_label].astype(np.float64)
             labels = device.download(self._labels).astype(np.int32)
-            outcome = Outcome(labels, device.download(confidence), device.download(tie), right, float(sums[0]))
+            outcome = FitOutcome(labels, device.download(confidence), device.download(tie), right, float(sums[0]))
         return outcome, counted
 
     def posterior(self, model: GladModel) -> Pieces:
@@ -255,7 +256,7 @@ class DeviceGlad:
         others, total = float(model.log_others), np.zeros(SUMS + k)
         chosen, some = None, (0, 0)
         if k <= NARROW:
-            blocks = min(blocks_of(end - begin), BLOCKS)
+            blocks = min(blocks_of(end - begin), MAX_GLAD_BLOCKS)
             sums = device.xp.empty((blocks, SUMS + k))
             self._program.launch("glad_expect", blocks, THREADS, *data, *given, *out, sums, *rules, LONG_TASK, others)
             total += device.download(sums.sum(axis=0))
@@ -264,7 +265,7 @@ class DeviceGlad:
             if some[0] == some[1]:
                 return total
         tasks = end - begin if chosen is None else some[1] - some[0]
-        most = min(max(WIDE_CELLS // k, 64) // WARPS, BLOCKS)
+        most = min(max(WIDE_CELLS // k, 64) // WARPS, MAX_GLAD_BLOCKS)
         blocks = min(-(-tasks // WARPS), most)
         room, sums = device.xp.empty((blocks * WARPS, k)), device.xp.zeros((blocks * WARPS, SUMS + k))
         self._program.launch("glad_expect_wide", blocks, THREADS, *data, *given, *out, sums, *rules, others, chosen, *some, room)
@@ -274,14 +275,14 @@ class DeviceGlad:
     def _slopes(self, ability: Any, ease: Any, log_others: float, by_task: Any, curvature: Any) -> float:
         """Write slope and curvature by log ease, OUT device [tasks]; return the expected log-likelihood."""
         layout, xp, tasks = self._layout, self._device.xp, self._layout.n_tasks
-        blocks = min(blocks_of(tasks), BLOCKS)
+        blocks = min(blocks_of(tasks), MAX_GLAD_BLOCKS)
         sums = xp.empty(blocks)
         data = (layout.ptr, layout.row, ability, ease, self._right, by_task, curvature)
         self._program.launch("glad_slopes", blocks, THREADS, *data, sums, tasks, LONG_TASK, float(log_others))
         value = float(sums.sum())
         if layout.long_tasks is not None:
             count = len(layout.long_tasks)
-            blocks = min(-(-count // WARPS), BLOCKS)
+            blocks = min(-(-count // WARPS), MAX_GLAD_BLOCKS)
             sums = xp.empty(blocks * WARPS)
             self._program.launch("glad_slopes_long", blocks, THREADS, *data, sums, layout.long_tasks, count, float(log_others))
             value += float(sums.sum())
@@ -345,6 +346,5 @@ def _unpickled_glad(
     gold: NDArray[np.int32] | None,  # [tasks]
 ) -> Glad:
     """Return the passes of GLAD over votes in memory."""
-    kernels = glad_reference if compiled() is None else glad_cpu
-    rules = GladRules(kernels, 1, label_hash, by_prior, gold)
+    rules = GladRules(methods_of(fastest()), 1, label_hash, by_prior, gold)
     return Glad(votes, rules, GladMemoryStore(votes, task_key, [slice(0, votes.n_tasks)]))

@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.gpu.device import Device, Program
-from adjudge.gpu.layout import LONG_TASK, DeviceLayout, label_type
+from adjudge.gpu.device import Device, Program, blocks_of
+from adjudge.gpu.votes import LONG_TASK, DeviceLayout, label_type
 from adjudge.kernels.reference import HonestRule
 
 Floats = NDArray[np.float64]
-BLOCK: Final = 128  # threads of a block, as honest.cuh has it
+HONEST_THREADS: Final = 128  # of a block, as honest.cuh has it
 MAX_THREAD_LABELS: Final = 32  # up to which a thread works on a task by itself
 SHARED_CELLS: Final = 40 << 10  # bytes of a task's scores that shared memory has room for, beside what kernels have of it anyway
 BLOCKS_EACH: Final = 16  # blocks that a multiprocessor gets where blocks go from task to task
@@ -39,22 +39,19 @@ class HonestKernels:
             return out
         program, votes = self._honest(n_labels), (layout.ptr, layout.row, row_label)
         rows, tasks, some = len(row_label), layout.n_tasks, layout.long_tasks
-        blocks = self._blocks(-(-tasks // BLOCK))
-        parts = self.device.xp.zeros((len(out), blocks))
-        for at in range(len(values)):
-            program.launch("pair_products", blocks, BLOCK, *votes, labels, values[at], rows, tasks, parts[at])
-        program.launch("pair_counts", blocks, BLOCK, *votes, row_weight, tasks, parts[-2:])
-        self._add(out, parts)
+        launches: list[tuple[str, int, tuple[Any, ...], tuple[Any, ...]]] = [("", blocks_of(tasks, HONEST_THREADS), (), (tasks,))]
         if some is not None:
-            blocks = self._blocks(len(some))
+            launches.append(("_long", len(some), (some, len(some)), ()))
+        for kind, wanted, chosen, number in launches:
+            blocks = self._blocks(wanted)
             parts = self.device.xp.zeros((len(out), blocks))
             for at in range(len(values)):
-                program.launch("pair_products_long", blocks, BLOCK, some, len(some), *votes, labels, values[at], rows, parts[at])
-            room, shared = self._room(n_labels, blocks)
-            program.launch(
-                "pair_counts_long", blocks, BLOCK, some, len(some), room, *votes, row_weight, parts[-2:], shared=shared
-            )
-            self._add(out, parts)
+                given = (*chosen, *votes, labels, values[at], rows, *number, parts[at])
+                program.launch(f"pair_products{kind}", blocks, HONEST_THREADS, *given)
+            room, shared = self._room(n_labels, blocks) if chosen else (None, 0)
+            given = (*chosen, *((room,) if chosen else ()), *votes, row_weight, *number, parts[-2:])
+            program.launch(f"pair_counts{kind}", blocks, HONEST_THREADS, *given, shared=shared)
+            out += [math.fsum(sums) for sums in self.device.download(parts).tolist()]  # of all blocks
         return out
 
     def honest_pass(
@@ -102,9 +99,8 @@ class HonestKernels:
     ) -> None:
         """Add up what the other votes of a task say of each worker's answers, as `reference.below_chance` does."""
         votes = (layout.ptr, layout.row, row_label, labels, lines, without, *self._rule(rule), row_weight)
-        self._over_tasks(
-            "below_chance", layout, lines.shape[1], votes, (row_worker, worker_ptr, float(unit), sums, len(row_label))
-        )
+        out = row_worker, worker_ptr, float(unit), sums, len(row_label)
+        self._over_tasks("below_chance", layout, lines.shape[1], votes, out)
 
     def honest_lines(
         self,
@@ -127,10 +123,12 @@ class HonestKernels:
         program, workers = self._honest(k), len(worker_ptr) - 1
         cells = (counts, None) if counts.dtype.kind == "i" else (None, counts)
         totals = xp.empty((workers, k))
-        program.launch("worker_totals", -(-workers * k // BLOCK), BLOCK, *cells, worker_ptr, workers, totals)
+        program.launch(
+            "worker_totals", blocks_of(workers * k, HONEST_THREADS), HONEST_THREADS, *cells, worker_ptr, workers, totals
+        )
         mean = self.device.upload(np.where(exists, lent * population, 0.0))
         about = (row_worker, row_label, totals, mean, float(lent), rows)
-        program.launch("vote_lines", -(-rows * k // BLOCK), BLOCK, *cells, *about, lines, without)
+        program.launch("vote_lines", blocks_of(rows * k, HONEST_THREADS), HONEST_THREADS, *cells, *about, lines, without)
         return lines, without
 
     def _over_tasks(self, kernel: str, layout: DeviceLayout, k: int, votes: tuple[Any, ...], out: tuple[Any, ...]) -> None:
@@ -140,13 +138,13 @@ class HonestKernels:
             return
         program = self._honest(k)
         if k <= MAX_THREAD_LABELS:
-            program.launch(f"{kernel}_tasks", -(-tasks // BLOCK), BLOCK, *votes, tasks, *out)
+            program.launch(f"{kernel}_tasks", blocks_of(tasks, HONEST_THREADS), HONEST_THREADS, *votes, tasks, *out)
         if k > MAX_THREAD_LABELS or some is not None:
             chosen = some if k <= MAX_THREAD_LABELS else None  # None: all
             n_chosen = tasks if chosen is None else len(chosen)
             blocks = self._blocks(n_chosen)
             room, shared = self._room(k, blocks)
-            program.launch(f"{kernel}_blocks", blocks, BLOCK, chosen, n_chosen, room, *votes, *out, shared=shared)
+            program.launch(f"{kernel}_blocks", blocks, HONEST_THREADS, chosen, n_chosen, room, *votes, *out, shared=shared)
 
     def _honest(self, k: int) -> Program:
         return self.device.program("honest", K=k, LONG_TASK=LONG_TASK)
@@ -164,7 +162,3 @@ class HonestKernels:
     def _blocks(self, most: int) -> int:
         """Return how many blocks share some work: no more than can be used, or than keep the device busy."""
         return max(min(most, BLOCKS_EACH * self.device.multiprocessors), 1)
-
-    def _add(self, out: Floats, parts: Any) -> None:
-        """Add the parts of all blocks, [sums, blocks], to OUT [sums]."""
-        out += [math.fsum(some) for some in self.device.download(parts).tolist()]

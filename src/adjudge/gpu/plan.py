@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from adjudge.data.memory import gib
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
-from adjudge.gpu.byte_costs import MAX_LABELS
-from adjudge.gpu.layout import MAX_SHARD_VOTES, label_type
+from adjudge.gpu.passes import MAX_BYTE_COST_LABELS
+from adjudge.gpu.votes import MAX_SHARD_VOTES, label_type
 
 # When "auto" takes a device, as measured (docs/gpu): nanoseconds per vote of the fastest fit on one thread and on all of them,
 # seconds to load CuPy and to start a device with its kernels, and the votes from which a started device is faster.
@@ -26,15 +26,15 @@ COLD_SECONDS: Final = 2.5
 WARM_VOTES: Final = 2_000_000
 # Arrays [rows, K] of 8 bytes at once: the table, the counts before and those to come; later counts, a table, lines of votes
 # with and without one of them. One more may be remembered, or on its way.
-TABLES: Final = 6
-PER_ROW: Final = 4 + 8 + 8 + 8 * 8  # label, worker and weight of a row; sums by row, or values of pairs of votes
-PER_VOTE: Final = 4  # its row
-PER_TASK: Final = 4 + 8  # where its votes begin, and its id
-PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
+TABLES_IN_MEMORY: Final = 6
+DEVICE_BYTES_PER_ROW: Final = 4 + 8 + 8 + 8 * 8  # label, worker and weight of a row; sums by row, or values of pairs of votes
+DEVICE_BYTES_PER_VOTE: Final = 4  # its row
+DEVICE_BYTES_PER_TASK: Final = 4 + 8  # where its votes begin, and its id
+DEVICE_BYTES_PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
 MAX_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
-MAX_STREAMED: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
-MIN_STREAMED: Final = 1 << 18  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
-PER_GOLD: Final = 4 + 8 + 16  # row and label of a vote on a gold task, and what becomes of them in a pass
+MAX_STREAMED_VOTES: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
+MIN_STREAMED_VOTES: Final = 1 << 18  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
+DEVICE_BYTES_PER_GOLD_VOTE: Final = 4 + 8 + 16  # row and label of a vote on a gold task, and what becomes of them in a pass
 SPARE: Final = 0.05  # of free memory, which programs and the library itself take
 
 
@@ -64,8 +64,8 @@ class FitSize:
         """Return the bytes of tables, counts, arrays by row and votes on gold tasks, which every device has."""
         fine = 2 if self.votes <= MAX_FINE_VOTES else 0  # second sums
         by_worker = 8 * self.workers * (self.labels + 1)
-        by_row = 8 * (TABLES + fine) * self.rows * self.labels + PER_ROW * self.rows
-        return by_row + by_worker + PER_GOLD * self.gold_votes
+        by_row = 8 * (TABLES_IN_MEMORY + fine) * self.rows * self.labels + DEVICE_BYTES_PER_ROW * self.rows
+        return by_row + by_worker + DEVICE_BYTES_PER_GOLD_VOTE * self.gold_votes
 
     def per_label(self) -> int:
         """Return the bytes of the label of a task."""
@@ -73,11 +73,11 @@ class FitSize:
 
     def per_work(self) -> int:
         """Return the bytes per task that hard passes work in: a list of tasks, and costs of one byte."""
-        return 4 + 4 * -(-self.labels // 4) if self.labels <= MAX_LABELS else 0
+        return 4 + 4 * -(-self.labels // 4) if self.labels <= MAX_BYTE_COST_LABELS else 0
 
     def per_out(self) -> int:
         """Return the bytes of what passes write of a task: at most the probabilities of all labels."""
-        return 8 * self.labels + PER_OUTCOME
+        return 8 * self.labels + DEVICE_BYTES_PER_OUTCOME
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def planned(
 
 def planned_in_place(size: FitSize, name: str, room: int, *, allowed: bool = False) -> DevicePlan:
     """Return the plan of votes that are on a device already: one shard; raise where the device has no room for the rest."""
-    need = size.tables() + (size.per_label() + size.per_work() + PER_OUTCOME) * size.tasks
+    need = size.tables() + (size.per_label() + size.per_work() + DEVICE_BYTES_PER_OUTCOME) * size.tasks
     if need > room:
         raise _too_small(size, name, need, room, allowed=allowed)
     return DevicePlan((slice(0, size.tasks),), (0,), streamed=False)
@@ -149,7 +149,7 @@ def usable(free: int, limit: int | None) -> int:
 def bytes_of(task_ptr: NDArray[np.int64], part: slice) -> int:
     """Return the bytes of the votes and ids of a range of tasks."""
     votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
-    return PER_VOTE * votes + PER_TASK * (tasks + 1)
+    return DEVICE_BYTES_PER_VOTE * votes + DEVICE_BYTES_PER_TASK * (tasks + 1)
 
 
 def _resident_bytes(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> int:
@@ -174,12 +174,12 @@ def _resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int
 def _streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
     # The buffers have room for the most votes and the most tasks of a shard, which need not be those of one shard.
-    per_vote, per_task = 2 * PER_VOTE, 2 * PER_TASK + size.per_work() + size.per_out()
+    per_vote, per_task = 2 * DEVICE_BYTES_PER_VOTE, 2 * DEVICE_BYTES_PER_TASK + size.per_work() + size.per_out()
     votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
     largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
-    have -= 2 * PER_TASK
+    have -= 2 * DEVICE_BYTES_PER_TASK
     most_tasks = have * tasks // (per_vote * votes + per_task * tasks)  # as many as fit with the mean number of votes
-    most_votes = max(min((have - per_task * most_tasks) // per_vote, MAX_STREAMED), largest)
+    most_votes = max(min((have - per_task * most_tasks) // per_vote, MAX_STREAMED_VOTES), largest)
     most_tasks = (have - per_vote * most_votes) // per_task
     if most_tasks < 1 or most_votes < _least_votes(votes):
         return None
@@ -193,7 +193,7 @@ def _until(task_ptr: NDArray[np.int64], start: int, votes: int) -> int:
 
 def _least_votes(votes: int) -> int:
     """Return the least votes of a streamed shard, of so many."""
-    return MIN_STREAMED if votes > MIN_STREAMED else 1
+    return MIN_STREAMED_VOTES if votes > MIN_STREAMED_VOTES else 1
 
 
 def _least_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> int:
@@ -201,8 +201,12 @@ def _least_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> 
     votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
     largest = int(np.diff(task_ptr[part.start : part.stop + 1]).max())
     most_votes = max(largest, _least_votes(votes))
-    per_task = 2 * PER_TASK + size.per_work() + size.per_out()
-    return 2 * PER_VOTE * most_votes + per_task * max(tasks * most_votes // max(votes, 1), 1) + 2 * PER_TASK
+    per_task = 2 * DEVICE_BYTES_PER_TASK + size.per_work() + size.per_out()
+    return (
+        2 * DEVICE_BYTES_PER_VOTE * most_votes
+        + per_task * max(tasks * most_votes // max(votes, 1), 1)
+        + 2 * DEVICE_BYTES_PER_TASK
+    )
 
 
 def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:

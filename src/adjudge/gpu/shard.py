@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Parameters
-from adjudge.engines.shard import HonestLines, Shard, Tally, TieKeys
-from adjudge.gpu.fit_device import FitDevice
-from adjudge.gpu.layout import DeviceLayout, TieIds, label_type
-from adjudge.gpu.rules import DeviceRules
-from adjudge.gpu.task_array import TaskArray
+from adjudge.data.fit import Parameters
+from adjudge.engines.passes import RowInputs
+from adjudge.engines.shard import Shard, Tally, TieKeys
+from adjudge.gpu.arrays import TaskArray
+from adjudge.gpu.state import DeviceRules, FitDevice
+from adjudge.gpu.votes import DeviceLayout, TieIds, label_type
 from adjudge.kernels import reference
-from adjudge.kernels.reference import HonestRule, Sums
+from adjudge.kernels.reference import Sums
 
 Floats = NDArray[np.float64]
 
@@ -108,23 +110,22 @@ class DeviceShard(Shard):
         self.take(labels)
         into = tally[0].into(self.fit_device)
         self.fit_device.kernels.recount_hard(self._layout, self._labels, into["counts"], into["class_counts"])
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def weighted_majority(
         self, params: Parameters, tally: Tally, confidence: NDArray[np.float64], tie: NDArray[np.bool_]
     ) -> None:
         """Count the winners of weighted votes; confidence (the winner's share of the weights) and tie are OUT."""
-        xp, part = self.fit_device.device.xp, self._without_gold(tie)
-        self._pass(params, hard=True, likelihood=False, tie=part, **self._counting(tally))
-        self._merge_gold(part, tie, False)
+        act = partial(self._pass, params, hard=True, likelihood=False, **self._counting(tally))
+        self._write(act, {"tie": (tie, False)})
         shares = self._shares_of_weights(params)
-        winners = xp.take_along_axis(shares, self._labels.astype(np.int64)[:, None], axis=1)[:, 0]
+        winners = self.fit_device.device.xp.take_along_axis(shares, self._labels.astype(np.int64)[:, None], axis=1)[:, 0]
         self._merge_gold(winners, confidence, 1.0)
-        self._count_gold(tally)
+        self.count_gold(tally)
 
     def weight_shares(self, params: Parameters, out: NDArray[np.float64]) -> None:
         """Write the share of each label in a task's weights to OUT [tasks, K]; a gold label has share 1."""
-        self._merge_gold(self._shares_of_weights(params), out, self._certain())
+        self._merge_gold(self._shares_of_weights(params), out, self.certain())
 
     def _shares_of_weights(self, params: Parameters) -> Any:
         """Return the share of each label in the weights of tasks without gold, device [tasks, K]."""
@@ -138,67 +139,38 @@ class DeviceShard(Shard):
         if isinstance(labels, TaskArray) and self._gold is None:  # they are on the device
             self._labels = labels.array.astype(self._labels.dtype)
             return
-        here = labels if self._gold is None else labels[self._is_open]
-        self._labels = self.fit_device.device.upload(here.astype(self._labels.dtype))
+        self._labels = self.fit_device.device.upload(super()._of_open(labels).astype(self._labels.dtype))
 
-    def pair_sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sums over pairs of votes on one task without gold (see `reference.pair_sums`), [quantities + 2]."""
+    def _of_open(self, array: Any) -> Any:
+        """Return a device array of the items of tasks without gold of an array that passes read, [tasks]."""
+        if isinstance(array, TaskArray):  # none of its tasks has gold
+            return array.array
+        return self.fit_device.device.upload(super()._of_open(array))
+
+    def run(self, kernel: str, inputs: RowInputs, **how: Any) -> Any:
+        """Return what a kernel says of the votes without gold under the current labels; arrays in `how` are on the device."""
         fit_device = self.fit_device
-        votes = self._layout, fit_device.row_label, self._labels, fit_device.cached("values", values)
-        found: Floats = fit_device.kernels.pair_sums(*votes, len(self.rules.label_hash), row_weight=fit_device.row_weight)
-        return found
+        votes = self._layout, fit_device.row_label, self._labels
+        by_row = {name: fit_device.input(name, array) for name, array in inputs.items()}
+        return getattr(fit_device.kernels, kernel)(*votes, **by_row, row_weight=fit_device.row_weight, **how)
 
-    def honest(self, lines: HonestLines, rule: HonestRule, confidence: Any, tie: Any) -> None:
-        """Write the honest confidence of the current labels to OUT [tasks]; `tie` is IN/OUT. Gold is certain."""
-        if isinstance(tie, TaskArray):
-            tied = tie.array
-        else:
-            tied = self.fit_device.device.upload(tie if self._gold is None else tie[self._is_open])
-        part = self._without_gold(confidence)
-        self._honest(lines, rule, confidence=part, tie=tied)
-        self._merge_gold(part, confidence, 1.0)
-        self._merge_gold(tied, tie, False)
-
-    def honest_answers(self, lines: HonestLines, rule: HonestRule, answers: Any, doubts: Any) -> None:
-        """Add the probability of every vote's answer, and of its task's label being wrong, by row, OUT [rows] each."""
-        mine = np.zeros_like(answers), np.zeros_like(doubts)
-        super().honest_answers(lines, rule, *mine)
+    def add(
+        self,
+        kernel: str,
+        inputs: RowInputs,
+        sums: Mapping[str, NDArray[np.int64]],
+        on_gold: Callable[..., None],
+        **how: Any,
+    ) -> None:
+        """Run a kernel that adds to sums by row of the host, which all devices share."""
+        device = self.fit_device.device
+        mine = {name: device.xp.zeros(each.shape, np.int64) for name, each in sums.items()}
+        self.run(kernel, inputs, **mine, **how)
+        here: dict[str, NDArray[np.int64]] = {name: device.download(each) for name, each in mine.items()}
+        self._add_gold(on_gold, here)
         with self.rules.lock:
-            answers += mine[0]
-            doubts += mine[1]
-
-    def honest_chance(self, lines: HonestLines, rule: HonestRule, wanted: NDArray[np.int32], out: NDArray[np.float64]) -> None:
-        """Write the honest probability of a wanted label of every task, before the last step of the rule, to OUT [tasks]."""
-        part = self._without_gold(out)
-        asked = wanted if self._gold is None else wanted[self._is_open]
-        self._honest(lines, rule, wanted=self.fit_device.device.upload(asked), chance=part)
-        self._merge_gold(part, out, self._gold is not None and wanted[~self._is_open] == self._given)
-
-    def below_chance(self, lines: HonestLines, rule: HonestRule, panel: Any, unit: float, sums: NDArray[np.int64]) -> None:
-        """Add what the others say of each worker's answers, by row, OUT [4, rows] (see `reference.below_chance`)."""
-        mine = np.zeros_like(sums)
-        super().below_chance(lines, rule, panel, unit, mine)
-        with self.rules.lock:
-            sums += mine
-
-    def _below_chance(self, lines: HonestLines, rule: HonestRule, ids: tuple[Any, Any], unit: float, sums: Any) -> None:
-        fit_device = self.fit_device
-        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
-        found, ids = fit_device.device.xp.zeros(sums.shape, np.int64), (fit_device.row_worker, fit_device.worker_ptr)
-        fit_device.kernels.below_chance(*votes, rule, *ids, unit, found, row_weight=fit_device.row_weight)
-        sums += fit_device.device.download(found)
-
-    def _honest(self, lines: HonestLines, rule: HonestRule, **out: Any) -> None:
-        fit_device = self.fit_device
-        sums = {name: out.pop(name) for name in ("answers", "doubts") if name in out}  # of the host, added to
-        found = {name: fit_device.device.xp.zeros(len(each), np.int64) for name, each in sums.items()}
-        votes = self._layout, fit_device.row_label, self._labels, *self._lines_on(lines)
-        fit_device.kernels.honest_pass(*votes, rule, row_weight=fit_device.row_weight, **out, **found)
-        for name in sums:
-            sums[name] += fit_device.device.download(found[name])
-
-    def _lines_on(self, lines: HonestLines) -> tuple[Any, Any]:
-        return self.fit_device.cached("lines", lines[0]), self.fit_device.cached("without", lines[1])
+            for name, found in here.items():
+                np.add(sums[name], found, out=sums[name])
 
     def _pass(self, params: Parameters, **how: Any) -> Sums:
         rules, fit_device = self.rules, self.fit_device
@@ -223,7 +195,8 @@ class DeviceShard(Shard):
         given = self._layout, fit_device.row_label, self._ties, self.rules.label_hash
         fit_device.kernels.majority(*given, row_weight=weight, labels=self._labels, **how)
 
-    def _count_gold(self, tally: Tally) -> None:
+    def count_gold(self, tally: Tally) -> None:
+        """Count the votes on gold tasks under the labels that were given."""
         if self._gold is not None:
             counts, class_counts, one = tally[0].certain(self.fit_device)
             self.fit_device.kernels.recount_hard(self._given_layout, self._given_codes, counts, class_counts, one)

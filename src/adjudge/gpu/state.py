@@ -1,19 +1,91 @@
-"""The counts and the table of a fit on its devices; the host sees copies, where something asks for them."""
+"""What a fit has on its devices: the arrays that passes share, the counts, the table, and the rules of passes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines, Parameters
 from adjudge.data.exact import COARSE, FINE
-from adjudge.engines.shard import Units, class_totals
-from adjudge.gpu.fit_device import FitDevice, Replicated
+from adjudge.data.fit import Parameters, TableLines
+from adjudge.data.votes import Votes
+from adjudge.engines.shard import PassRules, Tally, Units, class_totals, hashes
+from adjudge.gpu.device import Device
+from adjudge.gpu.passes import DeviceKernels
 from adjudge.kernels import reference
+from adjudge.kernels.cpu import fastest
+
+
+class FitDevice:
+    """A device in a fit: its kernels, and the arrays by row and by worker that its passes share."""
+
+    def __init__(self, index: int, device: Device, kernels: Any, votes: Votes) -> None:
+        self.index = index  # among the devices of the fit
+        self.device = device
+        self.kernels = kernels
+        self._panel = votes
+        with device.current():
+            self.row_label = device.upload(votes.row_label)
+            self.row_weight = None if votes.row_weight is None else device.upload(votes.row_weight)
+            self.worker_ptr = device.upload(votes.worker_ptr)
+        self._cached: dict[str, tuple[Any, Any]] = {}
+
+    @cached_property
+    def row_worker(self) -> Any:
+        """The worker of each row, device int64 [rows]."""
+        with self.device.current():
+            return self.device.upload(self._panel.row_worker())
+
+    @property
+    def has_device_kernels(self) -> bool:
+        """Whether these are the CUDA kernels, which also serve `auto`, GLAD and lines of honest confidence."""
+        return isinstance(self.kernels, DeviceKernels)
+
+    def input(self, name: str, array: NDArray[Any] | Replicated) -> Any:
+        """Return an input by row, or by worker, of a pass on the device."""
+        if name == "row_worker":
+            return self.row_worker
+        return self.worker_ptr if name == "worker_ptr" else self.cached(name, array)
+
+    def cached(self, name: str, array: NDArray[Any] | Replicated) -> Any:
+        """Return a copy on the device of an array of the host; it stays until another one of this name is asked for."""
+        if isinstance(array, Replicated):
+            return array.on(self)
+        before = self._cached.get(name)
+        if before is None or before[0] is not array:
+            before = None  # which makes room for the one to come
+            self._cached.pop(name, None)
+            before = self._cached[name] = array, self.device.upload(array)
+        return before[1]
+
+
+class Replicated:
+    """An array that every device of a fit has, made on the first one."""
+
+    def __init__(self, fit_devices: Sequence[FitDevice], made: Any) -> None:
+        first, *others = fit_devices
+        self._first, self._parts = first, [made]
+        here = self.on_host() if others else None
+        for fit_device in others:
+            with fit_device.device.current():
+                self._parts.append(fit_device.device.upload(cast(NDArray[Any], here)))
+
+    def on(self, fit_device: FitDevice) -> Any:
+        """Return the array on a device."""
+        return self._parts[fit_device.index]
+
+    def on_host(self) -> NDArray[Any]:
+        """Return a copy on the host."""
+        with self._first.device.current():
+            found: NDArray[Any] = self._first.device.download(self._parts[0])
+            return found
+
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +98,7 @@ class DeviceParameters(Parameters):
     _totals: Any  # device [workers, K], the first one's
 
     @classmethod
-    def made(cls, fit_devices: Sequence[FitDevice], priors: Floats, lines: Lines) -> DeviceParameters:
+    def made(cls, fit_devices: Sequence[FitDevice], priors: Floats, lines: TableLines) -> DeviceParameters:
         """Return the parameters of class priors and of lines whose table is on the first device.
 
         So are the totals, unless the table is smoothed.
@@ -168,3 +240,78 @@ class DeviceCounts:
     def tobytes(self) -> bytes:
         """Return the bytes of the counts, for a fingerprint."""
         return self.on_host().tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRules(PassRules):
+    """The rules of a fit on devices. What is small is computed on the host, by `kernels`."""
+
+    votes: Votes | None = None
+    devices: tuple[Device, ...] = ()
+    make_kernels: Callable[[Device], Any] = DeviceKernels
+    is_bounded: bool = False  # whether the caller bounds the memory: then no copies of the votes are made to be faster
+    lock: Any = field(default_factory=Lock)  # of sums on the host, to which the threads of several devices add
+
+    @classmethod
+    def over(
+        cls,
+        votes: Votes,
+        ties: str,
+        units: Callable[[], Units],
+        devices: tuple[Device, ...],
+        kernels: Callable[[Device], Any],
+        *,
+        is_bounded: bool,
+    ) -> DeviceRules:
+        """Return the rules of a fit over these votes."""
+        host = fastest()
+        hashed = hashes(host, votes.labels)
+        given = host, 1, votes.row_label, hashed, ties == "prior", units, votes.row_weight
+        return cls(*given, votes=votes, devices=devices, make_kernels=kernels, is_bounded=is_bounded)
+
+    @cached_property
+    def fit_devices(self) -> tuple[FitDevice, ...]:
+        """The devices, ready for passes."""
+        assert self.votes is not None
+        every = [self.make_kernels(device) for device in self.devices]
+        if self.is_bounded:
+            for kernels in every:
+                kernels.min_sorted_votes = sys.maxsize
+        given = enumerate(zip(self.devices, every, strict=True))
+        return tuple(FitDevice(n, device, kernels, self.votes) for n, (device, kernels) in given)
+
+    def empty(self, *, hard: bool) -> Tally:
+        """Return an empty tally: counts on the devices, and room for the class counts of a complete pass."""
+        rows, k = len(self.row_label), len(self.label_hash)
+        return DeviceCounts.empty(self.fit_devices, rows, k, None if hard else self.units), np.zeros(
+            k, np.int64 if hard else np.float64
+        )
+
+    def counted(self, tally: Tally) -> Tally:
+        """Return the counts of a complete tally, on the first device, and its class counts, [K]."""
+        return tally[0], tally[0].sum_up()
+
+    def classification(self, tally: Tally, params: Parameters) -> float:
+        """Return C2 of the labels counted in a (hard) tally."""
+        counts, fit_device = tally[0].summed, self.fit_devices[0]
+        with fit_device.device.current():
+            table = self.table_on(fit_device, params)
+            found: float = fit_device.kernels.classification(counts, tally[0].sum_up(), table, params.log_prior)
+        return found
+
+    def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
+        """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]: where the counts are.
+
+        Of counts on a device, the totals come to the host where smoothing needs them there.
+        """
+        if not isinstance(counts, DeviceCounts):
+            return super().confusion_table(counts, worker_ptr, smoothing)
+        fit_device, by_row = self.fit_devices[0], counts.summed
+        with fit_device.device.current():
+            table, totals = fit_device.kernels.confusion_table(by_row, fit_device.worker_ptr, smoothing)
+            return table, fit_device.device.download(totals) if smoothing else totals
+
+    def table_on(self, fit_device: FitDevice, params: Parameters) -> Any:
+        """Return the table of some parameters by row, on a device: device [rows, K]."""
+        copies: Replicated | None = getattr(params, "copies", None)
+        return fit_device.cached("table", params.table) if copies is None else copies.on(fit_device)

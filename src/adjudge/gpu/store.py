@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -13,23 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
-from adjudge.engines.base import Checkpoint, GladPasses
-from adjudge.engines.local import MemoryStore, processor_engine
+from adjudge.engines.base import GladPasses, WholeVotes
+from adjudge.engines.local import MemoryStore, ProcessStore, processor_engine
 from adjudge.engines.session import rules_for
-from adjudge.engines.shard import MAX_FINE_VOTES, Tally, TieKeys, Units, units_of
+from adjudge.engines.shard import MAX_FINE_VOTES, TieKeys, Units, units_of
 from adjudge.errors import AdjudgeError
+from adjudge.gpu.arrays import TaskArray
 from adjudge.gpu.device import Copier, Device
-from adjudge.gpu.fit_device import FitDevice
-from adjudge.gpu.layout import DeviceLayout, TieIds
 from adjudge.gpu.passes import require_labels
 from adjudge.gpu.plan import DevicePlan, FitSize, fits_beside, planned, planned_in_place, usable
-from adjudge.gpu.rules import DeviceRules
 from adjudge.gpu.shard import DeviceShard, salt_of
-from adjudge.gpu.task_array import TaskArray
-from adjudge.gpu.votes import DeviceVotes
+from adjudge.gpu.state import DeviceRules, FitDevice
+from adjudge.gpu.votes import DeviceLayout, DeviceVotes, TieIds
 
 if TYPE_CHECKING:
-    from adjudge.engines.whole import WholeVotes
     from adjudge.gpu.engine import CudaEngine
 
 Floats = NDArray[np.float64]
@@ -49,10 +46,8 @@ class Resident(NamedTuple):
 _RESIDENT: WeakKeyDictionary[Votes, Resident] = WeakKeyDictionary()
 
 
-class DeviceStore:
+class DeviceStore(ProcessStore):
     """Votes on one or several devices, divided into shards that keep the label of every task."""
-
-    keeps_decided: bool = True
 
     def __init__(self, engine: CudaEngine, votes: Votes, seed: int, ties: str, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes
@@ -85,23 +80,11 @@ class DeviceStore:
                 results = list(threads.map(lambda one: _run(one, ready[one.index], act, wait=True), fit_devices))
         return [one for some in results for one in some]  # shards are dealt out in their order
 
-    def scan(self, what: str, act: Callable[[slice, DeviceShard], T]) -> list[T]:
-        """Return the results of an action on each shard."""
-        return self.relabel(what, act)
-
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
         """Return the results of act(tasks, shard, confidence OUT, tie OUT) on each shard, and labels, confidence, tie of all."""
         if self.stays:
             return self._decided_there(what, act)
-        n = self.votes.n_tasks
-        labels, confidence, tie = np.empty(n, np.int32), np.empty(n), np.empty(n, np.bool_)
-
-        def decided(cut: slice, shard: DeviceShard) -> T:
-            said = act(cut, shard, confidence[cut], tie[cut])
-            labels[cut] = shard.labels
-            return said
-
-        return self.relabel(what, decided), (labels, confidence, tie)
+        return super().decide(what, act)
 
     @property
     def stays(self) -> bool:
@@ -119,16 +102,6 @@ class DeviceStore:
             return said
 
         return self.relabel(what, decided), (labels, confidence, tie)
-
-    def figures(self, what: str, act: Callable[[DeviceShard, Floats], None]) -> Floats:
-        """Return the figures that an action writes for each shard, [tasks, K]."""
-        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
-        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
-        return out
-
-    def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the chunks, [some tasks] each, as one array, [tasks]."""
-        return np.concatenate([np.zeros(0), *pieces])
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row has, [rows]."""
@@ -174,15 +147,6 @@ class DeviceStore:
         engine = processor_engine(threads)
         rules = rules_for(votes, engine.kernels, threads, "prior" if self.rules.by_prior else "hash")
         return MemoryStore(engine, votes, self._seed, rules, self.gold)
-
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: memory ends with the process."""
-
-    def restore(self) -> None:
-        """Return None: no fit was interrupted."""
-
-    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store nothing: memory ends with the process."""
 
     def _units(self) -> Units:
         """Return the units of soft shares; the votes are counted on the device."""
@@ -261,12 +225,12 @@ class DeviceStore:
         return out
 
     @cached_property
-    def _streams(self) -> list[Stream]:
+    def _streams(self) -> list[ShardStream]:
         """The streams of every device, [devices]."""
         out = []
         for fit_device, some in zip(self.rules.fit_devices, self._shards, strict=True):
             with fit_device.device.current():
-                out.append(Stream(fit_device, some))
+                out.append(ShardStream(fit_device, some))
         return out
 
 
@@ -308,7 +272,7 @@ def _copied(shard: DeviceShard) -> tuple[DeviceLayout, TieIds]:
     return layout, TieIds(None, on_device, salt) if are_numbers else TieIds(on_device, None, salt)
 
 
-class Stream:
+class ShardStream:
     """The shards of one device, one after the other: the next one is copied while the current one is worked on.
 
     After the last comes the first of the next pass.
@@ -316,7 +280,7 @@ class Stream:
 
     def __init__(self, fit_device: FitDevice, shards: list[tuple[slice, DeviceShard]]) -> None:
         self._shards = shards
-        self._parts = [_Pinned(shard) for _, shard in shards]
+        self._parts = [_PinnedShard(shard) for _, shard in shards]
         device = fit_device.device
         most = [max((len(part.arrays[i]) for part in self._parts), default=0) for i in range(3)]
         kinds = [array.dtype for array in self._parts[0].arrays] if self._parts else [np.uint32, np.uint32, np.int64]
@@ -347,7 +311,7 @@ class Stream:
             self._copier.copy(to[: len(host)], host)
 
 
-class _Pinned:
+class _PinnedShard:
     """The votes of a shard in pinned memory: where tasks begin, rows, and what settles ties."""
 
     def __init__(self, shard: DeviceShard) -> None:

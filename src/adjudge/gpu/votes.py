@@ -1,26 +1,101 @@
-"""Votes on a device; arrays of votes and tasks are copied to the host on first access."""
+"""Votes on a device: how they are stored there, and the arrays of votes and tasks that come to the host on first access."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.bounds import freeze
-from adjudge.data.vocabulary import Id, Vocabulary, text_of
+from adjudge.data.vocabulary import Id, Vocabulary, freeze, text_of
 from adjudge.data.votes import Votes
 from adjudge.gpu.device import Device
-from adjudge.gpu.layout import DeviceLayout
 from adjudge.io.encode import over_labels
-from adjudge.io.exclude import held
-from adjudge.io.ids import matched
+from adjudge.io.frames import match_ids
+from adjudge.io.workers import load_votes
 
-CHUNK: Final = 1 << 27  # votes counted at once: the counting takes more memory than they do
+LONG_TASK: Final = 128  # votes from which a block of threads works on one task; below it, a thread does
+MAX_SHARD_VOTES: Final = 2**32 - 1  # positions of votes in a shard have 32 bits
+
+
+def label_type(n_labels: int) -> type[np.unsignedinteger[Any]]:
+    """Return the type that labels have on a device: they are read in every pass, so they are as short as can be.
+
+    >>> label_type(4).__name__, label_type(1000).__name__
+    ('uint8', 'uint32')
+    """
+    return np.uint8 if n_labels <= 256 else np.uint32
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLayout:
+    """The votes of some tasks on a device, in the order of the tasks."""
+
+    device: Device
+    ptr: Any  # device uint32 [tasks + 1] where the votes of each task begin in `row`, from 0
+    row: Any  # device uint32 [votes]
+    each: int  # the votes of every task, where all have as many; else 0
+    long_tasks: Any | None = None  # device uint32 [some] the tasks of `LONG_TASK` votes or more; None where there is none
+    _memo: dict[str, Any] = field(default_factory=dict)  # see `memo`
+    _uses: dict[str, int] = field(default_factory=dict)  # see `uses`
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks."""
+        return len(self.ptr) - 1
+
+    @property
+    def n_votes(self) -> int:
+        """The number of votes."""
+        return len(self.row)
+
+    def memo(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned for this name, called on first use: a sorted copy of the votes."""
+        if name not in self._memo:
+            self._memo[name] = make()
+        return self._memo[name]
+
+    def has(self, name: str) -> bool:
+        """Return whether something of this name was made."""
+        return name in self._memo
+
+    def uses(self, name: str) -> int:
+        """Return how often this was asked for, this time included."""
+        self._uses[name] = self._uses.get(name, 0) + 1
+        return self._uses[name]
+
+    @classmethod
+    def of(cls, device: Device, task_ptr: NDArray[np.int64], row: NDArray[np.uint32]) -> DeviceLayout:
+        """Return votes of the host on a device; `task_ptr` are absolute positions in `row`, [tasks + 1]."""
+        first, last = int(task_ptr[0]), int(task_ptr[-1])
+        return cls.on(device, device.upload((task_ptr - first).astype(np.uint32)), device.upload(row[first:last]))
+
+    @classmethod
+    def on(cls, device: Device, ptr: Any, row: Any) -> DeviceLayout:
+        """Return votes that are on the device already: uint32 [tasks + 1], from 0, and uint32 [votes]."""
+        xp = device.xp
+        if len(ptr) < 2:
+            return cls(device, ptr, row, 0)
+        length = ptr[1:] - ptr[:-1]
+        shortest, longest = int(length.min()), int(length.max())
+        long_tasks = xp.flatnonzero(length >= LONG_TASK).astype(np.uint32) if longest >= LONG_TASK else None
+        return cls(device, ptr, row, shortest if shortest == longest < LONG_TASK else 0, long_tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class TieIds:
+    """What the keys of tasks are hashed from where tasks tie: ready keys, or ids that are whole numbers."""
+
+    keys: Any | None  # device uint64 [tasks] as `reference.tie_keys` returns them
+    numbers: Any | None  # device int64 [tasks] ids
+    salt: int  # of the seed: `mix(seed)`, as a signed number of 64 bits
+
+
+DEVICE_COUNT_CHUNK_VOTES: Final = 1 << 27  # votes counted at once: the counting takes more memory than they do
 PART: Final = 1 << 20  # tasks that come to the host at once
-DIGITS: Final = 19  # of whole numbers of 64 bits
+MAX_INT64_DIGITS: Final = 19  # of whole numbers of 64 bits
 LATER: Any = object()  # stands for an array that is copied when it is asked for
 
 
@@ -86,14 +161,14 @@ class DeviceVocabulary(Vocabulary):
         with self.device.current():
             values = self.device.download(self.numbers[self.device.upload(np.asarray(codes, np.int64))])
         distinct = len(np.unique(codes)) == len(codes)
-        return Vocabulary.known("integer", values) if distinct else Vocabulary("integer", values)
+        return Vocabulary.wrap("integer", values) if distinct else Vocabulary("integer", values)
 
     def part(self, cut: slice) -> Vocabulary:
         """Return the ids of a range of codes."""
         if self.is_on_host:
-            return Vocabulary.known("integer", self.values[cut])
+            return Vocabulary.wrap("integer", self.values[cut])
         with self.device.current():
-            return Vocabulary.known("integer", self.device.download(self.numbers[cut]))
+            return Vocabulary.wrap("integer", self.device.download(self.numbers[cut]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocabulary, (self.kind, self.values)
@@ -151,7 +226,7 @@ class DeviceVotes(Votes):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _plain, (held(self),)
+        return _plain, (load_votes(self),)
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row holds, [rows]; they are counted once, on the device."""
@@ -159,8 +234,8 @@ class DeviceVotes(Votes):
             device, row = self.layout.device, self.layout.row
             with device.current():
                 found = device.xp.zeros(self.n_rows, np.int64)
-                for start in range(0, len(row), CHUNK):
-                    found += device.xp.bincount(row[start : start + CHUNK], minlength=self.n_rows)
+                for start in range(0, len(row), DEVICE_COUNT_CHUNK_VOTES):
+                    found += device.xp.bincount(row[start : start + DEVICE_COUNT_CHUNK_VOTES], minlength=self.n_rows)
                 self.__dict__["_per_row"] = freeze(device.download(found))
         counted: NDArray[np.int64] = self.__dict__["_per_row"]
         return counted
@@ -199,9 +274,9 @@ class DeviceVotes(Votes):
 
     def over(self, labels: Vocabulary) -> Votes:
         """Return the same votes over a superset of their labels: on the device, unless their rows change places."""
-        position = matched(self.labels, labels)
+        position = match_ids(self.labels, labels)
         if (np.diff(position) < 0).any():
-            return over_labels(held(self), labels, "labels")
+            return over_labels(load_votes(self), labels, "labels")
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__ | {"labels": labels, "row_label": freeze(position[self.row_label].astype(np.int32))})
         return out
@@ -214,7 +289,7 @@ def _number(text: str) -> int | None:
     (-7, None, None)
     """
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS:
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_INT64_DIGITS:
         return None
     value = int(text)
     return value if str(value) == text and -(2**63) <= value < 2**63 else None

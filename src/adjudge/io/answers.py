@@ -1,8 +1,9 @@
-"""One label per task, from any source: truth to measure by, gold to learn from."""
+"""One label per task, from any source: truth to measure by, gold to learn from, and the gold of exports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
 import numpy as np
@@ -10,11 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import FrameKind, Gold
+from adjudge.data.votes import FrameKind, Gold, Votes
 from adjudge.errors import InputError, listed, shown
-from adjudge.io.ids import matched, prepared, series_of, vocabulary
+from adjudge.io.encode import narrow_ids, over_labels, sort_order
+from adjudge.io.frames import column, match_ids, series_of, text_column, vocabulary
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.reading import Wanted
 from adjudge.io.sources import Source, read_frame
-from adjudge.io.suspicious import SOME, unmatched, warn_suspicious
 
 
 def read_answers(source: Source, what: str, task: str | None = None, label: str | None = None) -> tuple[pl.DataFrame, FrameKind]:
@@ -22,14 +25,17 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
 
     A dict task -> label is also accepted. A task with two labels is an error.
     """
-    if is_dict(source):
-        kind: FrameKind = "polars"
-        frame = of_dict(source)
-    else:
-        role = {"truth": "truth", "gold": "gold label"}[what]
-        frame, kind = read_frame(source, {"task": task, role: label})
-        frame = frame.rename({role: "label"})
-    return one_each(texts(frame), what, "label"), kind
+    role = {"truth": "truth", "gold": "gold label"}[what]
+    frame, kind = read_pairs(source, {"task": task, role: label})
+    return one_each(texts(frame.rename({role: "label"})), what, "label"), kind
+
+
+def read_pairs(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
+    """Return two columns of any source, as `read_frame` does; a dict from one to the other is also accepted."""
+    if not is_dict(source):
+        return read_frame(source, wanted)
+    columns = zip(wanted, (list(source), list(source.values())), strict=True)
+    return pl.DataFrame({role: series_of(values, role) for role, values in columns}), "polars"
 
 
 def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bool = False) -> pl.DataFrame:
@@ -39,12 +45,11 @@ def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bo
     """
     frame, _ = read_answers(source, what)
     given = vocabulary(frame["task"])
-    place = tasks.codes(given.ids()) if tasks.is_hashed else matched(given, tasks)
-    strangers = given.take(np.flatnonzero(place < 0)[:SOME])
-    ours = tasks.take(np.arange(min(len(tasks), SOME)))
-    there = int((place >= 0).sum())
-    signs = unmatched(what, (len(given), len(tasks), there), strangers.ids(), ours.ids())
-    warn_suspicious(signs, strict=strict)
+    place = match_ids(given, tasks)
+    strangers = given.take(np.flatnonzero(place < 0)[:MAX_MESSAGE_EXAMPLES])
+    ours = tasks.take(np.arange(min(len(tasks), MAX_MESSAGE_EXAMPLES)))
+    sizes = len(given), len(tasks), int((place >= 0).sum())
+    warn_suspicious(unmatched(what, sizes, strangers.ids(), ours.ids()), strict=strict)
     return frame
 
 
@@ -53,19 +58,9 @@ def is_dict(source: object) -> TypeGuard[Mapping[object, object]]:
     return isinstance(source, Mapping) and not any(isinstance(v, Iterable) and not isinstance(v, str) for v in source.values())
 
 
-def of_dict(source: Mapping[object, object]) -> pl.DataFrame:
-    """Return a dict task -> label as a frame."""
-    return pl.DataFrame({"task": series_of(list(source), "task"), "label": series_of(list(source.values()), "label")})
-
-
 def texts(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks and labels of a frame as text: ids are compared as such."""
     return frame.select(text_column(frame["task"], "task"), text_column(frame["label"], "label"))
-
-
-def text_column(series: pl.Series, name: str) -> pl.Series:
-    """Return a column of ids as text."""
-    return prepared(series, name).cast(pl.String).alias(name)
 
 
 def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
@@ -99,11 +94,23 @@ def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
 
 def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
     """Return the label of each of these tasks, [tasks]; -1 for tasks without gold."""
-    if tasks.is_hashed:  # these may be too many for a table in memory
-        place = tasks.codes(gold.tasks.ids())
-        out = np.full(len(tasks), -1, np.int32)
-        out[place[place >= 0]] = gold.labels[place >= 0]
-        return out
-    place = matched(tasks, gold.tasks)
-    codes = np.append(gold.labels, np.int32(-1))
-    return codes[place]  # place -1, for tasks without gold, is the last one
+    place, codes = match_ids(gold.tasks, tasks), np.full(len(tasks), -1, np.int32)
+    codes[place[place >= 0]] = gold.labels[place >= 0]
+    return codes
+
+
+def with_gold(votes: Votes, gold: pl.DataFrame, *, is_declared: bool) -> Votes:
+    """Return votes with the gold that was found beside them; labels that only gold has are added, unless all were declared."""
+    gold = one_each(texts(gold), "gold", "label")
+    names = dict.fromkeys([*votes.labels.texts(), *gold["label"]])
+    if not is_declared and len(names) > votes.n_labels:
+        ids = narrow_ids(Vocabulary.of_texts(list(names)))
+        votes = over_labels(votes, ids.take(sort_order(ids)), "gold")
+    return replace(votes, found_gold=read_gold(gold, votes.labels))
+
+
+def gold_frame(votes: Votes) -> pl.DataFrame:
+    """Return the labels that the source of these votes itself gives, which there must be, as task and label."""
+    gold = votes.found_gold
+    assert gold is not None
+    return pl.DataFrame({"task": column(gold.tasks), "label": column(votes.labels, gold.labels)})

@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -18,25 +19,24 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Literal, TextIO
+from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 
 import polars as pl
 
-from adjudge.errors import InputError, OptionError, listed, shown
-from adjudge.io import not_votes
-from adjudge.io.columns import is_known
-from adjudge.io.shapes import PLAIN, Layout, Shape, Wanted, is_number, separators_in, shape_of
-from adjudge.io.understood import Reading
+from adjudge.data.votes import Notes
+from adjudge.errors import InputError, OptionError, listed, one_line, shown, unreadable
+from adjudge.io import unsupported
+from adjudge.io.columns import Shape, is_known, shape_of
+from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 
-PACKED: Final = (".gz", ".zst")
+COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
 STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-START: Final = 1 << 16  # bytes looked at before a file is read
+START_BYTES: Final = 1 << 16  # bytes looked at before a file is read
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 ZIP: Final = b"PK\x03\x04"
 # Byte order marks, the longer ones first: that of UTF-32 begins like that of UTF-16.
-MARKS: Final = (
+BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -44,17 +44,18 @@ MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
 )
 NULS: Final = "{name} is not UTF-8: its first line has NUL bytes, as in UTF-16 without a byte order mark; save the file as UTF-8"
-SHORTEST: Final = 16  # bytes of a line of text: few votes take less
-UNPACKED: Final = 8  # how far packed text unfolds
+MIN_VOTE_BYTES: Final = 16  # of a line of text: few votes take less
+TEXT_COMPRESSION_RATIO: Final = 8  # how far packed text unfolds
+MAX_SHOWN_LINES: Final = 200  # of a text file, likewise
 MANIFEST: Final = "manifest.json"  # what makes a folder one of encoded votes
-DENSE: Final = 100  # text seldom packs better than so many to one; what does is looked at before it is read
-MAX_LINE: Final = 1 << 26  # bytes of a line in a file that is packed that densely
+SUSPICIOUS_COMPRESSION_RATIO: Final = 100  # text seldom packs better; what does is looked at before it is read
+MAX_EXPANDED_LINE_BYTES: Final = 1 << 26  # bytes of a line in a file that is packed that densely
 QUIET: Final = logging.NullHandler()
 PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception, and raised for damaged Parquet and Arrow
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """The format of a suffix; text formats have a separator, and numbers stay as written."""
 
     reader: Literal["text", "lines", "parquet", "arrow", "spreadsheet"]
@@ -67,36 +68,34 @@ class Format:
         return self.reader == "text"
 
 
-FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
-    {
-        ".csv": Format("text"),
-        ".tsv": Format("text", "\t", name="tsv"),
-        ".txt": Format("text", name="txt"),  # the header shows the separator
-        ".jsonl": Format("lines", name="jsonl"),
-        ".ndjson": Format("lines", name="jsonl"),
-        ".parquet": Format("parquet", name="parquet"),
-        ".pq": Format("parquet", name="parquet"),
-        ".arrow": Format("arrow", name="arrow"),
-        ".feather": Format("arrow", name="arrow"),
-        ".ipc": Format("arrow", name="arrow"),
-        ".xlsx": Format("spreadsheet", name="xlsx"),
-    }
-)
+FILE_FORMATS: Final[Mapping[str, FileFormat]] = {
+    ".csv": FileFormat("text"),
+    ".tsv": FileFormat("text", "\t", name="tsv"),
+    ".txt": FileFormat("text", name="txt"),  # the header shows the separator
+    ".jsonl": FileFormat("lines", name="jsonl"),
+    ".ndjson": FileFormat("lines", name="jsonl"),
+    ".parquet": FileFormat("parquet", name="parquet"),
+    ".pq": FileFormat("parquet", name="parquet"),
+    ".arrow": FileFormat("arrow", name="arrow"),
+    ".feather": FileFormat("arrow", name="arrow"),
+    ".ipc": FileFormat("arrow", name="arrow"),
+    ".xlsx": FileFormat("spreadsheet", name="xlsx"),
+}
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> FileFormat:
     """Return the format that a path's suffix names; .gz or .zst may follow a text format's.
 
     >>> format_of(Path("votes.jsonl.gz")).reader
     'lines'
     """
     suffixes = [s.lower() for s in path.suffixes]
-    packed = bool(suffixes) and suffixes[-1] in PACKED
-    form = FORMATS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
+    packed = bool(suffixes) and suffixes[-1] in COMPRESSED_SUFFIXES
+    form = FILE_FORMATS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
     if form is None or (packed and form.reader not in ("text", "lines")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
-            f"known are {listed([*FORMATS, '.json'])}, and .gz or .zst after those of text{not_votes.of_file(path)}"
+            f"known are {listed([*FILE_FORMATS, '.json'])}, and .gz or .zst after those of text{unsupported.of_file(path)}"
         )
     return form
 
@@ -134,20 +133,22 @@ def descriptor(path: Path) -> int | None:
 
 
 def batches(
-    path: Path | Spool,
+    path: Path,
     wanted: Wanted,
-    form: Format | None = None,
+    form: FileFormat | None = None,
     name: str | None = None,
     *,
-    layout: Layout = PLAIN,
-    reading: Reading | None = None,
+    reading: Reading = PLAIN_READING,
+    notes: Notes | None = None,
+    start: bytes = b"",
+    spool: object = None,
     skip: int = 0,
 ) -> Iterator[pl.DataFrame]:
     """Yield the wanted columns of a file, named by their role, in file order, without the first `skip` rows (of votes).
 
-    `name` is the file's in messages. `reading` is told what was understood.
+    `name` is the file's in messages, `start` what `start_of` returned, if somebody has looked already, and `spool` what keeps
+    a temporary file. `notes` take what is understood.
     """
-    spool, path = (path, path.path) if isinstance(path, Spool) else (None, path)
     name = name or str(path)
     form = form or format_of(path)
     if path.is_dir():
@@ -156,208 +157,163 @@ def batches(
         before = _stamp(path)
         if before[0] == 0:
             raise InputError(f"{name} is empty: a header line and a line per vote are expected")
-        decoded = _decoded(path, form, name)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+        start = start or (start_of(path) if form.reader in ("text", "lines") else b"")
+        decoded = _decode(path, form, name, start)
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise unreadable(name, error) from error
     text = path if decoded is None else decoded.path
     try:
-        form = _separated(text, form, layout, name)
-        lazy = _scan(text, form, layout.header)
+        form = _with_separator(form, start, reading, name)
+        lazy = _scan(text, form, reading.header)
         header = list(lazy.collect_schema())
-        if any("\0" in column for column in header):
-            raise InputError(NULS.format(name=name))
-        _refuse_repeats(header, form, name)
-        shape = _shape(header, wanted, layout, name, form)
-        if reading is not None:
-            reading.saw(shape, _described(form, layout))
-        chosen = _chosen(lazy, shape, form)
-        several = bool(shape.workers) or shape.is_counted  # a line is several votes, or none
-        declared = _count_rows(lazy, form)
-        if skip and not several:
-            chosen, skip, declared = chosen.slice(skip), 0, declared and max(declared - skip, 0)
-        empty, rows = True, 0
+        _check_header(header, form, name)
+        # Batches of a damaged Parquet or Arrow file can end early without an error, because polars drops the panic of a
+        # background thread. Its metadata declare the rows; `whole_batches`, which notices it in any query, is a tenth slower.
+        declared = int(lazy.select(pl.len()).collect().item()) if form.reader in ("parquet", "arrow") else None
+        described, shape = _describe(form, reading), _shape(header, wanted, reading, name, form)
+        if notes is not None:
+            shape.write_to(notes, described)
+        chosen = shape.select(lazy, has_blank_lines=form.is_text)
+        rows, skipped = 0, skip
+        if skip and not shape.workers and not shape.is_counted:  # a line is one vote
+            chosen, rows, skipped = chosen.slice(skip), min(skip, declared or 0), 0
         # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
-        whole = pl.QueryOptFlags(projection_pushdown=not form.is_text)
+        whole, is_empty = pl.QueryOptFlags(projection_pushdown=not form.is_text), True
         for batch in chosen.collect_batches(optimizations=whole):
-            empty = False
             votes = shape.votes(batch, rows)
-            rows += len(batch)
-            if skip:
-                votes, skip = votes[skip:], max(skip - len(votes), 0)
+            rows, is_empty = rows + len(batch), False
+            if skipped:
+                votes, skipped = votes[skipped:], max(skipped - len(votes), 0)
             yield votes
-        _require_rows(rows, declared, name)
-        if empty:
+        if declared is not None and rows != declared:
+            raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
+        if is_empty:
             yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
-        raise InputError(f"cannot read {name}: {_place(text, form, error)}") from error
+        raise InputError(f"cannot read {name}: {_explain(text, form, error)}") from error
     except PANIC as error:
-        raise InputError(f"cannot read {name}: it is damaged ({' '.join(str(error).split())[:200]})") from error
+        raise InputError(f"cannot read {name}: it is damaged ({one_line(error, 200)})") from error
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
     del spool, decoded  # the copies were needed until here
 
 
-def _count_rows(lazy: pl.LazyFrame, form: Format) -> int | None:
-    """Return the number of rows that the metadata of a Parquet or Arrow file declare; None for other formats.
-
-    Batches of a damaged file can end early without an error, because polars drops the panic of a background thread. Counting
-    costs nothing here; `whole_batches`, which notices it in any query, makes reading a tenth slower.
-    """
-    return int(lazy.select(pl.len()).collect().item()) if form.reader in ("parquet", "arrow") else None
-
-
-def _require_rows(rows: int, declared: int | None, name: str) -> None:
-    if declared is not None and rows != declared:
-        raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
-
-
-def _chosen(lazy: pl.LazyFrame, shape: Shape, form: Format) -> pl.LazyFrame:
-    """Return the columns of a table that are read, by role, without the blank lines of a text file, which are no votes."""
-    chosen = lazy.select(pl.col(c).alias(role) for role, c in shape.columns.items())
-    blank = pl.all_horizontal(pl.all().is_null())
-    if shape.is_numbered:  # before lines are left out
-        chosen = chosen.with_row_index("task").cast({"task": pl.Int64})
-        blank = pl.all_horizontal(pl.exclude("task").is_null())
-    return chosen.filter(~blank) if form.is_text else chosen
-
-
-def sniffed(path: Path, name: str) -> Format:
+def sniff_format(start: bytes) -> FileFormat:
     """Return the format of a file whose name does not show it (standard input), from its first bytes."""
-    try:
-        start = start_of(path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {name}: {error}") from error
     encoding = encoding_of(start)
     if encoding is not None:
         start = start[: len(start) // 4 * 4].decode(encoding, "ignore").encode()
-    if start.startswith(b"PAR1"):
-        return FORMATS[".parquet"]
-    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return FORMATS[".arrow"]
-    if start.lstrip().startswith(b"{"):
-        return FORMATS[".jsonl"]
-    if start.startswith(ZIP):
-        return FORMATS[".xlsx"]
+    marks = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"\xff\xff\xff\xff": ".arrow", ZIP: ".xlsx"}
     header = start.split(b"\n", 1)[0]
-    return FORMATS[".tsv" if b"\t" in header and b"," not in header else ".csv"]
+    text = ".jsonl" if start.lstrip().startswith(b"{") else ".tsv" if b"\t" in header and b"," not in header else ".csv"
+    return FILE_FORMATS[next((suffix for mark, suffix in marks.items() if start.startswith(mark)), text)]
 
 
-def scale_in(path: Path, form: Format, wanted: Wanted, layout: Layout) -> list[object] | None:
-    """Return the labels in their order where the type of their column says it; whatever is wrong is said by reading."""
-    if form.reader not in ("parquet", "arrow") or layout.wide:
-        return None
+def scale_in(path: Path, form: FileFormat, wanted: Wanted, reading: Reading) -> list[object] | None:
+    """Return the labels of a typed file in their order if the type of their column says it; reading says what is wrong."""
     try:
         schema = _scan(path, form).collect_schema()
-        dtype = schema[shape_of(list(schema), wanted, layout, "").columns["label"]]
+        dtype = schema[shape_of(list(schema), wanted, reading, "").columns["label"]]
     except (InputError, OSError, KeyError, pl.exceptions.PolarsError, PANIC):
         return None
     return list(dtype.categories) if isinstance(dtype, pl.Enum) else None
 
 
-def _separated(path: Path, form: Format, layout: Layout, name: str) -> Format:
+def _with_separator(form: FileFormat, start: bytes, reading: Reading, name: str) -> FileFormat:
     """Return the format of a text file with the separator that is given, or else that of its header.
 
     A file whose header has one field under its own separator, and several under another, is separated by that one: a
     spreadsheet writes `;` where the comma stands before decimals.
     """
     if not form.is_text:
-        if layout.separator is not None or (not layout.header and form.reader != "spreadsheet"):
+        if reading.separator is not None or (not reading.header and form.reader != "spreadsheet"):
             raise OptionError(f"{name}: separator and header are for text files, not for {form.name}: leave them out")
         return form
-    if layout.separator is not None:
-        return replace(form, separator=layout.separator)
+    if reading.separator is not None:
+        return replace(form, separator=reading.separator)
+    text = start.decode(encoding_of(start) or "utf-8", "replace")
     try:
-        fields = separators_in(_header_line(path))
+        fields = separators_in(text.partition("\n")[0].strip("\r\ufeff"))
     except csv.Error as error:
         raise InputError(f"{name}: its lines end in a carriage return alone: save it with the line ends of today") from error
     other = max(fields, key=lambda mark: fields[mark])
     return replace(form, separator=other) if fields[form.separator] <= 1 < fields[other] else form
 
 
-def _header_line(path: Path) -> str:
-    start = start_of(path).split(b"\n", 1)[0]
-    return start.decode("utf-8", "replace").strip("\r\ufeff")
-
-
-def _shape(header: list[str], wanted: Wanted, layout: Layout, name: str, form: Format) -> Shape:
+def _shape(header: list[str], wanted: Wanted, reading: Reading, name: str, form: FileFormat) -> Shape:
     """Return the shape of a table; where its columns cannot be told, an error that also says what the file looks like."""
     try:
-        return shape_of(header, wanted, layout, name)
+        return shape_of(header, wanted, reading, name)
     except InputError as error:
-        if not form.is_text or not layout.header:
+        if not form.is_text or not reading.header:
             raise
         fields = separators_in(" ".join(form.separator.join(header).split("\n")))
         other = max(fields, key=lambda mark: fields[mark])
         hint = ""
-        if layout.separator is None and fields[other] > len(header):
+        if reading.separator is None and fields[other] > len(header):
             hint = f"; the header looks separated by {shown(other)}: separator={shown(other)} (--separator)"
-        elif layout.separator is not None and len(header) == 1:
-            hint = f"; no line is separated by {shown(layout.separator)}: leave separator out, or give another"
+        elif reading.separator is not None and len(header) == 1:
+            hint = f"; no line is separated by {shown(reading.separator)}: leave separator out, or give another"
         elif header[0].startswith(("#", "sep=")):
             hint = f"; the first line, {shown(header[0])}, is no header: remove it"
-        elif layout.separator is None and len(header) == 1 and len(header[0].split()) > 1:
+        elif reading.separator is None and len(header) == 1 and len(header[0].split()) > 1:
             hint = "; the header looks separated by spaces: separator=' ' (--separator ' ')"
         elif not any(map(is_known, header)) or any(map(is_number, header)):
             hint = "; where the first line is a vote already: header=False (--no-header)"
         raise InputError(f"{error}{hint}") from None
 
 
-def _described(form: Format, layout: Layout) -> str:
+def _describe(form: FileFormat, reading: Reading) -> str:
     """Return the format of a file in words."""
     usual = {"csv": ",", "tsv": "\t", "txt": ","}.get(form.name)
     kind = form.name if usual in (None, form.separator) else f"{form.name}, separated by {shown(form.separator)}"
-    kind += "" if layout.header else ", without header"
-    return f"{'wide ' if layout.wide else ''}table{' of counts' if layout.count else ''} ({kind})"
+    kind += "" if reading.header else ", without header"
+    return f"{'wide ' if reading.wide else ''}table{' of counts' if reading.count else ''} ({kind})"
 
 
-def start_of(path: Path, size: int = START) -> bytes:
-    """Return the first bytes of a file, after gzip decompression; none for Zstandard files."""
+def start_of(path: Path, size: int = START_BYTES) -> bytes:
+    """Return the first bytes of a file, after decompression; of Zstandard only lines of text are seen."""
     with path.open("rb") as file:
         start = file.read(size)
     if start.startswith(GZIP):
         with gzip.open(path) as unpacked:
             return unpacked.read(size)
-    return b"" if start.startswith(ZSTD) else start
+    return _zstandard_lines(path) if start.startswith(ZSTD) else start
 
 
-def is_zstandard(path: Path) -> bool:
-    """Return whether a file is packed with Zstandard."""
-    try:
-        return _raw(path, len(ZSTD)) == ZSTD
-    except OSError:
-        return False
-
-
-def zstandard_lines(path: Path, lines: int) -> bytes:
-    """Return the first lines of a text file that is packed with Zstandard; none where it is damaged, which reading will say."""
+def _zstandard_lines(path: Path) -> bytes:
+    """Return the first lines of a text file that is packed with Zstandard; none if it is damaged, which reading will say."""
     text = pl.scan_csv(path, has_header=False, separator="\x1f", quote_char=None, infer_schema=False, glob=False)
     try:
-        found = text.head(lines).collect().to_series()
+        lines = text.head(MAX_SHOWN_LINES).collect().to_series()
     except (pl.exceptions.PolarsError, OSError, PANIC):
         return b""
-    return "".join(f"{line or ''}\n" for line in found).encode()
+    return "".join(f"{line or ''}\n" for line in lines).encode()
 
 
 def encoding_of(start: bytes) -> str | None:
     """Return the encoding of the byte order mark; None without one."""
-    return next((encoding for mark, encoding in MARKS if start.startswith(mark)), None)
+    return next((encoding for mark, encoding in BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
-def _decoded(path: Path, form: Format, name: str) -> Spool | None:
+def undecodable(name: str, error: UnicodeDecodeError) -> InputError:
+    """Return the error for a file whose bytes are not of the encoding that its byte order mark names."""
+    return InputError(f"{name} is not valid {error.encoding.upper()} ({error.reason}): save the file as UTF-8")
+
+
+def _decode(path: Path, form: FileFormat, name: str, start: bytes) -> Spool | None:
     """Return a UTF-8 copy of a text file in another encoding; None for a file that needs no copy.
 
     A file that cannot be decoded is an error.
     """
+    with path.open("rb") as file:  # or the system says now why not
+        is_packed = file.read(2) == GZIP
     if form.reader not in ("text", "lines"):
-        with path.open("rb"):  # or it is told now why not
-            return None
-    try:
-        start = start_of(path)
+        return None
+    if is_packed:
         _refuse_dense(path, name)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"cannot read {name}: {error}") from error
     encoding = encoding_of(start)
     if encoding is None:
         if b"\0" in start.split(b"\n", 1)[0]:
@@ -367,14 +323,11 @@ def _decoded(path: Path, form: Format, name: str) -> Spool | None:
         return None
     if encoding == "utf-8-sig" and form.is_text:
         return None  # the reader knows this mark
-    packed = start[:2] != _raw(path, 2)
     try:
-        with gzip.open(path) if packed else path.open("rb") as raw:
+        with gzip.open(path) if is_packed else path.open("rb") as raw:
             return Spool(_Recoded(raw, encoding))  # type: ignore[arg-type]
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not valid {error.encoding.upper()} ({error.reason}): save the file as UTF-8") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"cannot read {name}: {error}") from error
+        raise undecodable(name, error) from error
 
 
 class _Recoded:
@@ -392,47 +345,41 @@ class _Recoded:
         return self._decoder.decode(b"", final=True).encode()
 
 
-def _raw(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(size)
-
-
 def _refuse_dense(path: Path, name: str) -> None:
-    """Raise for a compressed file with a line far too long for a vote: reading it would exhaust memory.
+    """Raise for a gzip file with a line far too long for a vote: reading it would exhaust memory.
 
-    The last four bytes of a gzip file give its uncompressed length. Lines are checked, in little memory, only if that
+    The last four bytes of the file give its uncompressed length. Lines are checked, in little memory, only if that
     length is far beyond the usual compression of text.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
-        if file.read(2) != GZIP or size < 18:
-            return
-        file.seek(-4, io.SEEK_END)
+        file.seek(-min(size, 4), io.SEEK_END)
         length = int.from_bytes(file.read(4), "little")
-    if length < max(MAX_LINE, DENSE * size):
+    if length < max(MAX_EXPANDED_LINE_BYTES, SUSPICIOUS_COMPRESSION_RATIO * size):
         return
     line = 0
     with gzip.open(path) as unpacked:
         while block := unpacked.read(1 << 20):
             at = block.rfind(b"\n")
             line = line + len(block) if at < 0 else len(block) - at - 1
-            if line > MAX_LINE:
-                raise InputError(f"{name} expands into a line of more than {MAX_LINE >> 20} MiB: it is not a file of votes")
+            if line > MAX_EXPANDED_LINE_BYTES:
+                raise InputError(
+                    f"{name} expands into a line of more than {MAX_EXPANDED_LINE_BYTES >> 20} MiB: it is not a file of votes"
+                )
 
 
 def _refuse_repeated_keys(start: bytes, name: str) -> None:
     """Raise when an object among the first lines has a key twice: readers differ in which value they use."""
 
     def keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        names = [key for key, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(key for n, key in enumerate(names) if key in names[:n])
             raise InputError(f"{name}: the key {twice!r} occurs twice in line {number}: keep one of them")
-        return found
+        return dict(pairs)
 
     lines = start.split(b"\n")
-    for number, line in enumerate(lines if len(start) < START else lines[:-1], 1):  # noqa: B007
+    for number, line in enumerate(lines if len(start) < START_BYTES else lines[:-1], 1):  # noqa: B007
         try:
             json.loads(line, object_pairs_hook=keys)
         except InputError:
@@ -441,7 +388,7 @@ def _refuse_repeated_keys(start: bytes, name: str) -> None:
             return  # the reader will say what is wrong
 
 
-def _scan(path: Path, form: Format, header: bool = True) -> pl.LazyFrame:
+def _scan(path: Path, form: FileFormat, header: bool = True) -> pl.LazyFrame:
     if form.reader == "parquet":
         return pl.scan_parquet(path, glob=False)
     if form.reader == "arrow":
@@ -451,15 +398,10 @@ def _scan(path: Path, form: Format, header: bool = True) -> pl.LazyFrame:
     if form.reader == "lines":
         return pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
     if form.reader == "spreadsheet":
-        return _numbered(_sheet(path, header).lazy(), header)
-    # Everything is read as text: "007" is an id, not the number 7.
-    table = pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False, has_header=header)
-    return table if header else _numbered(table, header)
-
-
-def _numbered(table: pl.LazyFrame, header: bool) -> pl.LazyFrame:
-    """Return a table whose columns, where it has no header, are called 1, 2, …."""
-    names = [] if header else list(table.collect_schema())
+        table = _sheet(path, header).lazy()
+    else:  # everything is read as text: "007" is an id, not the number 7
+        table = pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False, has_header=header)
+    names = [] if header else list(table.collect_schema())  # columns without a header are called 1, 2, …
     return table.rename({name: str(number) for number, name in enumerate(names, 1)}) if names else table
 
 
@@ -467,15 +409,13 @@ def _sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
     """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
     logging.getLogger("fastexcel").addHandler(QUIET)  # it warns of every column that is empty
     try:
-        found: Any = pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more)
+        return cast(pl.DataFrame, pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more))
     except (ImportError, ModuleNotFoundError) as error:
         raise InputError(
             f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'adjudge[excel]', or save it as CSV"
         ) from error
     except Exception as error:  # fastexcel has errors of its own, with no base in common with others
-        raise InputError(f"cannot read {path}: it is no spreadsheet ({' '.join(str(error).split())[:200]})") from error
-    frame: pl.DataFrame = found
-    return frame
+        raise InputError(f"cannot read {path}: it is no spreadsheet ({one_line(error, 200)})") from error
 
 
 def sheet_columns(path: Path) -> tuple[str, ...]:
@@ -486,8 +426,10 @@ def sheet_columns(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def _refuse_repeats(header: list[str], form: Format, name: str) -> None:
-    """Raise when a column occurs twice in a text file; the reader has renamed the second one."""
+def _check_header(header: list[str], form: FileFormat, name: str) -> None:
+    """Raise if a header is not text, or a column of a text file occurs twice; the reader has renamed the second one."""
+    if any("\0" in column for column in header):
+        raise InputError(NULS.format(name=name))
     again = [c.partition("_duplicated_")[0] for c in header if "_duplicated_" in c]
     if form.is_text and any(c in header for c in again):
         hint = "; where the first line is a vote already: header=False (--no-header)" if any(map(is_number, header)) else ""
@@ -500,9 +442,9 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def _place(path: Path, form: Format, error: Exception) -> str:
+def _explain(path: Path, form: FileFormat, error: Exception) -> str:
     """Return the fault in one line, with the line number for text files."""
-    plain = " ".join(str(error).split())[:300]
+    plain = one_line(error)
     if form.reader not in ("text", "lines") or path.suffix.lower() == ".zst":
         return plain
     try:
@@ -512,7 +454,7 @@ def _place(path: Path, form: Format, error: Exception) -> str:
         return plain  # the packing itself is damaged
 
 
-def _bad_line(raw: Iterable[bytes], form: Format) -> str | None:
+def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
     """Return the fault of the first line that is not UTF-8 or has a different number of fields from the header."""
     number = 0
 
@@ -552,17 +494,41 @@ def votes_in(paths: Sequence[Path]) -> int:
                 total += pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
             else:
                 size = path.stat().st_size
-                total += size * (UNPACKED if path.suffix.lower() in PACKED else 1) // SHORTEST
-        except (
-            OSError,
-            InputError,
-            pl.exceptions.PolarsError,
-            pl.exceptions.PanicException,
-        ):  # whoever reads the file will say what is wrong with it
-            continue
+                total += size * (TEXT_COMPRESSION_RATIO if path.suffix.lower() in COMPRESSED_SUFFIXES else 1) // MIN_VOTE_BYTES
+        except (OSError, InputError, pl.exceptions.PolarsError, PANIC):
+            continue  # whoever reads the file will say what is wrong with it
     return total
 
 
 def is_encoded(path: Path) -> bool:
     """Return whether this is (or claims to be) a folder of encoded votes."""
     return path.is_dir() and (path / MANIFEST).is_file()
+
+
+def lines_in(start: bytes) -> list[str]:
+    """Return the first lines of a text file with their ends, without one that is cut off."""
+    text = start.decode(encoding_of(start) or "utf-8", "replace").lstrip("\ufeff")
+    lines = text.splitlines()[: -1 if len(start) >= START_BYTES else None]
+    return [f"{line}\n" for line in lines[:MAX_SHOWN_LINES]]
+
+
+def header_in(start: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the separator that makes most fields of a header, the comma if it shows none, and these fields."""
+    lines = lines_in(start)
+    separators = separators_in(next((line for line in lines if line.strip()), ""))
+    separator = max(separators, key=lambda mark: separators[mark])
+    return separator, next((tuple(row) for row in csv.reader(lines, delimiter=separator) if row), ())
+
+
+def separators_in(line: str) -> dict[str, int]:
+    """Return how many fields each usual separator makes of a header line.
+
+    >>> list(separators_in('task;"a, b";label').values())
+    [2, 3, 1, 1]
+    """
+    return {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in (",", ";", "\t", "|")}
+
+
+def is_number(name: str) -> bool:
+    """Return whether a text is a number, as no name of a column is."""
+    return re.fullmatch(r"\s*-?[0-9]+([.,][0-9]+)?\s*", name) is not None

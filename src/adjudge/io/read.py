@@ -1,77 +1,63 @@
-"""Votes read from any source: opened, encoded, judged; and the options that say how."""
+"""Read votes from any source: open it, encode its batches, and warn of signs that they were not read as they were meant.
+
+The signs are found in codes and dictionaries, never in a text per vote: checks of labels read the dictionary of labels, those
+of tasks read codes, and end at the first task that refutes them. docs/reading-votes.md lists all of them with their thresholds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypedDict, Unpack, cast
+from pathlib import Path
+from typing import Final, Unpack
 
-from adjudge.data.options import DEFAULTS, Duplicates
-from adjudge.data.vocabulary import text_of
-from adjudge.data.votes import Votes
-from adjudge.errors import OptionError, listed
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from adjudge.data.options import SET_SEPARATOR, ReadOptions
+from adjudge.data.votes import Notes, Understood, Votes, WorkerRows
+from adjudge.errors import InputError, OptionError, SuspiciousVotes, listed, shown, warn
+from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, plain
 from adjudge.io.encode import Encoder
-from adjudge.io.formats.extract import SeveralQuestions
-from adjudge.io.formats.found import with_gold
-from adjudge.io.formats.registry import AUTO
-from adjudge.io.shapes import Layout, layout_of
-from adjudge.io.sources import Source, Table, encoded_folder, open_table, paths_of, refuse_options
-from adjudge.io.suspicious import ignored_column, named_twice, repeats, suspicions, warn_suspicious
-from adjudge.io.understood import Reading, Understood
+from adjudge.io.reading import PLAIN_READING, Reading, normalize
+from adjudge.io.sources import Opened, Source, open_table
+from adjudge.io.unsupported import CORNERS, INSPECTED_VALUES, MEANT, NAMES_ONLY, NUMBERS_UNSUPPORTED, explain, kind_of
+from adjudge.kernels.cpu import compiled
+
+MIN_CHECKED_VOTES: Final = 20  # fewer votes than these may look like anything
+MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable
+MAX_LABELS_PER_VOTE: Final = 0.5  # labels per vote
+MAX_REPEATED_VOTE_SHARE: Final = 0.25  # of the votes
+MAX_SPELLINGS: Final = 100_000  # labels whose spelling is looked at
+MAX_MESSAGE_EXAMPLES: Final = 5  # examples in a message
+MIN_SETS: Final = 3  # labels that look like sets
+SET_SEPARATORS: Final = (SET_SEPARATOR, ",", ";")
+FIRST_SCAN_VOTES: Final = 1 << 12  # votes looked at first: most votes show a disagreement soon
+SCAN_CHUNK_VOTES: Final = 1 << 17  # votes looked at at once
+# Words for abstentions.
+ABSTENTION_WORDS: Final = "na n/a nan null none nil ignore ignored refuse refused refusal skip skipped abstain abstained"
+ABSTENTIONS: Final = frozenset(["", *ABSTENTION_WORDS.split()])
+MAX_SCALE_STEPS: Final = 20  # labels with decimals that may be the steps of a scale
+MAX_TEXTS: Final = 100_000  # whose spelling is looked at
+MANY_TEXTS: Final = 100  # different texts that are more than a list of labels
+FEW_VOTES: Final = 5  # votes per label, of free text
+MIN_WORDS: Final = 3  # of a text that is more than a name
+MIN_JOINED: Final = 3  # labels that look like sets or rankings
+MANY_NUMBERS: Final = 30  # different whole numbers that may be measurements
+MAX_DISTANCE_RATIO: Final = 0.25  # how much nearer than others votes on one task are, where numbers measure
+SAMPLE_VOTES: Final = 1 << 17  # votes whose numbers are compared
+PLAIN_NAME_PATTERN: Final = re.compile("[a-z0-9_-]+")  # a name without capitals, white space and decimals
+DECIMAL_PATTERN: Final = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")
+# What Unicode calls white space, and polars strips; Python would strip four separators of old files, too.
+WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
-class Shaping(TypedDict, total=False):
-    """The options of `read` that say how a table is laid out, and what its labels mean."""
-
-    wide: bool
-    count: str | None
-    weight: str | None
-    abstain: Iterable[object] | object | None
-    normalize: bool
-    strict: bool
-    separator: str | None
-    header: bool
-    format: str
-    question: str | None
-    predictions: bool
-
-
-# What each is where nothing is said.
-SHAPING: Final[Mapping[str, object]] = {
-    "wide": False,
-    "count": None,
-    "weight": None,
-    "abstain": None,
-    "normalize": False,
-    "strict": False,
-    "separator": None,
-    "header": True,
-    "format": AUTO,
-    "question": None,
-    "predictions": False,
-}
-
-
-def read(
-    source: Source,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
-    wide: bool = False,
-    count: str | None = None,
-    weight: str | None = None,
-    abstain: Iterable[object] | object | None = None,
-    normalize: bool = False,
-    strict: bool = False,
-    separator: str | None = None,
-    header: bool = True,
-    format: str = "auto",  # noqa: A002
-    question: str | None = None,
-    predictions: bool = False,
-) -> Votes:
+def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     """Return the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
 
     Sources are read batch by batch: memory stays near that of the encoded votes. What was understood is in
@@ -81,6 +67,7 @@ def read(
       input, an open file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the
       Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
       `adj.encode` made.
+    - `options`: the reading options, one home for all functions that read votes:
     - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell. `worker=""` reads
       votes that need not say who gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for
       wide tables without a column for the task: lines are called by their numbers, from 0 on.
@@ -113,82 +100,343 @@ def read(
     >>> adj.read([(1, "ann", "yes", 0.9), (1, "bob", "no", 0.4)], weight="sure")
     Votes(2 votes, 1 tasks, 2 workers, 2 labels, 2 rows, weighted)
     """
-    folder = encoded_folder(source)
-    given = list(labels) if labels is not None and not isinstance(labels, str) else labels
-    layout = layout_of(
-        wide=wide,
-        count=count,
-        weight=weight,
-        abstain=abstain,
-        normalize=normalize,
-        separator=separator,
-        header=header,
-        format=format,
-        question=question,
-        predictions=predictions,
-        labels=given,
-    )
-    if folder is not None:
-        refuse_options("encode", task, worker, label, labels, duplicates=duplicates, layout=layout)
-        from adjudge.io.folder.opened import open_encoded
+    return read_votes(source, Reading.of(options))
 
-        return open_encoded(folder, hold=True)
-    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout)
-    declared = order_of(table, given, layout)
-    encoder = Encoder(labels=declared, duplicates=duplicates, narrow=table.is_text)
+
+def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
+    """Return the votes of a source, as `read` does."""
+    opened = Opened.of(source)
+    if opened.folder is not None:
+        reading.refuse("encode")
+        from adjudge.io.folder.encoded import open_encoded
+
+        return open_encoded(opened.folder, hold=True)
+    table = open_table(opened, None, reading)
+    encoder = Encoder(labels=table.labels, duplicates=reading.duplicates, narrow=table.is_text)
     for batch in table.batches:
         encoder.add(batch)
-    votes = encoder.finish(table.frame_kind, warn=not layout.abstain)
+    votes = encoder.finish(table.frame_kind, warn=not reading.abstain)
     if table.gold is not None:
-        votes = with_gold(votes, table.gold, is_declared=declared is not None)
-    repeated = encoder.dropped or repeats(votes)
-    understood = table.reading.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
-    check_read(votes, source, understood, table.reading, declared=declared is not None, strict=strict)
+        from adjudge.io.answers import with_gold
+
+        votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
+    worker = votes.row_worker().astype(np.uint32)
+    repeated = encoder.dropped or sum(repeats_in(ptr, row, worker) for _, ptr, row in votes.parts())
+    understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
+    check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
     return votes.with_understood(understood)
 
 
-def order_of(table: Table, labels: Iterable[object] | None, layout: Layout) -> Iterable[object] | None:
-    """Return the labels of a table in their order: as declared, or as the type of their column says; None where neither does."""
-    if labels is not None or table.labels is None or layout.normalize:
-        return labels
-    return [label for label in table.labels if text_of(label) not in layout.abstain]
-
-
-def check_read(votes: Votes, source: Source, understood: Understood, reading: Reading, *, declared: bool, strict: bool) -> None:
+def check_read(votes: Votes, source: Opened, understood: Understood, notes: Notes, *, declared: bool, strict: bool) -> None:
     """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
-    repeated, has_workers = understood.repeated, reading.has_workers
+    repeated, has_workers = understood.repeated, notes.has_workers
     signs = suspicions(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
-    paths = paths_of(source)
+    paths = source.paths
     empty = [] if paths is None or len(votes) or votes.abstentions else [f"{listed(paths, 3)}: no votes follow the header"]
-    warn_suspicious(chain(named_twice(paths), empty, ignored_column(reading.ignored), signs), strict=strict)
+    warn_suspicious(chain(named_twice(paths), empty, ignored_column(notes.ignored), signs), strict=strict)
 
 
-def as_votes(
-    source: Votes | Source,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: str = "all",
-    **shaping: Unpack[Shaping],
-) -> Votes:
-    """Return votes unchanged, and read anything else; reading options are refused for votes."""
-    if isinstance(source, Votes):
-        is_strict = shaping.pop("strict", False)
-        refuse_options("read", task, worker, label, labels, duplicates=duplicates, layout=layout_of(**cast(Any, shaping)))
-        del is_strict  # votes that were read are not judged again
-        return source
-    rule = cast(Duplicates, duplicates)
-    return read(source, task=task, worker=worker, label=label, labels=labels, duplicates=rule, **shaping)
+def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
+    """Return votes unchanged, and read anything else; options of reading are refused for votes."""
+    opened = Opened.of(source)
+    if isinstance(opened.source, Votes):
+        if reading != PLAIN_READING:
+            reading.refuse("read")
+        return opened.source
+    return read_votes(opened, reading)
 
 
-def questions_of(source: Source, *, multi: bool = False, **shaping: Unpack[Shaping]) -> tuple[str, ...]:
+def questions_of(source: Source, *, multi: bool = False, **options: Unpack[ReadOptions]) -> tuple[str, ...]:
     """Return the questions of an export, as `question` takes them; an ordinary table has none, which is an error."""
+    from adjudge.io.formats.export import SeveralQuestions
+
     try:
-        table = open_table(source, dict.fromkeys(("task", "worker", "label")), layout_of(**cast(Any, shaping)), sets=multi)
+        table = open_table(source, dict.fromkeys(VOTE_ROLES), Reading.of(options), sets=multi)
     except SeveralQuestions as several:
         return several.questions
     if table.question is None:
         raise OptionError("question is for exports of annotation tools that have questions: leave it out")
     return (table.question,)
+
+
+def warn_suspicious(messages: Iterable[str], *, strict: bool = False) -> None:
+    """Warn of every sign (`SuspiciousVotes`); the first is an error where the caller is strict."""
+    for message in messages:
+        if strict:
+            raise InputError(f"{message} (strict)")
+        warn(message, SuspiciousVotes)
+
+
+def repeats_in(
+    task_ptr: NDArray[np.int64],  # [tasks + 1]
+    row: NDArray[np.uint32],  # [votes]
+    row_worker: NDArray[np.uint32],  # [rows]
+) -> int:
+    """Return the number of votes that are not the first of their worker on their task.
+
+    Within a task votes are sorted by row, and so by worker.
+
+    >>> repeats_in(np.array([0, 3, 4]), np.array([0, 1, 2, 1], np.uint32), np.array([0, 0, 1], np.uint32))
+    1
+    """
+    core = compiled()
+    if core is not None and row.flags.c_contiguous and task_ptr.flags.c_contiguous:
+        return int(core.repeats(task_ptr, row, row_worker, os.cpu_count() or 1))
+    return repeats_defined(task_ptr, row, row_worker)
+
+
+def repeats_defined(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_worker: NDArray[np.uint32]) -> int:
+    """Return what `repeats_in` does: the definition, in NumPy."""
+    total, begins = 0, np.zeros(len(row) + 1, np.bool_)  # of a task
+    begins[task_ptr] = True
+    for start in range(0, len(row), SCAN_CHUNK_VOTES):
+        worker = row_worker[row[start : start + SCAN_CHUNK_VOTES + 1]]
+        same = worker[1:] == worker[:-1]
+        same &= ~begins[start + 1 : start + 1 + len(same)]
+        total += int(np.count_nonzero(same))
+    return total
+
+
+def suspicions(votes: Votes, columns: Mapping[str, str], *, repeated: int, declared: bool, has_workers: bool) -> Iterator[str]:
+    """Yield the signs that votes of these columns were misread; labels that were declared are as they are meant.
+
+    `repeated` is the number of votes that repeat others; `has_workers` says whether votes say who gave them.
+    """
+    n, seen = len(votes), int(votes.given_labels().sum())
+    if n >= MIN_CHECKED_VOTES and n == votes.n_tasks:
+        yield (
+            f"every one of {n} tasks has one vote, so no vote can be compared with another: is {_named(columns, 'task', 'this')} "
+            "the task? (task=…, --task)"
+        )
+    if n >= MIN_CHECKED_VOTES and seen > MAX_LABELS_PER_VOTE * n:
+        what = "every vote has a label of its own" if seen == n else f"there are {seen} labels in {n} votes"
+        yield f"{what}: is {_named(columns, 'label', 'this')} the label? (label=…, --label)"
+    elif n >= MIN_CHECKED_VOTES and seen > 1 and never_differ(votes):
+        yield (
+            f"no task with several votes has two different ones: is {_named(columns, 'label', 'this')} what workers said, "
+            "or does it describe the task? (label=…, --label)"
+        )
+    if has_workers and votes.duplicates == "all" and n >= MIN_CHECKED_VOTES and repeated > MAX_REPEATED_VOTE_SHARE * n:
+        yield (
+            f"{repeated} votes repeat their worker's vote on a task: is a task more than {_named(columns, 'task', 'this')} "
+            "(then make one column of what identifies it), or should one of them count? (duplicates='last', --duplicates last)"
+        )
+    if not declared:
+        yield from _signs(votes, seen)
+        yield from _spellings(votes)
+
+
+def never_differ(votes: Votes) -> bool:
+    """Return whether votes on one task never differ, though many tasks have several.
+
+    >>> import adjudge as adj
+    >>> never_differ(adj.read([(task, worker, task % 2) for task in range(20) for worker in "ab"]))  # too few to tell
+    False
+    """
+    several = 0
+    for _, ptr, row in votes.parts():
+        begins = np.zeros(len(row) + 1, np.bool_)
+        begins[ptr] = True
+        start, size = 0, FIRST_SCAN_VOTES
+        while start < len(row):
+            label = votes.row_label[row[start : start + size + 1]]
+            if ((label[1:] != label[:-1]) & ~begins[start + 1 : start + len(label)]).any():
+                return False
+            start, size = start + size, SCAN_CHUNK_VOTES
+        several += int(np.count_nonzero(np.diff(ptr) > 1))
+    return several >= MIN_TASKS
+
+
+def _spellings(votes: WorkerRows) -> Iterator[str]:
+    """Yield what is odd about the texts of labels."""
+    given = np.flatnonzero(votes.given_labels())
+    if not 1 < len(given) <= MAX_SPELLINGS:
+        return
+    labels = votes.labels.take(given)
+    if labels.kind == "integer":
+        numbers = set(labels.values.tolist())
+        if min(numbers) == -1 and numbers != {-1, 1}:
+            yield _abstention(["-1"], "-1")
+        return
+    if labels.kind == "boolean":
+        return
+    texts = labels.texts()
+    is_plain = all(map(PLAIN_NAME_PATTERN.fullmatch, texts))  # then every label is its own normal form
+    forms = texts if is_plain else normalize(pl.Series(texts, dtype=pl.String)).to_list()
+    if len(set(forms)) < len(forms):
+        groups = pl.DataFrame({"form": forms, "text": texts}).group_by("form", maintain_order=True).agg("text")
+        alike = groups.filter(pl.col("text").list.len() > 1)["text"].to_list()
+        examples = "; ".join(
+            " and ".join(shown(text) for text in some[:MAX_MESSAGE_EXAMPLES]) for some in alike[:MAX_MESSAGE_EXAMPLES]
+        )
+        yield f"labels differ only in case, white space or '.0' ({examples}): normalize=True (--normalize) joins them"
+    words = [text for text, form in zip(texts, forms, strict=True) if form in ABSTENTIONS]
+    if words:
+        yield _abstention([repr(word) for word in words], ",".join(words))
+    for mark in SET_SEPARATORS:
+        joined = _sets(texts, mark)
+        if joined:
+            more = "" if mark == SET_SEPARATOR else f" with set_separator={mark!r} (--set-separator)"
+            yield (
+                f"{len(joined)} labels look like sets of options ({listed(joined, MAX_MESSAGE_EXAMPLES)}): "
+                f"multi=True (--multi){more} takes them as such"
+            )
+
+
+def _abstention(values: Sequence[str], typed: str) -> str:
+    several = len(values) > 1
+    return (
+        f"the label{'s' if several else ''} {', '.join(values)} look{'' if several else 's'} like abstentions: "
+        f"abstain=[{', '.join(values)}] (--abstain {shown(typed)}) makes them so, labels=[…] says that they are labels"
+    )
+
+
+def _sets(texts: Sequence[str], mark: str) -> list[str]:
+    """Return labels that are joined by a mark, where the parts of all of them are options that come again."""
+    joined = [text for text in texts if mark in text]
+    if len(joined) < MIN_SETS or any(text.startswith(("[", "{")) for text in joined):  # JSON has commas of its own
+        return []
+    known = frozenset(texts)
+    parts = Counter(part.strip(WHITE_SPACE) for text in joined for part in text.split(mark))
+    return joined if all(times > 1 or part in known for part, times in parts.items()) else []
+
+
+def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:
+    """Yield a sign for every file that is named a second time, under whatever name."""
+    seen: dict[tuple[int, int], Path] = {}
+    for path in paths if paths is not None and len(paths) > 1 else ():
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except OSError:
+            continue  # reading says why
+        first = seen.setdefault((status.st_dev, status.st_ino), path)
+        if first is not path:
+            other = "" if str(first) == str(path) else f" (it is {first})"
+            yield f"{path}{other} is named twice, so its votes count twice: name it once"
+
+
+def ignored_column(column: str | None) -> Iterator[str]:
+    """Yield a sign where a column that looks like weights or counts was not used.
+
+    >>> next(ignored_column("confidence"))
+    "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
+    >>> next(ignored_column("count"))
+    "the column 'count' is not used: where a line stands for several votes, say count='count' (--count 'count')"
+    """
+    if column is None:
+        return
+    name = shown(column)
+    if plain(column) in COUNT_NAMES:
+        yield f"the column {name} is not used: where a line stands for several votes, say count={name} (--count {name})"
+    else:
+        yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
+
+
+def unmatched(
+    what: str, tasks: tuple[int, int, int], theirs: Iterable[object], ours: Iterable[object], among: str = "votes"
+) -> Iterator[str]:
+    """Yield a sign where few tasks of gold or truth are among those of the votes; raise where none is.
+
+    `tasks` are numbers: of the gold, of the votes, of both; few are less than half of the smaller of the two. `theirs` and
+    `ours` are examples.
+    """
+    given, here, matched = tasks
+    if 2 * matched >= min(given, here):
+        return
+    listed_theirs, listed_ours = (listed(map(shown, tasks), MAX_MESSAGE_EXAMPLES) for tasks in (theirs, ours))
+    some = f"the {what} has tasks like {listed_theirs}, the {among} like {listed_ours}"
+    if not matched:
+        raise InputError(f"none of the {given} tasks of the {what} has {among}: {some}; use the same ids for both")
+    yield f"{given - matched} of the {given} tasks of the {what} have no {among}: {some}"
+
+
+def _named(columns: Mapping[str, str], role: str, otherwise: str) -> str:
+    return shown(columns[role]) if role in columns else otherwise
+
+
+def _signs(votes: Votes, seen: int) -> Iterator[str]:
+    """Yield what labels look like, where names of labels seldom do; raise where they can be nothing else.
+
+    `seen` labels were given.
+    """
+    given = votes.labels.take(np.flatnonzero(votes.given_labels()))
+    if given.kind == "integer" and seen >= MANY_NUMBERS and _measure(votes):
+        yield (
+            f"the labels are {seen} different whole numbers, and votes on one task are near each other, as measurements are; "
+            f"{NUMBERS_UNSUPPORTED}; {MEANT}"
+        )
+    if given.kind != "string" or not len(given):
+        return
+    some = given if seen <= MAX_TEXTS else given.take(np.arange(MAX_TEXTS))
+    texts = [text.strip(WHITE_SPACE) for text in some.texts()]
+    yield from _written_as_json(texts)
+    yield from _decimals(texts)
+    yield from _rankings(texts)
+    if seen >= MANY_TEXTS and len(votes) < FEW_VOTES * seen:
+        long = [text for text in texts if text.count(" ") >= MIN_WORDS - 1]
+        if 2 * len(long) > len(texts):
+            yield (
+                f"{seen} different texts in {len(votes)} votes look like free text ({listed(long, 2)}), which adjudge "
+                f"does not merge: {NAMES_ONLY}; sort them into a few labels first"
+            )
+
+
+def boxes_as_sets(sets: pl.Series) -> Iterator[str]:
+    """Yield a sign where every set of options, of lists of texts, has four of many whole numbers."""
+    options = sets.explode().drop_nulls().unique()
+    if len(options) > MAX_SCALE_STEPS and (sets.list.len() == CORNERS).all() and options.str.contains("^-?[0-9]+$").all():
+        yield f"every vote has four of {len(options)} whole numbers, which looks like boxes, but {NAMES_ONLY}; {MEANT}"
+
+
+def _measure(votes: Votes) -> bool:
+    """Return whether votes on one task that differ are near each other, compared with votes of any two tasks."""
+    values = votes.labels.values.astype(np.int64)
+    for _, ptr, row in votes.parts():
+        label = values[votes.row_label[row[:SAMPLE_VOTES]]]
+        begins = np.zeros(len(label) + 1, np.bool_)
+        begins[ptr[ptr <= len(label)]] = True
+        apart = np.abs(np.diff(label))[~begins[1 : len(label)]]
+        anywhere = np.abs(label - np.roll(label, int(0.382 * len(label))))
+        apart, anywhere = apart[apart > 0], anywhere[anywhere > 0]
+        if len(apart) >= MANY_NUMBERS and len(anywhere):
+            return bool(np.median(apart) <= MAX_DISTANCE_RATIO * np.median(anywhere))
+    return False
+
+
+def _written_as_json(texts: Sequence[str]) -> Iterator[str]:
+    """Yield a sign for labels that are JSON lists of options; raise for other lists and for objects."""
+    if not all(text.startswith(("[", "{")) for text in texts):
+        return
+    try:
+        found = [json.loads(text) for text in texts[:INSPECTED_VALUES]]
+    except (ValueError, RecursionError):
+        return
+    kinds = [kind_of(value, may_be_set=False) for value in found]
+    if kinds[0] is not None and None not in kinds:
+        raise InputError(f"the label {shown(texts[0])} {explain(found[0], kinds[0])}")
+    if len(texts) >= MIN_JOINED:
+        yield f"labels look like sets written as JSON ({listed(texts, 3)}): multi=True (--multi) takes them as such"
+
+
+def _decimals(texts: Sequence[str]) -> Iterator[str]:
+    """Yield a sign for a few numbers with decimals, which may be the steps of a scale; raise for many."""
+    if not all(map(DECIMAL_PATTERN.fullmatch, texts)):
+        return
+    broken = [text for text in texts if float(text) % 1 != 0]  # an infinite one, of very many digits, is not whole either
+    message = f"{len(broken)} labels are numbers with decimals ({listed(broken, 3)}); {NUMBERS_UNSUPPORTED}; {MEANT}"
+    if len(broken) > MAX_SCALE_STEPS:
+        raise InputError(message)
+    if broken:
+        yield message
+
+
+def _rankings(texts: Sequence[str]) -> Iterator[str]:
+    """Yield a sign for labels that put the same things in different orders."""
+    if len(texts) < MIN_JOINED or not all(">" in text for text in texts):
+        return
+    orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
+    if len(orders) == 1 and len(next(iter(orders))) > 2:
+        yield (
+            f"labels look like rankings ({listed(texts, 3)}), which are no labels: make a comparison of every pair of things, "
+            "and give these to adj.rank (adjudge rank)"
+        )

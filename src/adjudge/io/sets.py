@@ -14,18 +14,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.options import SET_SEPARATOR as SEPARATOR
-from adjudge.data.understood import Understood
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import FrameKind, Votes
+from adjudge.data.votes import FrameKind, Understood, Votes
 from adjudge.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from adjudge.io.columns import find
-from adjudge.io.dictionary import MISSING, Coded, Dictionary
-from adjudge.io.encode import check_duplicates, drop_duplicates, votes_of
-from adjudge.io.ids import column, narrowed, options_of, prepared, require_present, vocabulary
-from adjudge.io.not_votes import boxes_as_sets, refuse
-from adjudge.io.shapes import Wanted, layout_of
-from adjudge.io.sources import Source, concat, open_table
-from adjudge.io.suspicious import MAX_SPELLINGS, SOME, warn_suspicious
+from adjudge.io.encode import MISSING_CODE, Coded, Dictionary, codes_of, drop_duplicates, narrow_ids, votes_of
+from adjudge.io.frames import column, id_columns, options_of, text_column, vocabulary
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, MAX_SPELLINGS, boxes_as_sets, warn_suspicious
+from adjudge.io.reading import PLAIN_READING, Reading, Wanted
+from adjudge.io.records import concat
+from adjudge.io.sources import Opened, Source, open_table
+from adjudge.io.unsupported import refuse
 
 LISTED: Final = (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)  # what lists of options may hold
 NO_YES: Final = ("no", "yes")
@@ -53,32 +52,14 @@ class SetVotes:
 
     def of_option(self, option: int) -> Votes:
         """Return the yes-or-no votes on one option alone, over the same tasks and workers."""
-        k, b = len(self.options), self.binary
-        length = np.diff(b.task_ptr).reshape(-1, k)[:, option]
-        starts = b.task_ptr[:-1].reshape(-1, k)[:, option]
-        where = np.repeat(starts - np.concatenate([[0], np.cumsum(length)[:-1]]), length) + np.arange(length.sum())
-        row = b.row[where]
-        codes = {
-            "task": np.repeat(np.arange(len(length), dtype=np.uint32), length),
-            "worker": b.row_worker()[row].astype(np.uint32),
-            "label": b.row_label[row].astype(np.uint32),
-        }
-        tasks = b.tasks.take(np.arange(len(length)) * k + option)
-        return votes_of(Coded(codes, {"task": tasks, "worker": b.workers, "label": b.labels}), b.labels)
+        k, binary, codes = len(self.options), self.binary, codes_of(self.binary)
+        own = codes["task"] % k == option
+        codes = {role: code[own] // (k if role == "task" else 1) for role, code in codes.items()}
+        ids = {"task": binary.tasks.take(np.arange(option, binary.n_tasks, k)), "worker": binary.workers, "label": binary.labels}
+        return votes_of(Coded(codes, ids), binary.labels)
 
 
-def read_sets(
-    source: Source,
-    *,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: str = "all",
-    set_separator: str = SEPARATOR,
-    strict: bool = False,
-    **shaping: Any,
-) -> SetVotes:
+def read_sets(source: Source | Opened, reading: Reading = PLAIN_READING) -> SetVotes:
     """Return votes whose labels are sets: list columns, JSON lists, or text joined by `|` or another `set_separator`.
 
     An empty set is a vote for none of the options, a missing value an abstention; in text files, where the two look
@@ -87,33 +68,32 @@ def read_sets(
     >>> read_sets([("t1", "ann", "fear|joy"), ("t1", "bob", "joy"), ("t2", "ann", "")])
     SetVotes(3 sets, 2 tasks, 2 workers, 2 options)
     """
-    check_duplicates(duplicates)
-    layout = layout_of(**shaping)
-    if layout.weight is not None:
+    if reading.weight is not None:
         raise OptionError("weight works only for tasks with one label: leave it out for sets")
-    table = open_table(source, {"task": task, "worker": worker, "label": label}, layout, sets=True)
+    opened = Opened.of(source)
+    table = open_table(opened, None, reading, sets=True)
     parts, rows = [], 0
     for batch in table.batches:
-        sets = sets_of(batch["label"], table.is_text, rows, separator=set_separator)
-        parts.append(pl.DataFrame({**_ids(batch, rows), "label": sets}))
+        sets = sets_of(batch["label"], table.is_text, rows, separator=reading.set_separator)
+        parts.append(pl.DataFrame({**id_columns(batch, ("task", "worker"), rows), "label": sets}))
         rows += len(batch)
     frame = concat(parts)
     given = frame.filter(pl.col("label").is_not_null())
     missing = len(frame) - len(given)
     known = [] if table.gold is None else [table.gold["label"]]
-    options = _options(pl.concat([given["label"], *known]), labels)
+    options = _options(pl.concat([given["label"], *known]), reading.labels)
     silent = frame.select("task").unique(maintain_order=True).join(given, on="task", how="anti", maintain_order="left")["task"]
-    whole = table.is_text and narrowed(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
-    votes = _expand(given, options, duplicates, narrow={"task": whole, "worker": table.is_text})
+    whole = table.is_text and narrow_ids(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
+    votes = _expand(given, options, reading.duplicates, narrow={"task": whole, "worker": table.is_text})
     repeated = len(given) - given.select("task", "worker").n_unique()
-    understood = table.reading.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
+    understood = table.notes.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
     abstained = _abstained(frame, votes.binary) if missing else None
     votes = replace(votes, unvoted=silent, abstentions=missing, abstained=abstained, understood=understood)
     votes = replace(votes, frame_kind=table.frame_kind, found_gold=table.gold)
-    if not layout.abstain:  # or they are expected
+    if not reading.abstain:  # or they are expected
         warn_abstentions(missing, len(frame))
-    odd = () if labels is not None else boxes_as_sets(given["label"])
-    warn_suspicious(chain(odd, _joined_otherwise(options, set_separator)), strict=strict)
+    odd = () if reading.labels is not None else boxes_as_sets(given["label"])
+    warn_suspicious(chain(odd, _joined_otherwise(options, reading.set_separator)), strict=reading.strict)
     return votes
 
 
@@ -134,7 +114,7 @@ def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:
         come_again = len(times) < len(joined) or min(times.values(), default=0) > 1 or times.keys() & set(texts)
         if mark != separator and len(joined) > 1 and come_again:
             yield (
-                f"{len(joined)} options look like sets joined by {mark!r} ({listed(joined, SOME)}): "
+                f"{len(joined)} options look like sets joined by {mark!r} ({listed(joined, MAX_MESSAGE_EXAMPLES)}): "
                 f"set_separator={mark!r} (--set-separator {mark!r}) takes them apart"
             )
 
@@ -145,15 +125,8 @@ def gold_of_options(source: Source, options: Vocabulary, separator: str = SEPARA
     if isinstance(source, Mapping) and not _has_columns(source, wanted):
         source = {"task": list(source), "label": list(source.values())}
     table = open_table(source, wanted)
-    parts = [
-        pl.DataFrame(
-            {
-                "task": prepared(b["task"], "task").cast(pl.String),
-                "set": sets_of(b["gold label"], table.is_text, separator=separator),
-            }
-        )
-        for b in table.batches
-    ]
+    batches = ((text_column(b["task"], "task"), b["gold label"]) for b in table.batches)
+    parts = [task.to_frame().with_columns(set=sets_of(label, table.is_text, separator=separator)) for task, label in batches]
     frame = concat(parts).drop_nulls("set").with_columns(pl.col("set").list.unique().list.sort()).unique(maintain_order=True)
     twice = frame.filter(pl.col("task").is_duplicated())["task"]
     if len(twice):
@@ -218,15 +191,6 @@ def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
     return options_of(found)
 
 
-def _ids(batch: pl.DataFrame, first_row: int) -> dict[str, pl.Series]:
-    out = {}
-    for role in ("task", "worker"):
-        ids = prepared(batch[role], role, first_row)
-        require_present(ids, role, first_row)
-        out[role] = ids
-    return out
-
-
 def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
     seen = sets.explode().drop_nulls().unique().sort()
     if declared is None:
@@ -247,24 +211,20 @@ def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, narrow: M
         dictionary = Dictionary(role)
         codes[role] = dictionary.encode(given[role].cast(pl.String))
         texts = dictionary.vocabulary()
-        ids[role] = narrowed(texts) if narrow[role] or given[role].dtype == pl.Int64 else texts
+        ids[role] = narrow_ids(texts) if narrow[role] or given[role].dtype == pl.Int64 else texts
     if duplicates != "all":  # a worker's sets on a task, before they fall apart into options
         coded = Coded({**codes, "label": np.zeros(len(given), np.uint32)}, ids)
         drop_duplicates(coded, duplicates)
-        kept = coded.codes["label"] != MISSING
+        kept = coded.codes["label"] != MISSING_CODE
         given, codes = given.filter(pl.Series(kept)), {role: c[kept] for role, c in codes.items()}
     k, n = len(options), len(given)
     chosen = np.zeros((n, k), np.uint32)
     pairs = given.select("label").with_row_index("vote").explode("label").drop_nulls()
     place = pairs["label"].replace_strict(dict(zip(options.texts(), range(k), strict=True)), return_dtype=pl.Int64)
     chosen[pairs["vote"].to_numpy().astype(np.int64), place.to_numpy().astype(np.int64)] = 1
-    names = (
-        column(ids["task"])
-        .cast(pl.String)
-        .to_frame("task")
-        .join(pl.DataFrame({"option": pl.Series(options.texts(), dtype=pl.String)}), how="cross", maintain_order="left_right")
-    )
-    both = names.select(pl.concat_str("task", "option", separator=SEPARATOR))["task"]
+    tasks, names = column(ids["task"]).cast(pl.String), pl.Series(options.texts(), dtype=pl.String)
+    places = np.divmod(np.arange(len(tasks) * k), max(k, 1))
+    both = tasks.gather(places[0]) + SEPARATOR + names.gather(places[1])
     expanded = {
         "task": (codes["task"].astype(np.int64)[:, None] * k + np.arange(k)).astype(np.uint32).ravel(),
         "worker": np.repeat(codes["worker"], k),

@@ -22,31 +22,23 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from adjudge.errors import InputError, AdjudgeError, listed
+from adjudge.errors import InputError, listed, unwritable
 from adjudge.io.files import descriptor, is_stream
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
-PIECE: Final = 1 << 16  # lines made into text at once
-WRITERS: Final[Mapping[str, Callable[[pl.DataFrame, Path], object]]] = {
-    ".csv": lambda frame, path: frame.write_csv(path),
-    ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
-    ".jsonl": lambda frame, path: frame.write_ndjson(path),
-    ".ndjson": lambda frame, path: frame.write_ndjson(path),
-    ".json": lambda frame, path: _write_json([frame], path),
-    ".parquet": lambda frame, path: frame.write_parquet(path, compression="lz4"),
-    ".pq": lambda frame, path: frame.write_parquet(path, compression="lz4"),
-}
-SINKS: Final[Mapping[str, Callable[[pl.LazyFrame, Path], object]]] = {
-    ".csv": lambda frame, path: frame.sink_csv(path),
-    ".tsv": lambda frame, path: frame.sink_csv(path, separator="\t"),
-    ".jsonl": lambda frame, path: frame.sink_ndjson(path),
-    ".ndjson": lambda frame, path: frame.sink_ndjson(path),
-    ".json": lambda frame, path: _write_json(_whole(frame), path),
-    ".parquet": lambda frame, path: frame.sink_parquet(path),
-    ".pq": lambda frame, path: frame.sink_parquet(path),
+WRITE_CHUNK_LINES: Final = 1 << 16  # lines made into text at once
+# Suffix -> the end of the method of polars (write_csv, sink_csv) and its options.
+WRITERS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
+    ".csv": ("csv", {}),
+    ".tsv": ("csv", {"separator": "\t"}),
+    ".jsonl": ("ndjson", {}),
+    ".ndjson": ("ndjson", {}),
+    ".json": ("json", {}),  # an array of records, which polars does not write
+    ".parquet": ("parquet", {"compression": "lz4"}),
+    ".pq": ("parquet", {"compression": "lz4"}),
 }
 Place = str | os.PathLike[str] | int  # a path, or an open descriptor
 WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more of them take names that nobody reuses
@@ -88,10 +80,10 @@ def check_replaced(folder: Path, source: Any, what: str = "the votes") -> None:
 
 def _inputs(inputs: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Path | int, set[object]]]]:
     """Yield every file that is read, with the name of the input."""
-    from adjudge.io.sources import files_of
+    from adjudge.io.sources import Opened
 
     for name, source in inputs.items():
-        for path in files_of(source):
+        for path in Opened.of(source).inputs:
             yield name, (path, identities(path))
 
 
@@ -165,7 +157,7 @@ def check_parent(path: Path) -> None:
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Write a frame in the format its suffix names; a failure or Ctrl-C leaves the old file unchanged."""
     check_target(path)
-    write_aside(path, lambda aside: WRITERS[_form(path)](frame, aside))
+    write_aside(path, lambda aside: _write(frame, [frame], path, aside))
 
 
 def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callable[[int], object] | None = None) -> None:
@@ -176,26 +168,29 @@ def write_batches(batches: Iterable[pl.DataFrame], path: Path, progress: Callabl
         coming = iter(batches)
         first = next(coming, None)
         if first is None:
-            WRITERS[_form(path)](pl.DataFrame(), aside)
+            _write(pl.DataFrame(), [], path, aside)
             return
-        counted = _reported(chain([first], coming), progress)
-        source = register_io_source(lambda *_: counted, schema=first.schema, validate_schema=False)
-        SINKS[_form(path)](source, aside)
+        counted = _report(chain([first], coming), progress)
+        query = register_io_source(lambda *_: counted, schema=first.schema, validate_schema=False)
+        _write(query, counted, path, aside)
 
     write_aside(path, write)
 
 
-def _reported(batches: Iterable[pl.DataFrame], progress: Callable[[int], object] | None) -> Iterator[pl.DataFrame]:
+def _report(batches: Iterable[pl.DataFrame], progress: Callable[[int], object] | None) -> Iterator[pl.DataFrame]:
     for batch in batches:
         if progress is not None:
             progress(len(batch))
         yield batch
 
 
-def _whole(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    from adjudge.io.batches import whole_batches
-
-    return whole_batches(frame)
+def _write(frame: pl.DataFrame | pl.LazyFrame, batches: Iterable[pl.DataFrame], path: Path, aside: Path) -> None:
+    """Write a frame, or a query, in the format of the target's suffix; `batches` are the same rows."""
+    name, options = WRITERS[_form(path)]
+    if name == "json":
+        _write_json(batches, aside)
+    else:
+        getattr(frame, f"{'sink' if isinstance(frame, pl.LazyFrame) else 'write'}_{name}")(aside, **options)
 
 
 def _write_json(batches: Iterable[pl.DataFrame], path: Path) -> None:
@@ -203,7 +198,7 @@ def _write_json(batches: Iterable[pl.DataFrame], path: Path) -> None:
     with path.open("wb") as file:
         before = b"[\n"
         for batch in batches:
-            for piece in batch.iter_slices(PIECE):
+            for piece in batch.iter_slices(WRITE_CHUNK_LINES):
                 lines = piece.write_ndjson().rstrip("\n").replace("\n", ",\n")
                 file.write(before + lines.encode())
                 before = b",\n"
@@ -215,7 +210,7 @@ def write_stream(frames: pl.DataFrame | Iterable[pl.DataFrame], stream: BinaryIO
     for number, frame in enumerate([frames] if isinstance(frames, pl.DataFrame) else frames):
         if not number:
             stream.write(frame.clear().write_csv().encode())
-        for piece in frame.iter_slices(PIECE):
+        for piece in frame.iter_slices(WRITE_CHUNK_LINES):
             stream.write(piece.write_csv(include_header=False).encode())
     stream.flush()
 
@@ -236,7 +231,7 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     except BrokenPipeError:
         raise  # the reader has left: not an error of the write
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise AdjudgeError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise unwritable(path, error) from error
 
 
 def _write_through(path: Path, write: Callable[[Path], object]) -> None:
@@ -253,6 +248,13 @@ def _write_through(path: Path, write: Callable[[Path], object]) -> None:
 def _aside(target: Path) -> Iterator[Path]:
     """Yield an empty temporary file next to the target that no other writer uses; its name is removed afterwards."""
     handle, aside = _claimed(target)
+    if not hasattr(fcntl, "flock"):  # Windows does not rename an open file
+        os.close(handle)
+        try:
+            yield aside
+        finally:
+            aside.unlink(missing_ok=True)
+        return
     try:
         yield aside
     finally:

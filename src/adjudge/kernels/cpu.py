@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT
-from adjudge.errors import InputError, NotCompiled, AdjudgeError, warn
-from adjudge.kernels.reference import Floats, Sums, check_codes
+from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
+from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
 
 
 @cache
@@ -54,6 +54,11 @@ def kernels_named(name: str) -> ModuleType:
     'adjudge.kernels.reference'
     """
     return import_module(name if compiled() is not None else name.replace("cpu", "reference"))
+
+
+def methods_of(kernels: ModuleType) -> ModuleType:
+    """Return the kernels of single methods that belong to `cpu` or `reference`."""
+    return import_module(f"adjudge.kernels.methods_{kernels.__name__.rpartition('.')[2]}")
 
 
 def fastest() -> ModuleType:
@@ -162,15 +167,39 @@ def pair_sums(
     return sums
 
 
-def honest_pass(*votes_and_lines: Any, threads: int = 1, **out: Any) -> None:
+def honest_pass(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    row_label: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    lines: Floats,
+    without: Floats,
+    rule: HonestRule,
+    *,
+    threads: int = 1,
+    **out: Any,
+) -> None:
     """Do what `reference.honest_pass` does."""
-    *votes, rule = votes_and_lines
-    required().honest_pass(*votes, *rule, threads=threads, **out)
+    required().honest_pass(task_ptr, row, row_label, labels, lines, without, *rule, threads=threads, **out)
 
 
-def below_chance(*votes_and_lines: Any, row_weight: Floats | None = None, threads: int = 1) -> None:
+def below_chance(
+    task_ptr: NDArray[np.int64],
+    row: NDArray[np.uint32],
+    row_label: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    lines: Floats,
+    without: Floats,
+    rule: HonestRule,
+    row_worker: NDArray[np.int64],
+    worker_ptr: NDArray[np.int64],
+    unit: float,
+    sums: NDArray[np.int64],
+    row_weight: Floats | None = None,
+    threads: int = 1,
+) -> None:
     """Do what `reference.below_chance` does."""
-    *votes, rule, row_worker, worker_ptr, unit, sums = votes_and_lines
+    votes = task_ptr, row, row_label, labels, lines, without
     required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, row_weight, threads)
 
 

@@ -26,11 +26,11 @@ SURE: Final = 2.0  # votes that the usual sharpness is worth
 SHARP: Final = 2.0  # g of a judge of whom nothing is known: noise with a standard deviation of 0.9 grades
 B_VARIANCE: Final = 4.0
 STRETCH_VARIANCE: Final = 1.0
-CELLS: Final = 1 << 16  # of votes by given and true grade, looked at at once
+GRADE_CHUNK_CELLS: Final = 1 << 16  # of votes by given and true grade, looked at at once
 MOST_STEPS: Final = 60
 MOST_HALVINGS: Final = 40
-EXACT: Final = 1e-15  # what a step may promise, by vote, where a fit ends
-NEAR: Final = 1e-6  # and where it is right as it is: what it gains may be lost in rounding
+MIN_GAIN_PER_VOTE: Final = 1e-15  # what a step may promise, by vote, where a fit ends
+MAX_UNCHECKED_GAIN: Final = 1e-6  # and where it is right as it is: what it gains may be lost in rounding
 SD: Final = float(np.pi / np.sqrt(3.0))  # standard deviation of logistic noise of scale 1
 
 
@@ -61,7 +61,7 @@ def fit_judges(given: NDArray[np.integer], counts: Floats, worker_ptr: NDArray[n
     judges = np.tile([SHARP, SHARP, 0.0], (n, 1))
     start = 0
     while start < n:  # workers are independent: some at a time, whose cells stay in the cache
-        most = worker_ptr[start] + max(CELLS // max(k, 1), 1)
+        most = worker_ptr[start] + max(GRADE_CHUNK_CELLS // max(k, 1), 1)
         stop = max(int(np.searchsorted(worker_ptr, most, side="right")) - 1, start + 1)
         rows = slice(worker_ptr[start], worker_ptr[stop])
         judges[start:stop] = _newton(given[rows], counts[rows], worker_ptr[start : stop + 1] - worker_ptr[start])
@@ -73,12 +73,12 @@ def _newton(given: NDArray[np.integer], counts: Floats, ptr: NDArray[np.int64]) 
     """Return g, h and b of some judges, [workers, 3]; a judge that has settled is left alone."""
     out = np.tile([SHARP, SHARP, 0.0], (len(ptr) - 1, 1))
     left, judges = np.arange(len(out)), out.copy()
-    close = EXACT * (1.0 + sums_of(counts.sum(axis=1), ptr[:-1]))
+    close = MIN_GAIN_PER_VOTE * (1.0 + sums_of(counts.sum(axis=1), ptr[:-1]))
     here = _objective(judges, given, counts, ptr)
     for _ in range(MOST_STEPS):
         step = np.linalg.solve(here.curvature, here.slope[:, :, None])[:, :, 0].astype(np.float64, copy=False)
         promised = np.einsum("wi,wi->w", here.slope, step)
-        judges, here, moved = _line_search(judges, here, step, promised <= NEAR, (given, counts, ptr))
+        judges, here, moved = _line_search(judges, here, step, promised <= MAX_UNCHECKED_GAIN, (given, counts, ptr))
         out[left] = judges
         again = moved & (promised > close)
         if not again.any():

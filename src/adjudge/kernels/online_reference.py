@@ -10,11 +10,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.kernels import honest_online_reference as honest
-from adjudge.kernels.online_evicted import Record, is_record
-from adjudge.kernels.online_judging import Floats, Judging
-from adjudge.kernels.online_tables import Change, Texts, pack, unpack
-from adjudge.kernels.online_units import NONE, ONE
+from adjudge.kernels import online_honest as honest
+from adjudge.kernels.online_honest import MISSING_LABEL, SHARE_UNITS, PendingChange, Texts, pack, unpack
+from adjudge.kernels.online_steps import Floats, Judging, Record, is_record
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +77,7 @@ class Online(Judging):
     @_alone
     def abstain(self, task: str, worker: str, task_numbers: bool, worker_numbers: bool) -> None:
         """Count a vote without a label: its task and its worker are known from then on."""
-        self._learn([task], [worker], [NONE], task_numbers, worker_numbers)
+        self._learn([task], [worker], [MISSING_LABEL], task_numbers, worker_numbers)
 
     @_alone
     def learn_many(self, frame: Any, labels: NDArray[np.uint32], task_numbers: bool, worker_numbers: bool) -> None:
@@ -264,8 +262,8 @@ class Online(Judging):
         """
         state = self._begin()
         _, _, pooled = self._names(state)
-        given = [units // ONE for label in range(self._k) for units in state.get(pooled, label)]
-        classes = [units // ONE for units in state.get("fact", self._classes(state))]
+        given = [units // SHARE_UNITS for label in range(self._k) for units in state.get(pooled, label)]
+        classes = [units // SHARE_UNITS for units in state.get("fact", self._classes(state))]
         pairs, left_out, open_votes = None, self._base_votes(state), list(state.get("fact", "named"))
         for place, number in enumerate(left_out):
             open_votes[place // self._k] -= number
@@ -285,7 +283,7 @@ class Online(Judging):
                     ballots[label] += 1.0
                 tasks.append((votes, self._pick(state, task, ballots)[0], state.get("label", task)))
             agreeing = sum(given[:: self._k + 1]) - sum(left_out[:: self._k + 1])
-            pairs = honest.pair_sums(tasks, tuple(open_votes), agreeing)
+            pairs = honest.stream_pair_sums(tasks, tuple(open_votes), agreeing)
         if sums and pairs is None:
             pairs = (0.0,) * 5
         return pairs, given, left_out, classes, in_memory, state.get("fact", "changes")
@@ -315,7 +313,7 @@ class Online(Judging):
         change, rule = self._begin(), (log_prior, uniform, shared_error, holds)
         if len(uniform) != self._k:
             return False
-        change.put("fact", "measured", honest.measured_of(lent, lent_total, rule, votes, changes, ONE))
+        change.put("fact", "measured", honest.measured_of(lent, lent_total, rule, votes, changes, SHARE_UNITS))
         self._commit(change)
         return True
 
@@ -330,10 +328,10 @@ class Online(Judging):
         out = np.zeros((self._k, self._k))
         pooled = [state.get("pooled", given) for given in range(self._k)]
         for c in range(self._k):
-            whole, everybody = total[c] / ONE + self._strength, state.get("fact", "everybody")[c]
+            whole, everybody = total[c] / SHARE_UNITS + self._strength, state.get("fact", "everybody")[c]
             for given in range(self._k):
                 row = state.get("row", (who, given))
-                seen = 0.0 if row is None else state.get("count", row)[c] / ONE
+                seen = 0.0 if row is None else state.get("count", row)[c] / SHARE_UNITS
                 mean = float(pooled[given][c]) / float(everybody) if everybody > 0 else 1.0 / self._k
                 lent = self._strength * mean if self._strength > 0 else 0.0
                 out[c, given] = (seen + lent) / whole if whole > 0 else 0.0
@@ -415,7 +413,7 @@ class Online(Judging):
 
     @_alone
     def crowd(self, kind: int) -> tuple[Any, ...] | bool:
-        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in results/honest.py."""
+        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in models/honest.py."""
         state = self._begin()
         return False if self._due(state, kind) else self._crowd(state, self._alive(state), kind)
 
@@ -496,7 +494,7 @@ class Online(Judging):
             change.put("votes", task, tuple(rows))
             self._name(change, rows, 1)
             held = change.get("held", task)
-            if rows and held >= 0 and (winners[task] != held or (units is not None and units[task, held] != ONE)):
+            if rows and held >= 0 and (winners[task] != held or (units is not None and units[task, held] != SHARE_UNITS)):
                 raise ValueError("a task with gold has another label")
         base = {"base_counts": base_counts, "base_classes": base_classes}
         by_label = {"base_labelled": base_labelled, "base_labelled_classes": base_labelled_classes}
@@ -542,12 +540,12 @@ class Online(Judging):
         state = self._begin().merged()
         return [units for line in state["count"].values() for units in line], list(state["fact"]["classes"])
 
-    def _begin(self) -> Change:
+    def _begin(self) -> PendingChange:
         """Return an empty change, after completing an interrupted one."""
         self._complete()
-        return Change(self._tables)
+        return PendingChange(self._tables)
 
-    def _commit(self, change: Change) -> None:
+    def _commit(self, change: PendingChange) -> None:
         self._pending = change.parts
         self._complete()
 
@@ -577,10 +575,10 @@ class Online(Judging):
         for task, worker, label in zip(tasks, workers, labels, strict=True):
             if task is None or worker is None:
                 raise ValueError("a task or a worker is missing")
-            if label >= self._k and label != NONE:
+            if label >= self._k and label != MISSING_LABEL:
                 raise IndexError("no such label")
             place, who = self._task(change, task), change.code("worker", worker)
-            if label == NONE:
+            if label == MISSING_LABEL:
                 change.put("fact", "abstentions", change.get("fact", "abstentions") + 1)
             else:
                 rows.append((place, self._row(change, who, label)))

@@ -20,8 +20,8 @@ from adjudge.errors import InputError
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
-TIE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
-SAME = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
+TIE_TOLERANCE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
+SAME_SCORE_TOLERANCE = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
 VOTE_SHARE = 0.2  # of honest probabilities that comes from the shares of the votes
 MAX_DENSE_CELLS = 16  # cells of the table per vote, up to which counting goes over all cells
 ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to the same in any order
@@ -77,7 +77,7 @@ def em_pass(
     winner, tied = pick(scores, task_key, label_hash, tie_weights=log_prior if by_prior else None)
 
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
-    scores = np.where(_near(scores, best, SAME), best, scores)  # a tie stays a tie from pass to pass
+    scores = np.where(_near(scores, best, SAME_SCORE_TOLERANCE), best, scores)  # a tie stays a tie from pass to pass
     weight = np.exp(scores - best)
     total = whole(weight, unit_below(scores.shape[1])).sum(axis=1, keepdims=True)
     probability = weight * (1.0 / total)
@@ -185,7 +185,7 @@ def pick(
     if not scores.size:
         return np.zeros(len(scores), np.int32), np.zeros(len(scores), np.bool_)
     best = scores.max(axis=1, keepdims=True)
-    candidate = _near(scores, best, TIE)
+    candidate = _near(scores, best, TIE_TOLERANCE)
     winner = candidate.argmax(axis=1)
     tied = candidate.sum(axis=1) > 1
     where = np.flatnonzero(tied)
@@ -370,7 +370,7 @@ def pair_sums(
 
 
 class HonestRule(NamedTuple):
-    """What honest probabilities depend on beside the lines of the votes; see `adjudge.results.honest`."""
+    """What honest probabilities depend on beside the lines of the votes; see `adjudge.models.honest`."""
 
     log_prior: Floats  # [K] where scores start; minus infinity for labels that do not exist
     uniform: Floats  # [K] equal shares of the labels that exist, 0 for others
@@ -420,7 +420,7 @@ def honest_pass(
     if confidence is not None:
         confidence[:] = best / total
     if tie is not None:
-        tie |= (before >= best[:, None] - TIE).sum(axis=1) > 1
+        tie |= (before >= best[:, None] - TIE_TOLERANCE).sum(axis=1) > 1
     if chance is not None and wanted is not None:
         chance[:] = before[picked[0], wanted]
     if probabilities is not None:

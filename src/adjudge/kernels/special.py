@@ -1,6 +1,6 @@
-"""Digamma and log-gamma in NumPy: what Dirichlet posteriors are made of.
+"""Digamma and log-gamma in NumPy, which Dirichlet posteriors are made of, and quantiles of the chi-square distribution.
 
-Both climb by the recurrence to arguments where Stirling's series has all digits: psi(x) = psi(x + 1) - 1 / x and
+The first two climb by the recurrence to arguments where Stirling's series has all digits: psi(x) = psi(x + 1) - 1 / x and
 log Gamma(x) = log Gamma(x + 1) - log x. The compiled twins are in csrc/passes/special.hpp.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -15,11 +16,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 CLIMB: Final = 8  # steps of the recurrence below this argument
-CHUNK: Final = 1 << 16  # numbers at once: their intermediates stay in the cache
+SPECIAL_CHUNK_NUMBERS: Final = 1 << 16  # numbers at once: their intermediates stay in the cache
 HALF_LOG_TAU: Final = 0.5 * math.log(2.0 * math.pi)
 # Coefficients of 1 / x^2, 1 / x^4 ...: Bernoulli's B_2n / 2n for digamma, and of 1 / x, 1 / x^3 ...: B_2n / (2n (2n - 1)).
 DIGAMMA: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 LOG_GAMMA: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+EXPANDED_FREEDOM: Final = 2000.0  # degrees of freedom from which on the expansion is correct to 1e-10, for p of at least 1e-7
+SERIES_TOLERANCE: Final = 1e-15  # of the sum of a series, below which its terms are left out
+MAX_NEWTON_STEPS: Final = 100
 
 
 def digamma(x: Floats) -> Floats:
@@ -53,8 +57,8 @@ def _in_chunks(function: Callable[[Floats], Floats], x: Floats) -> Floats:
     flat = np.ascontiguousarray(x, np.float64).reshape(-1)
     out = np.empty_like(flat)
     with np.errstate(divide="ignore"):
-        for start in range(0, len(flat), CHUNK):
-            out[start : start + CHUNK] = function(flat[start : start + CHUNK])
+        for start in range(0, len(flat), SPECIAL_CHUNK_NUMBERS):
+            out[start : start + SPECIAL_CHUNK_NUMBERS] = function(flat[start : start + SPECIAL_CHUNK_NUMBERS])
     return out.reshape(np.shape(x))
 
 
@@ -93,3 +97,67 @@ def _series(coefficients: tuple[float, ...], y: Floats) -> Floats:
         out *= y
         out += one
     return out
+
+
+def chi_square_quantile(p: float, freedom: Floats) -> Floats:
+    """Return the value below which a chi-square variable falls with probability `p`, of at most 1/2.
+
+    - `p`: a probability above 0 and at most 1/2.
+    - `freedom`: degrees of freedom, [n] numbers above 0, whole or not; each distinct one is computed once.
+
+    >>> chi_square_quantile(0.025, np.array([1.0, 10.0, 1.0])).round(6).tolist()
+    [0.000982, 3.246973, 0.000982]
+    """
+    distinct, where = np.unique(freedom, return_inverse=True)
+    out = np.empty(len(distinct))
+    many = distinct >= EXPANDED_FREEDOM
+    out[many] = _expanded(p, distinct[many])
+    out[~many] = 2.0 * _gamma_quantile(p, distinct[~many] / 2.0)
+    found: Floats = out[where]
+    return found
+
+
+def _expanded(p: float, freedom: Floats) -> Floats:
+    """Return the quantiles by the expansion in powers of 1 / sqrt(freedom) (Goldberg and Levine 1946), [n]."""
+    z, root = NormalDist().inv_cdf(p), np.sqrt(freedom)
+    r2 = math.sqrt(2.0)
+    out: Floats = (
+        freedom
+        + root * (z * r2)
+        + 2.0 / 3.0 * (z**2 - 1.0)
+        + (z**3 - 7.0 * z) / (9.0 * r2 * root)
+        - (6.0 * z**4 + 14.0 * z**2 - 32.0) / (405.0 * freedom)
+        + (9.0 * z**5 + 256.0 * z**3 - 433.0 * z) / (4860.0 * r2 * freedom * root)
+        + (12.0 * z**6 - 243.0 * z**4 - 923.0 * z**2 + 1472.0) / (25515.0 * freedom**2)
+    )
+    return out
+
+
+def _gamma_quantile(p: float, a: Floats) -> Floats:
+    """Return x with P(a, x) = p, [n], where P is the lower incomplete gamma function as a share of the whole.
+
+    Newton's method on log P as a function of log x, which rises and bends down. So a step from anywhere ends to the left of the
+    root, and the next ones come closer without passing it.
+    """
+    log_norm = np.array([math.lgamma(one + 1.0) for one in a.tolist()])
+    log_x: Floats = (math.log(p) + log_norm) / a  # P(a, x) is at most x^a / Gamma(a + 1): to the left of the root
+    for _ in range(MAX_NEWTON_STEPS):
+        x = np.exp(log_x)
+        series = _gamma_series(a, x)
+        # P(a, x) is x^a e^-x / Gamma(a + 1) times the series, and the slope of its logarithm a / series.
+        step = (math.log(p) - (a * log_x - x - log_norm) - np.log(series)) * series / a
+        log_x = log_x + step
+        if np.abs(step).max(initial=0.0) < SERIES_TOLERANCE * 4.0:
+            break
+    found: Floats = np.exp(log_x)
+    return found
+
+
+def _gamma_series(a: Floats, x: Floats) -> Floats:
+    """Return the sum of x^n / ((a + 1) ... (a + n)) over n from 0 on, [n]; its terms fall fast where x is below a."""
+    term, total, n = np.ones_like(x), np.ones_like(x), 0
+    while len(x) and (term > SERIES_TOLERANCE * total).any():
+        n += 1
+        term = term * (x / (a + n))
+        total = total + term
+    return total

@@ -20,21 +20,21 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines
 from adjudge.data.exact import sum_of, sums_of
+from adjudge.data.fit import TableLines
 from adjudge.engines.base import Checkpoint, Engine, Gather, MStep, PassSums, Recipe, Session, WorkerBlock
 from adjudge.engines.memory import Room
 from adjudge.errors import OptionError
 from adjudge.models import em
 
 Floats = NDArray[np.float64]
-MEMORY: Final = 3  # earlier points that are combined
-REACH: Final = 1.8  # how far a step goes along what the combination leaves: 1 is EM, 2 would be as likely as none at all
-LEAST: Final = 0.7  # the part of a probability that one step leaves at least: those that hurry to 0 end in worse optima
-NOISE: Final = 1e-12  # the part of an objective that is rounding
+POINTS_KEPT: Final = 3  # earlier points that are combined
+STEP_LENGTH: Final = 1.8  # how far a step goes along what the combination leaves: 1 is EM, 2 would be as likely as none at all
+MIN_KEPT_SHARE: Final = 0.7  # the part of a probability that one step leaves at least: those that hurry to 0 end in worse optima
+OBJECTIVE_ROUNDING: Final = 1e-12  # the part of an objective that is rounding
 RIDGE: Final = 1e-8  # relative weight of the identity in the equations of a combination
 # Arrays [rows, K] beside those of a plain fit: points and images, differences of both, counts, totals and products.
-TABLES: Final = 2 * (MEMORY + 1) + 2 * MEMORY + 6
+EXTRA_TABLES: Final = 2 * (POINTS_KEPT + 1) + 2 * POINTS_KEPT + 6
 
 
 class Counts(NamedTuple):
@@ -44,29 +44,29 @@ class Counts(NamedTuple):
     classes: Floats  # [K]
 
 
-class Point(NamedTuple):
+class RootPoint(NamedTuple):
     """The place of counts: square roots of the probabilities that they say."""
 
     cells: Floats  # [rows, K]
     classes: Floats  # [K]
 
-    def minus(self, other: Point) -> Point:
+    def minus(self, other: RootPoint) -> RootPoint:
         """Return the way from another point to this one."""
-        return Point(self.cells - other.cells, self.classes - other.classes)
+        return RootPoint(self.cells - other.cells, self.classes - other.classes)
 
-    def plus(self, other: Point, times: float) -> Point:
+    def plus(self, other: RootPoint, times: float) -> RootPoint:
         """Return this point moved along a way."""
-        return Point(self.cells + times * other.cells, self.classes + times * other.classes)
+        return RootPoint(self.cells + times * other.cells, self.classes + times * other.classes)
 
 
 class Visit(NamedTuple):
     """A point that a pass was made at, and the one that EM goes to from there."""
 
-    at: Point
-    image: Point
+    at: RootPoint
+    image: RootPoint
 
     @property
-    def step(self) -> Point:
+    def step(self) -> RootPoint:
         """The step of EM."""
         return self.image.minus(self.at)
 
@@ -89,7 +89,7 @@ class FedRecipe:
         """Return the M-step of these workers."""
         step = self._recipe.on(block)
 
-        def fed(counts: Any, shared: Any) -> Lines:
+        def fed(counts: Any, shared: Any) -> TableLines:
             return step(counts if self.counts is None else self.counts, shared)
 
         return fed
@@ -107,7 +107,7 @@ class AcceleratedSteps:
         self._next: Counts | None = None  # of the next M-step; None: those of the last pass
         self._given = Counts(np.zeros((0, 0)), np.zeros(0))  # of the M-step before the current pass
         self._plain = self._given  # of the last accepted pass
-        self._visits: deque[Visit] = deque(maxlen=MEMORY + 1)
+        self._visits: deque[Visit] = deque(maxlen=POINTS_KEPT + 1)
         self._objective = -float("inf")  # of the last accepted pass
         self._passes = 0
         self._is_plain = True  # whether the next M-step is one of EM
@@ -117,10 +117,6 @@ class AcceleratedSteps:
         """Take the counts that the session begins with, and return their sums."""
         self._next = self._counted(sums)
         return sums
-
-    def start(self, *, hard: bool) -> PassSums:
-        """Return the sums of majority vote."""
-        return self._session.start(hard=hard)
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts that the last pass was answered with."""
@@ -138,7 +134,7 @@ class AcceleratedSteps:
             return sums
         before = self._recipe.class_priors(self._given.classes)
         objective = sums.log_likelihood + sums.penalty + before.penalty
-        if not self._is_plain and not objective >= self._objective - NOISE * abs(self._objective):
+        if not self._is_plain and not objective >= self._objective - OBJECTIVE_ROUNDING * abs(self._objective):
             self._next, self._is_plain = self._plain, True
             newest = self._visits[-1]
             self._visits.clear()  # they led astray
@@ -176,11 +172,11 @@ class AcceleratedSteps:
         totals: Floats = np.repeat(sums_of(cells, worker_ptr[:-1]), np.diff(worker_ptr), axis=0)
         return totals
 
-    def _point(self, counts: Counts) -> Point:
+    def _point(self, counts: Counts) -> RootPoint:
         """Return the place of counts."""
         totals = self._totals(counts.cells)
         cells = np.divide(counts.cells, totals, out=np.zeros_like(totals), where=totals > 0)
-        return Point(np.sqrt(cells, out=cells), np.sqrt(counts.classes / max(sum_of(counts.classes), 1.0)))
+        return RootPoint(np.sqrt(cells, out=cells), np.sqrt(counts.classes / max(sum_of(counts.classes), 1.0)))
 
     def _extrapolated(self) -> Counts:
         """Return the counts at the point that the last steps lead to."""
@@ -197,13 +193,13 @@ class AcceleratedSteps:
             return self._plain
         if not np.isfinite(shares).all():
             return self._plain
-        point = at.plus(step, REACH)
+        point = at.plus(step, STEP_LENGTH)
         for share, way, turn in zip(shares, ways, turns, strict=True):
-            point = point.plus(way, -share).plus(turn, -share * REACH)
+            point = point.plus(way, -share).plus(turn, -share * STEP_LENGTH)
         return Counts(_within(point.cells, image.cells, weights.cells), _within(point.classes, image.classes, weights.classes))
 
 
-def _inner(weights: Counts, one: Point, two: Point) -> float:
+def _inner(weights: Counts, one: RootPoint, two: RootPoint) -> float:
     """Return the inner product of two ways, in any order of the rows the same."""
     cells = sums_of((weights.cells * one.cells * two.cells).ravel(), np.zeros(1, np.int64))
     return float(cells[0]) + sum_of(weights.classes * one.classes * two.classes)
@@ -211,14 +207,14 @@ def _inner(weights: Counts, one: Point, two: Point) -> float:
 
 def _within(point: Floats, image: Floats, weights: Floats) -> Floats:
     """Return the counts at a point, but nowhere less than a part of those that EM goes to, and 0 where these are."""
-    out: Floats = np.where(image > 0, np.maximum(point, np.sqrt(LEAST) * image), 0.0) ** 2 * weights
+    out: Floats = np.where(image > 0, np.maximum(point, np.sqrt(MIN_KEPT_SHARE) * image), 0.0) ** 2 * weights
     return out
 
 
 def run(session: Session, recipe: Recipe, options: em.FitOptions, settled: float) -> em.Run:
     """Fit a recipe to the votes of a session in fewer passes; plain steps follow once the priors change by at most `settled`."""
     steps = AcceleratedSteps(session, recipe, settled)
-    return em.iterate(steps, recipe, lambda: steps.begin(em.started(session, recipe, options)), options)
+    return em.iterate(steps, recipe, lambda: steps.begin(em.begin(session, recipe, options)), options)
 
 
 def require_engine(engine: Engine) -> None:
@@ -232,4 +228,4 @@ def require_engine(engine: Engine) -> None:
 
 def room_of(room: Room) -> Room:
     """Return the memory of an accelerated fit, of that of a plain one."""
-    return room._replace(tables=room.tables + TABLES)
+    return room._replace(tables=room.tables + EXTRA_TABLES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
@@ -12,30 +11,23 @@ from adjudge.data.options import (
     DEFAULTS,
     SET_SEPARATOR,
     Confidence,
-    Duplicates,
-    EngineName,
     ModelName,
-    Stop,
-    Strength,
-    Ties,
+    ReadOptions,
     TraceDetail,
 )
-from adjudge.data.votes import Votes
-from adjudge.data.weights import require_unweighted
+from adjudge.data.votes import Votes, require_unweighted
 from adjudge.engines.base import Engine
-from adjudge.engines.registry import home_of, resolve
+from adjudge.engines.registry import EngineChoice, resolve
 from adjudge.errors import InputError, OptionError
-from adjudge.io.answers import matching_answers, read_answers
-from adjudge.io.exclude import read_workers, require_in_memory, without_workers
-from adjudge.io.formats.found import gold_frame
-from adjudge.io.groups import ANSWERS_LIKE, group_votes, read_groups
-from adjudge.io.read import SHAPING, Shaping
-from adjudge.io.shapes import ANYBODY
-from adjudge.io.sources import Source, encoded_folder, is_spark_frame
-from adjudge.models.base import Model, make
+from adjudge.io.answers import gold_frame, matching_answers, read_answers
+from adjudge.io.columns import ANYBODY
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Opened, Source
+from adjudge.io.workers import ANSWERS_LIKE, group_votes, read_groups, read_workers, require_in_memory, without_workers
+from adjudge.models.base import Model, as_model
 from adjudge.models.em import Progress
-from adjudge.results.knowledge import Learned
-from adjudge.results.known import HasLearned, Priors, as_knowledge, opened, require_same_voters
+from adjudge.models.knowledge import Learned
+from adjudge.models.prior_knowledge import HasLearned, Priors, as_knowledge, opened, require_same_voters
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
@@ -43,40 +35,22 @@ if TYPE_CHECKING:
     from adjudge.results.sets import MultiResult
 
 
-class Options(Shaping, total=False):
+class Options(ReadOptions, total=False):
     """The options of `aggregate`, but for `multi`, on which the kind of its result depends."""
 
-    seed: int | None
-    engine: EngineName | str | Engine
-    threads: int | None
-    memory: str | int | None
-    work: str | os.PathLike[str] | None
-    resume: bool
-    task: str | None
-    worker: str | None
-    label: str | None
-    labels: Iterable[object] | None
-    duplicates: Duplicates
-    set_separator: str
-    smoothing: float | None
-    strength: Strength | None
-    tol: float | None
-    max_iter: int | None
-    switch: float | None
-    stop: Stop | None
-    ties: Ties | None
-    accelerate: bool | None
-    trace: TraceDetail
-    per_option: bool
+    seed: int
     gold: Source | None
     history: Source | HasLearned | None
     priors: Priors | None
     priors_weight: float | None
     warm_start: HasLearned | str | os.PathLike[str] | None
-    calibrate: Source | bool
     confidence: Confidence
+    calibrate: Source | bool
     groups: Source | None
     exclude: Source | None
+    per_option: bool
+    engine: EngineChoice
+    trace: TraceDetail
     progress: Progress | None
 
 
@@ -102,50 +76,22 @@ def aggregate(
     source: Votes | SetVotes | Source,
     model: ModelName | Model = DEFAULTS.model,
     *,
-    seed: int | None = None,
-    engine: EngineName | str | Engine = DEFAULTS.engine,
-    threads: int | None = None,
-    memory: str | int | None = None,
-    work: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
-    wide: bool = False,
-    count: str | None = None,
-    weight: str | None = None,
-    abstain: Iterable[object] | object | None = None,
-    normalize: bool = False,
-    strict: bool = False,
-    separator: str | None = None,
-    header: bool = True,
-    set_separator: str = SET_SEPARATOR,
-    smoothing: float | None = None,
-    strength: Strength | None = None,
-    tol: float | None = None,
-    max_iter: int | None = None,
-    switch: float | None = None,
-    stop: Stop | None = None,
-    ties: Ties | None = None,
-    accelerate: bool | None = None,
-    trace: TraceDetail = "full",
-    multi: bool = False,
-    per_option: bool = False,
+    seed: int = DEFAULTS.seed,
     gold: Source | None = None,
     history: Source | HasLearned | None = None,
     priors: Priors | None = None,
     priors_weight: float | None = None,
     warm_start: HasLearned | str | os.PathLike[str] | None = None,
-    calibrate: Source | bool = False,
     confidence: Confidence = DEFAULTS.confidence,
+    calibrate: Source | bool = False,
     groups: Source | None = None,
     exclude: Source | None = None,
+    multi: bool = False,
+    per_option: bool = False,
+    engine: EngineChoice = DEFAULTS.engine,
+    trace: TraceDetail = "full",
     progress: Progress | None = None,
-    format: str = "auto",  # noqa: A002
-    question: str | None = None,
-    predictions: bool = False,
+    **reading: Unpack[ReadOptions],
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
@@ -153,7 +99,8 @@ def aggregate(
     the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
     workers are judged from their first vote on. Here all votes are at hand.
 
-    - `source`: votes, or anything that `adj.read` takes; `task`, `worker`, `label`, `labels` and `duplicates` are as there.
+    - `source`: votes, or anything that `adj.read` takes.
+    - `reading`: the options of `adj.read`, for sources that are not yet read.
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
       "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
@@ -161,38 +108,14 @@ def aggregate(
       (docs/choosing-a-model.md); or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the
       same ("Dawid-Skene", "majority"); type checkers know the short ones.
 
-    How votes are laid out, and what their labels mean, as for `adj.read`:
-
-    - `wide`: True for one line per task and one column per worker, or a matrix of tasks x workers.
-    - `count`: the column that says how many votes a line stands for; model "mv" then needs no worker.
-    - `weight`: the column of what a vote counts (a judge's stated confidence, a sampling weight), from 0, an abstention, to
-      a million: in vote shares, counts, scores and the sums behind shared error. Every model but "glad" takes it.
-    - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
-    - `normalize`: True joins labels that differ only in case or white space.
-    - `strict`: True makes errors of what looks wrong about votes, gold or calibration labels (`SuspiciousVotes`).
-    - `separator`, `header`: of text files, where their first line does not show them.
-    - `format`, `question`, `predictions`: of exports of annotation tools: their format, where content does not show it;
-      which question, where they have several; True makes the predictions of models votes.
-
-    Settings of a model, which are its own defaults where they are None:
-
-    - `seed`, `ties`: decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
-    - `tol`, `max_iter`, `stop`: stop when the priors (glad: the objective) change by less than `tol`, or with
-      stop="labels" when no label changed; after `max_iter` iterations at the latest, with a warning.
-    - `smoothing`: added to every cell of every confusion. 0 is the paper.
-    - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
-    - `switch`: hybrid turns hard when the priors change by at most this.
-    - `accelerate`: True spares "ds", "hybrid" and "one-coin" most of their soft passes, by extrapolation. False is the paper.
+    - `seed`: decides between labels that score the same, where the model does so by a hash.
 
     Where it runs, and what is told of it:
 
     - `engine`: "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark",
       one that was registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and
-      a GPU for many votes where there is one.
-    - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use on disk, or with "cuda" of each GPU, as "2GB" or in bytes; "auto" goes to disk for what would
-      need more.
-    - `work`, `resume`: with a folder as `work` a fit on disk that was interrupted is continued by `resume=True`.
+      a GPU for many votes where there is one. Or an engine with its settings, as `adj.Cpu(threads=2)` or
+      `adj.Disk(memory="2GB", work="folder", resume=True)`.
     - `trace`: "light" spares hard passes the likelihood of each iteration, which makes them faster.
     - `progress`: called after every iteration, with its line of the trace.
 
@@ -220,9 +143,8 @@ def aggregate(
 
     Tasks with several correct options:
 
-    - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|`) and returns a
-      `MultiResult`.
-    - `set_separator`: what joins the options of a set written as text, as "," or ";".
+    - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|` or another
+      `set_separator`) and returns a `MultiResult`.
     - `per_option`: fits each option apart, where one confusion per worker is pooled by default.
 
     >>> import adjudge as adj
@@ -230,22 +152,9 @@ def aggregate(
     >>> adj.aggregate(votes, model="mv").labels.select("task", "label").rows()
     [('t1', 'cat'), ('t2', 'dog')]
     """
-    given = {
-        "seed": seed,
-        "smoothing": smoothing,
-        "strength": strength,
-        "tol": tol,
-        "max_iter": max_iter,
-        "switch": switch,
-        "stop": stop,
-        "ties": ties,
-        "accelerate": accelerate,
-    }
-    chosen = make(model, DEFAULTS._asdict(), {name: value for name, value in given.items() if value is not None})
-    given_votes: Any = source  # of one label each, or of sets: `multi` says which
-    place = resolve(
-        engine, threads, source=None if multi else given_votes, memory=memory, room=chosen.room, work=work, resume=resume
-    )
+    chosen, how = as_model(model, seed), Reading.of(reading)
+    opened = Opened.of(source)
+    place = resolve(engine, source=None if multi else opened, room=chosen.room)
     watch: dict[str, Any] = {"engine": place, "trace": trace, "progress": progress, "confidence": confidence}
     known: dict[str, Any] = {
         "history": history,
@@ -253,23 +162,8 @@ def aggregate(
         "priors_weight": priors_weight,
         "warm_start": warm_start,
     }
-    shaping: Any = _given(
-        wide=wide,
-        count=count,
-        weight=weight,
-        abstain=abstain,
-        normalize=normalize,
-        strict=strict,
-        separator=separator,
-        header=header,
-        format=format,
-        question=question,
-        predictions=predictions,
-    )
-    if chosen.is_ordered and labels is not None and not isinstance(labels, str):
-        labels = list(labels)
-        chosen = chosen.over(labels)
-    columns: Any = {"task": task, "worker": worker, "label": label, "labels": labels, "duplicates": duplicates}
+    if chosen.is_ordered and isinstance(how.labels, tuple):
+        chosen = chosen.over(how.labels)
     chosen.require_engine(place)
     is_calibrated = not (calibrate is False or calibrate is None)
     if is_calibrated and place.name == "spark":
@@ -280,21 +174,21 @@ def aggregate(
             "calibrate": calibrate if is_calibrated else None,
             "groups": groups,
             "exclude": exclude,
-            "weight": weight,
+            "weight": how.weight,
         }
-        columns["set_separator"] = set_separator
-        return _fitted_sets(source, chosen, alone, {**columns, **shaping}, per_option=per_option, gold=gold, **watch)
-    if per_option or set_separator != SET_SEPARATOR:
-        raise OptionError(f"{'per_option' if per_option else 'set_separator'} works only with multi=True")
+        return _fitted_sets(opened, chosen, alone, how, per_option=per_option, gold=gold, **watch)
+    if per_option:
+        raise OptionError("per_option works only with multi=True")
     if exclude is not None:
         require_in_memory("exclude", place, "leave the votes of these workers out of the source")
     if groups is not None:
         require_in_memory("groups", place, "give the votes of the groups as votes of workers")
-    if weight is not None:
+    if how.weight is not None:
         chosen.require_weights()
-    if worker is None and chosen.name == "mv" and place.name != "spark" and not _is_read(source):
-        columns["worker"] = ANYBODY
-    votes = place.read(given_votes, **columns, **shaping)
+    if how.worker is None and chosen.name == "mv" and place.name != "spark" and not opened.is_read:
+        how = replace(how, worker=ANYBODY)
+    votes = place.read(opened, how)
+    is_declared = how.labels is not None or isinstance(opened.source, Votes)
     if votes.understood is not None and not votes.understood.has_workers and chosen.name != "mv":
         raise InputError("these votes do not say who gave them, so only majority vote can count them: model='mv' (--model mv)")
     if groups is not None:
@@ -304,21 +198,21 @@ def aggregate(
         gold = gold_frame(votes)
         facts["gold_of_export"] = len(gold)
     if exclude is not None:
-        keep = labels is not None or isinstance(source, Votes) or "gold_of_export" in facts
+        keep = is_declared or "gold_of_export" in facts
         votes, *left_out = without_workers(votes, read_workers(exclude), keep_labels=keep)
         facts |= dict(zip(("excluded_workers", "excluded_votes"), left_out, strict=True))
     if is_calibrated and calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
-    if gold is not None and home_of(votes) is None:
-        gold = matching_answers(gold, "gold", votes.tasks, strict=strict)
+    if gold is not None and Opened.of(votes).home is None:
+        gold = matching_answers(gold, "gold", votes.tasks, strict=how.strict)
     return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
 
 
 def _fitted_sets(
-    source: Votes | SetVotes | Source,
+    opened: Opened,
     model: Model,
     alone: dict[str, Any],  # options of tasks with one label, of which none may be given
-    reading: dict[str, Any],
+    reading: Reading,
     *,
     gold: Source | None,
     engine: Engine,
@@ -327,7 +221,8 @@ def _fitted_sets(
     """Return the fit of votes that are sets of options."""
     from adjudge.io.sets import SetVotes, read_sets
 
-    if engine.name == "spark" or is_spark_frame(source):
+    source = opened.source
+    if engine.name == "spark" or opened.home == "spark":
         raise OptionError(
             "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
             "another engine, or one yes/no vote per task and option without multi"
@@ -339,24 +234,9 @@ def _fitted_sets(
         raise OptionError(f"{given_too[0]} works only for tasks with one label: leave it out with multi=True")
     if isinstance(source, Votes):
         require_unweighted(source, "multi=True")
-    given: Any = source
-    sets = source if isinstance(source, SetVotes) else read_sets(given, **reading)
+    sets = source if isinstance(source, SetVotes) else read_sets(opened, reading)
     gold = sets.found_gold if gold is None else gold
-    return fit_sets(sets, model, gold=gold, set_separator=reading["set_separator"], engine=engine, **how)
-
-
-def _given(**shaping: object) -> dict[str, object]:
-    """Return those options of reading that are not as by default: an engine may know none of them."""
-    return {
-        name: value
-        for name, value in shaping.items()
-        if value is not SHAPING[name] and not (isinstance(value, str) and value == SHAPING[name])  # strings are equal, not one
-    }
-
-
-def _is_read(source: object) -> bool:
-    """Return whether votes were read before, and so have workers or not."""
-    return isinstance(source, Votes) or encoded_folder(source) is not None
+    return fit_sets(sets, model, gold=gold, set_separator=reading.set_separator, engine=engine, **how)
 
 
 def _fitted(
@@ -401,9 +281,9 @@ def _fitted(
         result = replace(result, fit=replace(result.fit, facts={**result.fit.facts, **facts}), grouping=grouping)
     if calibrate is None:
         return result
-    from adjudge.results.calibrate import calibrated
+    from adjudge.models.temperature import calibrate_result
 
-    return calibrated(result, calibrate, cast(Any, gold), partial(fit, votes))
+    return calibrate_result(result, calibrate, cast(Any, gold), partial(fit, votes))
 
 
 def fit_sets(

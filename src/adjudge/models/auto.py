@@ -17,22 +17,21 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines
-from adjudge.data.fit import Fit, TraceRow
+from adjudge.data.fit import Fit, TableLines, TraceRow
 from adjudge.data.options import Rules
 from adjudge.engines import memory
 from adjudge.engines.base import ClassEstimate, Gather, PassSums, Session, WorkerBlock
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.confusion import ConfusionRecipe, EMRecipe
-from adjudge.results.careful import KINDS, CarefulShared, Kind, SeenOnce, careful_priors, careful_table, shared_by_all
-from adjudge.results.honest import Dependence, facts_of
+from adjudge.models.careful import CAREFUL_KINDS, CarefulShared, Kind, SeenOnce, careful_priors, careful_table, shared_by_all
+from adjudge.models.dawid_skene import ConfusionRecipe, EMRecipe
+from adjudge.models.honest import Dependence, facts_of
 
 Floats = NDArray[np.float64]
-PASSES: Final = 6  # of each version
-ANCHOR: Final[dict[Kind, float]] = {"A": 0.2, "B": 0.0}  # share of the vote shares in the counts of every M-step
-GUARD: Final = 0.25  # trust in skill below which majority vote is the answer
-KNOWN_SKILL: Final = 10  # gold tasks with two votes or more from which skill is known: the guard does not fire
+PASSES_PER_VERSION: Final = 6  # of each version
+ANCHOR_SHARE: Final[dict[Kind, float]] = {"A": 0.2, "B": 0.0}  # share of the vote shares in the counts of every M-step
+MIN_TRUST_IN_SKILL: Final = 0.25  # trust in skill below which majority vote is the answer
+MIN_GOLD_TASKS: Final = 10  # gold tasks with two votes or more from which skill is known: the guard does not fire
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class AutoModel(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
-        reason = _majority_because(session, found, exists)
+        reason = _reason_for_majority(session, found, exists)
         if reason is not None:
             return self._majority(session, found, reason)
         session.start(hard=False)
@@ -69,9 +68,9 @@ class AutoModel(Model):
         begin, options = partial(_begin, session, known.options), replace(known.options, likelihood=False, warm=None)
         trace: tuple[TraceRow, ...] = ()
         before = known.options.warm.iterations if known.options.warm else 0
-        for kind in KINDS:
+        for kind in CAREFUL_KINDS:
             recipe = CarefulRecipe(self, kind=kind, dependence=found, exists=exists, classes=known.classes)
-            ended = em.iterate(session, recipe, begin, options)
+            ended = em.repeat(session, recipe, begin, options)
             trace += tuple(replace(row, iteration=before + len(trace) + row.iteration) for row in ended.trace)
             if kind == "A":
                 session.set_aside()
@@ -84,7 +83,7 @@ class AutoModel(Model):
             statistics,
             trace,
             True,
-            facts={**facts_of(found), "chose": "careful", "why": _careful_because(found)},
+            facts={**facts_of(found), "chose": "careful", "why": _reason_for_careful(found)},
         )
 
     def _majority(self, session: Session, found: Dependence, reason: str) -> Fit:
@@ -102,20 +101,20 @@ def _begin(session: Session, options: em.FitOptions) -> PassSums:
     return session.recall() if options.start is None else session.recount(options.start)
 
 
-def _majority_because(session: Session, found: Dependence, exists: NDArray[np.bool_]) -> str | None:
+def _reason_for_majority(session: Session, found: Dependence, exists: NDArray[np.bool_]) -> str | None:
     """Return why majority vote is the answer, in one sentence; None where it is not."""
     if exists.sum() < 2:
         return "majority vote: there are fewer than two labels"
     if not session.votes.n_tasks:  # labels may be known from histories
         return "majority vote: there are no votes"
-    if found.trust_in_skill >= GUARD or session.gold_tasks(votes=2) >= KNOWN_SKILL:
+    if found.trust_in_skill >= MIN_TRUST_IN_SKILL or session.gold_tasks(votes=2) >= MIN_GOLD_TASKS:
         return None
     if found.agreement == 1.0:
         return "majority vote: workers agree throughout, so there is nothing to learn"
     return f"majority vote: workers err together more than they differ in skill ({_figures(found)})"
 
 
-def _careful_because(found: Dependence) -> str:
+def _reason_for_careful(found: Dependence) -> str:
     """Return why the careful fit is the answer, in one sentence."""
     more = found.skill_spread >= found.shared_error
     what = "workers differ in skill more than they err together" if more else "workers err together, but differ in skill as well"
@@ -144,7 +143,7 @@ class CarefulRecipe(EMRecipe):
     @property
     def max_iter(self) -> int:
         """The most iterations."""
-        return PASSES
+        return PASSES_PER_VERSION
 
     @property
     def stop(self) -> str:
@@ -152,14 +151,14 @@ class CarefulRecipe(EMRecipe):
         return "labels"
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether its few iterations are the most by design."""
-        return True
+    def may_cycle(self) -> bool:
+        """Return False: it makes few passes by design."""
+        return False
 
     @property
     def anchor(self) -> float:
         """The share of the starting counts in those that an M-step sees."""
-        return ANCHOR[self.kind]
+        return ANCHOR_SHARE[self.kind]
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
         """Return the shares of the labels that are believed, [K]; in scores they have the weight 0.8."""
@@ -183,10 +182,10 @@ class CarefulStep:
     block: WorkerBlock
     recipe: CarefulRecipe
 
-    def __call__(self, counts: Any, shared: CarefulShared) -> Lines:
+    def __call__(self, counts: Any, shared: CarefulShared) -> TableLines:
         """Return log-probabilities of votes by true label, [rows, K]."""
         recipe, panel = self.recipe, self.block.panel
         seen = recipe.seen.take(self.block, counts)
         rows = panel.row_worker(), panel.row_label, seen.counts
         table = careful_table(recipe.kind, seen, shared, recipe.dependence, recipe.exists, *rows)
-        return Lines(table, seen.met)
+        return TableLines(table, seen.met)

@@ -14,53 +14,51 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adjudge.data import options
-from adjudge.data.counts import ClassPrior, Parameters
-from adjudge.data.fit import Fit
-from adjudge.data.options import DEFAULTS, Choice, Confidence, EngineName, Number, Place, Rules, Ties, TraceDetail
-from adjudge.data.votes import Panel, Votes
-from adjudge.data.weights import REMEDY, refused
+from adjudge.data.fit import ClassPrior, Fit, Parameters
+from adjudge.data.options import DEFAULTS, Choice, Confidence, Number, Place, Rules, Ties, TraceDetail
+from adjudge.data.votes import WEIGHT_REMEDY, Votes, WorkerRows, refused
 from adjudge.engines.base import Engine, Session
-from adjudge.engines.memory import NOTHING, Room, require_fit
-from adjudge.engines.registry import resolve
+from adjudge.engines.memory import NO_EXTRA_ROOM, Room, require_fit
+from adjudge.engines.registry import EngineChoice, resolve
 from adjudge.engines.session import digest
 from adjudge.errors import InputError, NotConverged, OptionError, listed, shown, unknown
+from adjudge.io.answers import gold_frame
 from adjudge.io.encode import over_labels
-from adjudge.io.formats.found import gold_frame
-from adjudge.io.ids import matched
-from adjudge.io.sources import Source
+from adjudge.io.frames import match_ids
+from adjudge.io.sources import Opened, Source
 from adjudge.models.em import FitOptions, Progress, WarmStart
-from adjudge.results.honest import UNKNOWN, Dependence, honest_fit, measure
-from adjudge.results.knowledge import Learned, loosened, transfer
-from adjudge.results.known import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, honest_fit, measure
+from adjudge.models.knowledge import Learned, loosen, transfer
+from adjudge.models.prior_knowledge import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from adjudge.results.result import Result
 
 CHECKED: Rules = {"trace": Choice(get_args(TraceDetail)), "confidence": Choice(get_args(Confidence))}
 COMMON: Rules = {"seed": Number(whole=True), "ties": Choice(get_args(Ties))}
-HOMES: Final[dict[str, str]] = {
+MODEL_CLASSES: Final[dict[str, str]] = {
     "auto": "auto:AutoModel",
     "mv": "majority:MajorityVote",
     "ds": "dawid_skene:DawidSkene",
     "fds": "dawid_skene:FastDawidSkene",
     "hybrid": "dawid_skene:Hybrid",
     "one-coin": "one_coin:OneCoin",
-    "iwmv": "iwmv:IWMV",
+    "iwmv": "majority:IWMV",
     "glad": "glad:GLAD",
-    "wawa": "wawa:Wawa",
-    "zbs": "zero_based_skill:ZeroBasedSkill",
-    "goldmv": "gold_majority:GoldMajorityVote",
-    "catd": "catd:CATD",
-    "la": "light_aggregation:LightAggregation",
-    "zc": "zencrowd:ZenCrowd",
-    "lfc": "lfc:LFC",
-    "ibcc": "ibcc:IBCC",
-    "ebcc": "ebcc:EBCC",
+    "wawa": "majority:Wawa",
+    "zbs": "majority:ZeroBasedSkill",
+    "goldmv": "majority:GoldMajorityVote",
+    "catd": "majority:CATD",
+    "la": "majority:LightAggregation",
+    "zc": "one_coin:ZenCrowd",
+    "lfc": "bayesian:LFC",
+    "ibcc": "bayesian:IBCC",
+    "ebcc": "bayesian:EBCC",
     "mace": "mace:MACE",
     "ordinal": "ordinal:Ordinal",
     "kos": "kos:KOS",
     "mmsr": "mmsr:MMSR",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
-USUAL: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
+DEFAULT_COMPARED_MODELS: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
 PLACES: Final = get_args(Place)
 
 
@@ -71,7 +69,7 @@ class Knowns:
     options: FitOptions
     votes: Votes
     classes: ClassPrior | None = None
-    dependence: Dependence = UNKNOWN  # whether workers err together
+    dependence: Dependence = UNMEASURED_DEPENDENCE  # whether workers err together
     exists: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))  # [K] labels that there are
     in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
 
@@ -107,7 +105,7 @@ class Model:
     title: ClassVar[str]
     rules: ClassVar[Rules] = COMMON
     learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
-    scoring: ClassVar[str] = "confusion"  # see adjudge.results.knowledge
+    scoring: ClassVar[str] = "confusion"  # see adjudge.models.knowledge
     takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
     starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
     is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
@@ -122,7 +120,7 @@ class Model:
 
     lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
 
-    room: ClassVar[Room] = NOTHING  # that it takes in memory beside what all models take
+    room: ClassVar[Room] = NO_EXTRA_ROOM  # that it takes in memory beside what all models take
 
     seed: int = DEFAULTS.seed
     ties: Ties = DEFAULTS.ties
@@ -167,8 +165,7 @@ class Model:
         self,
         votes: Votes | Source,
         *,
-        engine: EngineName | str | Engine = DEFAULTS.engine,
-        threads: int | None = None,
+        engine: EngineChoice = DEFAULTS.engine,
         trace: TraceDetail = "full",
         progress: Progress | None = None,
         start: ArrayLike | None = None,
@@ -182,7 +179,7 @@ class Model:
         """Return the labels, the workers and the rest, decoded.
 
         - `votes`: votes, or anything that `adj.read` takes.
-        - `engine`, `threads`: where it runs, and on how many threads; described in `adjudge.aggregate`.
+        - `engine`: where it runs; described in `adjudge.aggregate`.
         - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
           labels and the final likelihood are the same.
         - `progress`: called after every iteration.
@@ -197,9 +194,10 @@ class Model:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
         if priors is None and priors_weight is not None:
             raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
-        chosen = resolve(engine, threads, source=votes, room=self.room)
+        opened = Opened.of(votes)
+        chosen = resolve(engine, source=opened, room=self.room)
         self.require_engine(chosen)
-        read = chosen.read(votes)
+        read = chosen.read(opened)
         gold = self._gold(read, gold)
         if read.row_weight is not None:
             self.require_weights()
@@ -228,15 +226,15 @@ class Model:
         session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
         warm = None
         if before is not None:
-            warm = WarmStart(partial(_carried, loosened(before)), before.priors, before.label_shares(), before.iterations)
+            warm = WarmStart(partial(_carried, loosen(before)), before.priors, before.label_shares(), before.iterations)
         known = Knowns(
             FitOptions(progress, trace == "full", codes, warm),
             read,
             classes,
-            in_history=None if past is None else matched(past.labels, read.labels)[np.unique(past.row_label)],
+            in_history=None if past is None else match_ids(past.labels, read.labels)[np.unique(past.row_label)],
         )
         if self.is_careful or confidence == "honest":
-            if not hasattr(session, "pair_sums"):
+            if not hasattr(session, "run"):
                 what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
                 raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
             dependence = measure(session)
@@ -283,7 +281,7 @@ class Model:
     def require_weights(self) -> None:
         """Raise unless this model takes votes with weights."""
         if not self.takes_weights:
-            raise refused(f"model {self.name!r}", f"{REMEDY}, or choose another model")
+            raise refused(f"model {self.name!r}", f"{WEIGHT_REMEDY}, or choose another model")
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
@@ -299,7 +297,7 @@ def _refitted(
         return model.fit(votes, engine=engine, trace="light", confidence="posterior", **known)
 
 
-def _carried(before: Learned, panel: Panel) -> Parameters:
+def _carried(before: Learned, panel: WorkerRows) -> Parameters:
     return transfer(before, panel).params
 
 
@@ -307,41 +305,47 @@ class Models(Mapping[str, type[Model]]):
     """The classes of the models by name; each module is loaded on first use."""
 
     def __getitem__(self, name: str) -> type[Model]:
-        module, _, model = HOMES[name].partition(":")
+        module, _, model = MODEL_CLASSES[name].partition(":")
         found: type[Model] = getattr(import_module(f"adjudge.models.{module}"), model)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(HOMES)
+        return iter(MODEL_CLASSES)
 
     def __len__(self) -> int:
-        return len(HOMES)
+        return len(MODEL_CLASSES)
 
     def __contains__(self, name: object) -> bool:
-        return name in HOMES
+        return name in MODEL_CLASSES
 
 
 MODELS: Final = Models()
 
 
-def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str, Any], chosen_by: str = 'model="{}"') -> Model:
-    """Return the model of this name with these options; options it does not take must have their default.
+def as_model(model: str | Model, seed: int = DEFAULTS.seed) -> Model:
+    """Return the model of this name with its default settings, or the model itself; `seed` decides ties.
+
+    >>> as_model("fds", seed=3)
+    FastDawidSkene(seed=3, ...)
+    """
+    if not isinstance(model, Model):
+        return MODELS[_known_name(model)](seed=seed)
+    if _is_default(seed, DEFAULTS.seed) or model.seed == seed:
+        return model
+    if model.seed != DEFAULTS.seed:
+        raise OptionError(f"seed is {shown(seed)}, but the model has its own, {model.seed}: give one of them")
+    return replace(model, seed=seed)
+
+
+def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') -> Model:
+    """Return the model of this name with these settings; those that it does not have must be the default.
 
     `chosen_by` is how another model would be chosen here, for messages.
 
-    >>> make("fds", {"tol": 1e-4}, {"tol": 0.01}).tol
+    >>> make("fds", {"tol": 0.01}).tol
     0.01
     """
-    if isinstance(model, Model):
-        for name, value in given.items():
-            if not _is_default(value, defaults[name]):
-                raise OptionError(
-                    f"{name} is {shown(value)}, but the model already has its settings: give {name} to {type(model).__name__}"
-                )
-        return model
-    model = options.model_name(model)
-    if not isinstance(model, str) or model not in MODELS:
-        raise unknown("model", model, MODELS)
+    model, defaults = _known_name(model), DEFAULTS._asdict()
     takes = MODELS[model].options()
     for name, value in given.items():
         if name not in takes and not _is_default(value, defaults[name]):
@@ -351,6 +355,14 @@ def make(model: str | Model, defaults: Mapping[str, object], given: Mapping[str,
                 raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
             raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
     return MODELS[model](**{name: value for name, value in given.items() if name in takes})
+
+
+def _known_name(given: object) -> str:
+    """Return the short name of a model; raise if there is none of this name."""
+    name = options.model_name(given)
+    if not isinstance(name, str) or name not in MODELS:
+        raise unknown("model", name, MODELS)
+    return name
 
 
 def _who_has(option: str, chosen_by: str) -> str:

@@ -1,22 +1,273 @@
-"""Dawid-Skene, its hard version Fast Dawid-Skene, and the Hybrid that begins as one and ends as the other."""
+"""Dawid-Skene, its hard version Fast Dawid-Skene, and the Hybrid that starts as one and ends as the other.
+
+The M-step estimates one confusion matrix per worker (equations 3, 4, 9, 10). With `strength`, every worker gets pseudo-votes of
+the mean worker, more of them the less workers differ: confusions are measured against majority vote, and the pseudo-votes are
+distributed over the true labels by their frequency. A rare label gets few, so that majority vote, which is least reliable
+there, cannot outweigh the votes; docs/decisions/012-priors.md shows how other ways affected rare labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, get_args
+from typing import Any, ClassVar, NamedTuple, Protocol, get_args
 
-from adjudge.data.fit import Fit
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.exact import LOG_UNIT, sum_of, whole
+from adjudge.data.fit import ClassPrior, Fit, Prior, TableLines, WorkerPrior, given_votes, lay_out
 from adjudge.data.options import DEFAULTS, MOST_VOTES, Choice, Flag, Number, Rules, Stop, Strength
+from adjudge.data.votes import WorkerRows
 from adjudge.engines import memory
-from adjudge.engines.base import Engine, Recipe, Session
+from adjudge.engines.base import ClassEstimate, Engine, Gather, Recipe, Session, WorkerBlock
 from adjudge.errors import OptionError
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.confusion import Beliefs, ConfusionRecipe
-from adjudge.models.population import AUTO, population
 
-FAMILY: Rules = {
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionPrior:
+    """Common prior of all workers, and prior of the labels; histories come with the workers."""
+
+    smoothing: float = 0.0
+    shared: Floats | None = None  # [K given, K true] pseudo-votes that every worker gets
+    classes: ClassPrior | None = None
+
+    def of(self, block: WorkerBlock) -> Prior:
+        """Return the prior over the rows of some workers."""
+        return Prior(self.smoothing, lay_out(block.panel, self.shared, block.history), self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class EMRecipe:
+    """The recipe of a model whose parameters are class priors and a table; subclasses define `on`."""
+
+    model: Model
+    beliefs: ConfusionPrior = ConfusionPrior()
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.model.name
+
+    @property
+    def tol(self) -> float:
+        """The change below which the loop stops."""
+        return float(getattr(self.model, "tol", 0.0))
+
+    @property
+    def max_iter(self) -> int:
+        """Maximum number of iterations."""
+        return int(getattr(self.model, "max_iter", 1))
+
+    @property
+    def stop(self) -> str:
+        """The stopping rule."""
+        return str(getattr(self.model, "stop", "priors"))
+
+    @property
+    def starts_hard(self) -> bool:
+        """Whether the first M-step is fed with hard labels."""
+        return self.model.starts_hard
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether scores are log-probabilities."""
+        return self.model.is_likelihood
+
+    @property
+    def anchor(self) -> float:
+        """The share of the counts that were remembered in those that an M-step sees."""
+        return 0.0
+
+    @property
+    def phase(self) -> str | None:
+        """The name of its iterations in the trace."""
+        return None
+
+    @property
+    def may_cycle(self) -> bool:
+        """Whether labels may repeat in a cycle: where no likelihood rises from pass to pass."""
+        return not self.is_likelihood
+
+    def next_is_hard(self, was_hard: bool, change: float) -> bool:
+        """Return whether the next E-step is hard."""
+        return self.model.next_is_hard(was_hard, change)
+
+    def class_priors(self, class_counts: Any) -> ClassEstimate:
+        """Return p_c from the class counts of a pass, [K]; with fixed priors, the shares of labels stop the fit."""
+        shares: Floats = class_counts / max(sum_of(np.asarray(class_counts, np.float64)), 1.0)
+        given = self.beliefs.classes
+        if given is None:
+            return ClassEstimate(shares, 0.0, shares)
+        priors, penalty = given.estimate(class_counts)
+        return ClassEstimate(priors, penalty, shares if given.weight is None else priors)
+
+    def shared(self, priors: Floats, gather: Gather) -> Any:
+        """Return nothing: a worker's lines follow from its own counts."""
+
+
+class ConfusionRecipe(EMRecipe):
+    """One confusion matrix per worker: the paper's equations 3 and 10."""
+
+    def on(self, block: WorkerBlock) -> ConfusionStep:
+        """Return the M-step of these workers."""
+        return ConfusionStep(block, self.beliefs.of(block))
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionStep:
+    """The M-step of some workers: counts normalised per worker and true label."""
+
+    block: WorkerBlock
+    prior: Prior
+
+    def __call__(self, counts: Any, shared: Any = None) -> TableLines:
+        """Return log pi that maximises the (penalised) likelihood of these counts, [rows, K]."""
+        believed, smoothing, panel = self.prior.workers, self.prior.smoothing, self.block.panel
+        counts = counts if believed is None else counts + believed.cells
+        table, totals = self.block.tables(counts, panel.worker_ptr, smoothing)
+        if believed is not None:
+            totals = _add_absent(panel, table, totals, believed, smoothing)
+        return TableLines(table, totals, self.prior, _penalty(panel, table, totals, self.prior))
+
+
+def _add_absent(panel: WorkerRows, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
+    """Add pseudo-votes of labels without a row to the table (in place), and return the votes alone, [workers, K]."""
+    before = totals + panel.n_labels * smoothing
+    absent = believed.totals - believed.on_rows
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(absent > 0, np.log(before) - np.log(before + absent), 0.0)
+    shift[np.isneginf(shift)] = 0.0  # nothing on the rows: the table is minus infinity there already
+    table += np.repeat(whole(shift, LOG_UNIT), np.diff(panel.worker_ptr), axis=0)
+    votes: Floats = totals - believed.on_rows
+    return votes
+
+
+def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> float:
+    """Return the sum of pseudo-votes * log pi over all cells of all workers, without terms that no fit can change."""
+    believed, smoothing = prior.workers, prior.smoothing
+    if believed is None and smoothing == 0.0:
+        return 0.0
+    k = panel.n_labels
+    every = totals + k * smoothing
+    absent = (k - np.diff(panel.worker_ptr))[:, None] * smoothing + np.zeros_like(totals)
+    if believed is None:
+        on_rows = smoothing * float(table.sum())
+    else:
+        every = every + believed.totals
+        absent += believed.totals - believed.on_rows
+        on_rows = _expected(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
+    return on_rows - float((absent * np.log(np.where(absent > 0, every, 1.0))).sum())
+
+
+def _expected(votes: Floats, table: Floats) -> float:
+    """Return the sum of pseudo-votes * log pi, where there are some."""
+    with np.errstate(invalid="ignore"):
+        plain = float(np.vdot(votes, table))
+    # Where nothing is believed pi may be 0: 0 * -inf is not a number, and no part of the sum.
+    return plain if np.isfinite(plain) else float((votes * np.where(votes > 0, table, 0.0)).sum())
+
+
+AUTO = "auto"
+MAX_PSEUDO_VOTES = 1e4  # votes lent where workers do not differ at all
+
+
+class Moments(NamedTuple):
+    """Sums over workers, from their votes by given and true label; those of two groups of workers add."""
+
+    votes: Floats  # [K given, K true]
+    squares: Floats  # [K true] of N x_l^2 over workers and given labels: x_l is the share of N votes on such tasks
+    met: Floats  # [K true] workers that voted on such tasks
+    beyond_first: Floats  # [K true] N - 1 of those
+
+    def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
+        """Return the sums over both groups."""
+        return Moments(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def mean(self) -> Floats:
+        """Return the confusion of all workers together, [K given, K true]."""
+        total = self.votes.sum(axis=0)
+        out: Floats = self.votes / np.where(total > 0, total, 1.0)
+        return out
+
+
+def moments(panel: WorkerRows, counts: NDArray[np.int64] | Floats) -> Moments:
+    """Return the sums over the workers of a panel, from their votes by row, [rows, K]."""
+    k = panel.n_labels
+    totals = np.asarray(panel.by_worker(counts), np.float64).reshape(panel.n_workers, k)
+    of_row = np.repeat(totals, np.diff(panel.worker_ptr), axis=0)
+    squares = (counts * (counts / np.where(of_row > 0, of_row, 1.0))).sum(axis=0)
+    return Moments(
+        given_votes(panel, counts),
+        squares,
+        (totals > 0).sum(axis=0).astype(np.float64),
+        np.maximum(totals - 1.0, 0.0).sum(axis=0),
+    )
+
+
+class PopulationPrior(NamedTuple):
+    """Pseudo-votes that every worker gets."""
+
+    votes: Floats  # [K given, K true]
+    strength: float  # their number
+
+
+def population(gather: Gather, strength: float | str) -> PopulationPrior:
+    """Return the pseudo-votes for each worker, from the (hard) counts of majority vote; "auto" estimates their number."""
+    return lent(gather(_moments), strength)
+
+
+def _moments(block: WorkerBlock, counts: Any) -> Moments:
+    return moments(block.panel, counts)
+
+
+def lent(sums: Moments, strength: float | str) -> PopulationPrior:
+    """Return the pseudo-votes for each worker, from sums over all workers.
+
+    A label that was voted for but never won a majority has no measured confusion. It gets pseudo-votes in proportion to its
+    votes, of a worker with the mean accuracy: without any, the shrunken labels would lose tasks to it, unanimous ones too.
+    """
+    won, given = sums.votes.sum(axis=0), sums.votes.sum(axis=1)
+    never_won = (won == 0) & (given > 0)
+    frequency = np.where(never_won, given, won)
+    number = strength_of(sums) if isinstance(strength, str) else float(strength)
+    mean = np.where(never_won, _equal_errors(sums.votes), sums.mean())
+    return PopulationPrior(number * mean * (frequency / max(float(frequency.sum()), 1.0)), number)
+
+
+def _equal_errors(votes: Floats) -> Floats:
+    """Return the confusion of a worker with the mean accuracy and equally likely errors, [K given, K true]."""
+    k = len(votes)
+    accuracy = float(np.trace(votes)) / max(float(votes.sum()), 1.0)
+    out: Floats = np.full((k, k), (1.0 - accuracy) / max(k - 1, 1))
+    np.fill_diagonal(out, accuracy)
+    return out
+
+
+def strength_of(sums: Moments) -> float:
+    """Return the strength of a Dirichlet population of workers, by moments, from sums over all of them.
+
+    Of N votes on tasks of one true label, with shares x_l about a mean m_l, the sum over l of (x_l - m_l)^2 is
+    expected to be V (1/N + (1 - 1/N) rho), where V is the sum of m_l (1 - m_l) and rho = 1 / (strength + 1). Summed
+    over workers and true labels, weighted by N, this is solved for rho.
+    """
+    mean = sums.mean()
+    # The sum of N (x_l - m_l)^2: as m is the mean weighted by N, that of N x_l^2 less that of N m_l^2.
+    spread = sums.squares - sums.votes.sum(axis=0) * (mean**2).sum(axis=0)
+    by_chance = (mean * (1.0 - mean)).sum(axis=0)
+    beyond = (spread - by_chance * sums.met).sum()
+    possible = (by_chance * sums.beyond_first).sum()
+    if possible <= 0 or beyond <= 0:
+        return MAX_PSEUDO_VOTES if possible > 0 else 0.0
+    rho = min(beyond / possible, 1.0)
+    return float(min(1.0 / rho - 1.0, MAX_PSEUDO_VOTES))
+
+
+EM_RULES: Rules = {
     **COMMON,
     "tol": Number(least=0),
     "max_iter": Number(least=1, whole=True),
@@ -24,7 +275,7 @@ FAMILY: Rules = {
     "strength": Number(least=0, most=MOST_VOTES, words=(AUTO,)),
     "stop": Choice(get_args(Stop)),
 }
-SOFT: Rules = {**FAMILY, "accelerate": Flag()}
+SOFT_EM_RULES: Rules = {**EM_RULES, "accelerate": Flag()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +298,7 @@ class DawidSkene(Model):
 
     name: ClassVar[str] = "ds"
     title: ClassVar[str] = "Dawid-Skene"
-    rules: ClassVar[Rules] = SOFT
+    rules: ClassVar[Rules] = SOFT_EM_RULES
     starts_hard: ClassVar[bool] = False
 
     tol: float = DEFAULTS.tol
@@ -68,7 +319,7 @@ class DawidSkene(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         beliefs, strength = beliefs_of(self, session, known)
-        ended = fitted(self, session, ConfusionRecipe(self, beliefs), known.options)
+        ended = fit_recipe(self, session, ConfusionRecipe(self, beliefs), known.options)
         outcome = session.finish()
         params, statistics, _ = session.estimate()
         return Fit(outcome, params, statistics, ended.trace, ended.converged, strength=strength)
@@ -113,7 +364,7 @@ class Hybrid(DawidSkene):
     name: ClassVar[str] = "hybrid"
     title: ClassVar[str] = "Hybrid"
     room: ClassVar[memory.Room] = memory.TURNS_HARD
-    rules: ClassVar[Rules] = {**SOFT, "switch": Number(least=0)}
+    rules: ClassVar[Rules] = {**SOFT_EM_RULES, "switch": Number(least=0)}
 
     switch: float = DEFAULTS.switch
 
@@ -138,7 +389,7 @@ def require_accelerating(model: Model, engine: Engine) -> None:
         require_engine(engine)
 
 
-def fitted(model: Model, session: Session, recipe: Recipe, options: em.FitOptions) -> em.Run:
+def fit_recipe(model: Model, session: Session, recipe: Recipe, options: em.FitOptions) -> em.Run:
     """Fit the recipe of a soft model, accelerated if it is asked for."""
     if not getattr(model, "accelerate", False):
         return em.run(session, recipe, options)
@@ -162,10 +413,10 @@ class Pulled(Protocol):
         ...
 
 
-def beliefs_of(model: Pulled, session: Session, known: Knowns) -> tuple[Beliefs, float]:
+def beliefs_of(model: Pulled, session: Session, known: Knowns) -> tuple[ConfusionPrior, float]:
     """Return the prior in force in every M-step, and the strength of its population part."""
     if model.strength == 0:
-        return Beliefs(model.smoothing, None, known.classes), 0.0
+        return ConfusionPrior(model.smoothing, None, known.classes), 0.0
     session.start(hard=True)
     lent = population(session.gather, model.strength)
-    return Beliefs(model.smoothing, lent.votes, known.classes), lent.strength
+    return ConfusionPrior(model.smoothing, lent.votes, known.classes), lent.strength

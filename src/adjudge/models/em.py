@@ -4,37 +4,36 @@ An iteration is an M-step, then an E-step. The priors (or the shares of the labe
 compared with the previous iteration's. Labels, probabilities and likelihood come from the last E-step, and no M-step follows
 it. Priors are known before the E-step: where they decide, the session is told which one is the last, and decides in it.
 
-The state of the fit (labels, counts, table) is the session's; the loop sees things of the size of K.
+The state of the fit (labels, counts, table) is the session's; the loop sees things of the size of K. Methods that are not EM
+have a loop of their own, `repeat`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Parameters
 from adjudge.data.exact import sum_of
-from adjudge.data.fit import TraceRow
-from adjudge.data.votes import Panel
-from adjudge.engines.base import Checkpoint, ClassEstimate, PassSums, Recipe, Session, Steps
-from adjudge.errors import NotConverged, AdjudgeError, warn
+from adjudge.data.fit import Parameters, TraceRow
+from adjudge.data.votes import WorkerRows
+from adjudge.engines.base import AlternatingSteps, Checkpoint, ClassEstimate, PassSums, Recipe, Session, Steps
+from adjudge.errors import AdjudgeError, NotConverged, warn
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Progress = Callable[[TraceRow], None]
-CHANGED: Final = {"objective": "objective", "moved": "weights"}  # by stopping rule; the priors of others
 
 
 class WarmStart(NamedTuple):
     """Parameters of an earlier fit, carried over to the workers of any panel."""
 
-    parameters: Callable[[Panel], Parameters]
+    parameters: Callable[[WorkerRows], Parameters]
     priors: Floats  # [K]
     shares: Floats  # [K] what the stopping rule follows
     iterations: int  # that led there
@@ -60,10 +59,10 @@ class Run(NamedTuple):
 
 def run(session: Session, recipe: Recipe, options: FitOptions) -> Run:
     """Fit a recipe to the votes of a session from the given start; warn `NotConverged` if iterations run out."""
-    return iterate(session, recipe, lambda: started(session, recipe, options), options)
+    return iterate(session, recipe, lambda: begin(session, recipe, options), options)
 
 
-def started(session: Session, recipe: Recipe, options: FitOptions) -> PassSums:
+def begin(session: Session, recipe: Recipe, options: FitOptions) -> PassSums:
     """Make the state that feeds the first M-step, and return its sums."""
     warm = options.warm
     if warm is not None:  # votes that are impossible under old parameters may be among these
@@ -78,59 +77,82 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     `first` makes the state that feeds the first M-step. A fit that continues another continues its iteration count. If the
     session stores checkpoints, it stores one per iteration, and an interrupted fit continues after the last of them.
     """
-    resumes = not (recipe.is_bounded or recipe.remembers)
-    point, warm = steps.restore() if resumes else None, options.warm
+    point, warm = steps.restore(), options.warm
+    previous, already = (None, 0) if warm is None else (warm.shares, warm.iterations)
     if point is None:
-        sums = first()
+        sums, trace, cycle = first(), list[TraceRow](), Cycle()
         # A fit that continues one that ended continues one that has settled.
         hard = recipe.starts_hard if warm is None else recipe.next_is_hard(recipe.starts_hard, 0.0)
-        previous = None if warm is None else warm.shares
-        trace, cycle = list[TraceRow](), Cycle()
     else:
-        sums, hard, previous = PassSums(point.class_counts), point.hard, point.shares
-        trace, cycle = list(point.trace), Cycle(point.seen)
-    already = 0 if warm is None else warm.iterations
+        sums, trace, cycle = PassSums(point.class_counts), list(point.trace), Cycle(point.seen)
+        hard, previous = point.hard, point.shares
     classes: ClassEstimate | None = None
     converged = False
-    while not converged and not cycle.closed and len(trace) < recipe.max_iter:
+    while not (converged or cycle.closed) and len(trace) < recipe.max_iter:
         began = time.perf_counter()
         classes = recipe.class_priors(sums.class_counts)
         steps.m_step(recipe, classes.priors)
-        change = float("nan") if previous is None else sum_of(np.abs(classes.shares - previous))
-        settles = len(trace) > 0 or not recipe.is_bounded  # a bounded fit starts from shares: one pass settles nothing
-        last = len(trace) + 1 == recipe.max_iter or (recipe.stop == "priors" and change < recipe.tol and settles)
-        sums = steps.e_step(hard=hard, likelihood=options.likelihood, last=last and _finishes(recipe))
-        if sums.impossible:  # a task's own label is in the counts, so some label has a positive probability
-            raise AdjudgeError(f"{recipe.name}: {sums.impossible} tasks became impossible in a fit; please report this")
-        objective = (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
-        if previous is not None or recipe.stop == "moved":
-            change = _followed(recipe, sums, change, objective - trace[-1].objective if trace else float("nan"))
-        previous = previous if sums.step == "rejected" and previous is not None else classes.shares
-        phase = sums.step or recipe.phase or ("hard" if hard else "soft")
-        if hard and not options.likelihood:  # known of some passes on some engines; the trace is the same on all
-            sums = replace(sums, log_likelihood=float("nan"))
-        row = _trace_row(already + len(trace) + 1, hard, phase, change, objective, sums, time.perf_counter() - began)
-        trace.append(row if recipe.is_likelihood else _without_likelihood(row))
-        log.debug("%s", trace[-1])
-        if options.progress is not None:
-            options.progress(trace[-1])
-        converged = settles and (sums.changed == 0 and sums.step is None if recipe.stop == "labels" else change < recipe.tol)
+        change = share_change(classes, previous)
+        last = len(trace) + 1 == recipe.max_iter or (recipe.stop == "priors" and change < recipe.tol)
+        sums = steps.e_step(hard=hard, likelihood=options.likelihood, last=last and recipe.is_likelihood)
+        objective = objective_of(recipe, sums, classes, hard=hard)
+        if sums.step is not None:
+            change = float("nan")  # an extrapolated change says nothing of how far EM would go
+        elif recipe.stop == "objective":
+            change = objective - trace[-1].objective if trace else float("nan")
+        trace.append(record(recipe, options, already + len(trace) + 1, sums, change, objective, hard=hard, began=began))
+        converged = sums.changed == 0 and sums.step is None if recipe.stop == "labels" else change < recipe.tol
         hard = recipe.next_is_hard(hard, change)
-        if recipe.is_bounded:
-            continue
-        if not (recipe.is_likelihood or recipe.remembers):  # nothing rises from pass to pass, so labels may come back
+        previous = previous if sums.step == "rejected" and previous is not None else classes.shares
+        if recipe.may_cycle:
             cycle.see(steps.fingerprint())
-        if resumes and not converged and not cycle.closed and len(trace) < recipe.max_iter:
+        if not (converged or cycle.closed) and len(trace) < recipe.max_iter:
             steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
     assert classes is not None  # max_iter is at least 1
-    if not converged and not recipe.is_bounded:
+    if not converged:
         why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
-        warn(
-            f"{recipe.name} did not converge in {len(trace)} iterations "
-            f"(last change of the {CHANGED.get(recipe.stop, 'priors')} {trace[-1].change:.2g}); {why}",
-            NotConverged,
-        )
+        warn_not_converged(recipe, trace, "objective" if recipe.stop == "objective" else "priors", why)
     return Run(tuple(trace), converged, classes)
+
+
+def repeat(
+    steps: AlternatingSteps,
+    recipe: Recipe,
+    first: Callable[[], PassSums],
+    options: FitOptions,
+    *,
+    movement: Callable[[], float] | None = None,
+) -> Run:
+    """Repeat an M-step and an E-step at most `max_iter` times, for methods that are not EM.
+
+    Either few rounds are the method, or its M-step goes on from the one before. Nothing rises from round to round, so there is
+    no cycle to detect and no checkpoint, and running out of rounds is no failure: a method for which it is one warns by itself.
+
+    They end when no label changes (`stop` is "labels"), or when the change falls below `tol`: that of the objective, or of
+    the shares of labels. The first round compares with nothing. A method may measure the change of its own parameters by
+    `movement`, which the first round has, too.
+    """
+    sums, warm = first(), options.warm
+    previous, already = (None, 0) if warm is None else (warm.shares, warm.iterations)
+    hard, trace, settled = recipe.starts_hard, list[TraceRow](), False
+    classes: ClassEstimate | None = None
+    while not settled and len(trace) < recipe.max_iter:
+        began = time.perf_counter()
+        classes = recipe.class_priors(sums.class_counts)
+        steps.m_step(recipe, classes.priors)
+        sums = steps.e_step(hard=hard, likelihood=options.likelihood)
+        objective = objective_of(recipe, sums, classes, hard=hard)
+        change = share_change(classes, previous)
+        if movement is not None:
+            change = movement()
+        elif recipe.stop == "objective":
+            change = objective - trace[-1].objective if trace else float("nan")
+        trace.append(record(recipe, options, already + len(trace) + 1, sums, change, objective, hard=hard, began=began))
+        if movement is not None or len(trace) > 1:
+            settled = sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol
+        hard, previous = recipe.next_is_hard(hard, change), classes.shares
+    assert classes is not None  # max_iter is at least 1
+    return Run(tuple(trace), settled, classes)
 
 
 class Cycle:
@@ -146,35 +168,49 @@ class Cycle:
         self.seen += (digest,)
 
 
-def _followed(recipe: Recipe, sums: PassSums, of_priors: float, of_objective: float) -> float:
-    """Return the change that the stopping rule of a recipe follows; NaN where it says nothing of how far EM would go."""
-    if recipe.stop == "moved":
-        return sums.moved
-    if sums.step is not None:  # an extrapolated change
-        return float("nan")
-    return of_objective if recipe.stop == "objective" else of_priors
+def share_change(classes: ClassEstimate, previous: Floats | None) -> float:
+    """Return the sum of |p_c - previous p_c|; NaN in the first iteration."""
+    return float("nan") if previous is None else sum_of(np.abs(classes.shares - previous))
 
 
-def _finishes(recipe: Recipe) -> bool:
-    """Return whether the last E-step of a recipe decides: others are decided in another way, or by the best of several fits."""
-    return recipe.is_likelihood and not recipe.remembers
+def objective_of(recipe: Recipe, sums: PassSums, classes: ClassEstimate, *, hard: bool) -> float:
+    """Return the likelihood (soft) or C2 (hard) of a pass, with its penalties; raise if a task became impossible."""
+    if sums.impossible:  # a task's own label is in the counts, so some label has a positive probability
+        raise AdjudgeError(f"{recipe.name}: {sums.impossible} tasks became impossible in a fit; please report this")
+    return (sums.classification if hard else sums.log_likelihood) + sums.penalty + classes.penalty
 
 
-def _without_likelihood(row: TraceRow) -> TraceRow:
-    nothing = float("nan")
-    return replace(row, log_likelihood=nothing, classification=nothing, objective=nothing)
-
-
-def _trace_row(
-    iteration: int, hard: bool, phase: str, change: float, objective: float, sums: PassSums, seconds: float
+def record(
+    recipe: Recipe,
+    options: FitOptions,
+    iteration: int,
+    sums: PassSums,
+    change: float,
+    objective: float,
+    *,
+    hard: bool,
+    began: float,
 ) -> TraceRow:
-    return TraceRow(
+    """Return the line of an iteration in the trace, and show it to the observer; `began` is a time of `perf_counter`."""
+    nothing = float("nan")
+    has_likelihood = recipe.is_likelihood and (options.likelihood or not hard)  # the same on engines that know it anyway
+    row = TraceRow(
         iteration=iteration,
-        phase=phase,
+        phase=sums.step or recipe.phase or ("hard" if hard else "soft"),
         change=change,
-        log_likelihood=sums.log_likelihood,
-        classification=sums.classification if hard else float("nan"),
-        objective=objective,
+        log_likelihood=sums.log_likelihood if has_likelihood else nothing,
+        classification=sums.classification if hard and recipe.is_likelihood else nothing,
+        objective=objective if recipe.is_likelihood else nothing,
         labels_changed=sums.changed,
-        seconds=seconds,
+        seconds=time.perf_counter() - began,
     )
+    log.debug("%s", row)
+    if options.progress is not None:
+        options.progress(row)
+    return row
+
+
+def warn_not_converged(recipe: Recipe, trace: Sequence[TraceRow], what: str, why: str) -> None:
+    """Warn that iterations ran out; `what` changed in them."""
+    last = f"last change of the {what} {trace[-1].change:.2g}"
+    warn(f"{recipe.name} did not converge in {len(trace)} iterations ({last}); {why}", NotConverged)

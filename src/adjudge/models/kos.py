@@ -14,16 +14,15 @@ from adjudge.data.fit import Fit
 from adjudge.data.options import DEFAULTS, Number, Place, Rules
 from adjudge.data.votes import Votes
 from adjudge.engines import memory
-from adjudge.engines.base import Checkpoint, ClassEstimate, Gather, MStep, OffersWhole, PassSums, Recipe, Session, WorkerBlock
-from adjudge.engines.whole import WholeVotes
-from adjudge.kernels import messages_cpu, messages_reference
-from adjudge.kernels.messages_reference import Edges
+from adjudge.engines.base import ClassEstimate, Gather, MStep, OffersWhole, PassSums, Recipe, Session, WholeVotes, WorkerBlock
+from adjudge.kernels import methods_reference
+from adjudge.kernels.methods_reference import Edges
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.confusion import ConfusionRecipe
+from adjudge.models.dawid_skene import ConfusionRecipe
 
 Floats = NDArray[np.float64]
-MOST: Final = 2.0**900  # messages beyond this are scaled down, all by one power of two, which changes no sign
+MAX_MESSAGE: Final = 2.0**900  # messages beyond this are scaled down, all by one power of two, which changes no sign
 SCALE: Final = 2.0**-400
 
 
@@ -62,7 +61,7 @@ class KOS(Model):
     def _fit(self, session: Session, known: Knowns) -> Fit:
         here = cast(OffersWhole, session)  # as its place says
         steps = KosSteps(self, here.whole())
-        ended = em.iterate(steps, steps, partial(steps.start, hard=True), replace(known.options, start=None, warm=None))
+        ended = em.repeat(steps, steps, partial(steps.start, hard=True), replace(known.options, start=None, warm=None))
         shares = steps.shares()
         outcome = here.decided(shares, shares)
         params, statistics, _ = session.estimate(ConfusionRecipe(self))
@@ -86,7 +85,7 @@ def _unchanged(shares: Floats) -> Floats:
 class Messages:
     """The messages of all votes between rounds: the loop of KOS over arrays, for the model and for whoever has a start."""
 
-    def __init__(self, edges: Edges, start: Floats, *, kernels: ModuleType = messages_reference, threads: int = 1) -> None:
+    def __init__(self, edges: Edges, start: Floats, *, kernels: ModuleType = methods_reference, threads: int = 1) -> None:
         self._edges, self._kernels, self._threads = edges, kernels, threads
         self._to_task = np.array(start, np.float64)  # [votes] y, changed in place
         self._to_worker = np.zeros(len(start))  # [votes] x
@@ -105,7 +104,7 @@ class Messages:
         """Let workers send messages."""
         out = {"to_task": self._to_task, "total": self.total}
         largest = self._kernels.kos_workers(self._edges, self._to_worker, **out, threads=self._threads)
-        if largest > MOST:
+        if largest > MAX_MESSAGE:
             self._to_task *= SCALE
 
     def know(self, votes: NDArray[np.int64], sign: Floats) -> None:
@@ -130,14 +129,12 @@ class KosSteps:
     tol = 0.0  # nothing settles it: it takes as many rounds as were asked for
     anchor = 0.0
     phase = "messages"
-    is_bounded = True
-    remembers = True
+    may_cycle = False
 
     def __init__(self, model: KOS, whole: WholeVotes) -> None:
         self.name, self.max_iter = model.name, model.max_iter
         self._k, edges = whole.votes.n_labels, edges_of(whole.votes)
-        kernels = messages_cpu if whole.is_compiled else messages_reference
-        self._messages = Messages(edges, np.ones(len(edges.sign)), kernels=kernels, threads=whole.threads)
+        self._messages = Messages(edges, np.ones(len(edges.sign)), kernels=whole.methods, threads=whole.threads)
         self._votes, self._sign = np.zeros(0, np.int64), np.zeros(0)
         if whole.gold is not None:
             gold = np.repeat(whole.gold, np.diff(edges.task_ptr))
@@ -200,14 +197,3 @@ class KosSteps:
     def on(self, block: WorkerBlock) -> MStep:
         """Raise: messages do not follow from the counts of workers."""
         raise TypeError("KOS has no lines per worker")
-
-    def restore(self) -> Checkpoint | None:
-        """Return None: messages are not stored."""
-        return None
-
-    def checkpoint(self, point: Checkpoint) -> None:
-        """Store nothing."""
-
-    def fingerprint(self) -> bytes:
-        """Return nothing: rounds are counted, so cycles do not matter."""
-        return b""

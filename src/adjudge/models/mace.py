@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import ClassPrior, Lines, Parameters
 from adjudge.data.exact import LOG_UNIT, sums_of, whole
-from adjudge.data.fit import Fit
+from adjudge.data.fit import ClassPrior, Fit, Parameters, TableLines
 from adjudge.data.options import MOST_VOTES, Choice, Number, Rules
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines import memory
 from adjudge.engines.base import PassSums, Session, WorkerBlock
 from adjudge.engines.registry import resolve
@@ -23,11 +22,11 @@ from adjudge.kernels.reference import mix
 from adjudge.kernels.special import digamma, log_gamma
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.confusion import Beliefs, EMRecipe
+from adjudge.models.dawid_skene import ConfusionPrior, EMRecipe
 
 Floats = NDArray[np.float64]
 Method = Literal["vb", "em"]
-LEAST = 1e-6  # of a beta or Dirichlet prior
+MIN_PSEUDO_VOTES = 1e-6  # of a beta or Dirichlet prior
 BETTER = 1e-9  # by which part of itself an objective must be higher to be another one than rounding's
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of this size visit all 64-bit numbers
 
@@ -65,9 +64,9 @@ class MACE(Model):
         "restarts": Number(least=1, whole=True),
         "max_iter": Number(least=1, whole=True),
         "smoothing": Number(least=0, most=MOST_VOTES),
-        "alpha": Number(least=LEAST, most=MOST_VOTES),
-        "beta": Number(least=LEAST, most=MOST_VOTES),
-        "strategy_prior": Number(least=LEAST, most=MOST_VOTES),
+        "alpha": Number(least=MIN_PSEUDO_VOTES, most=MOST_VOTES),
+        "beta": Number(least=MIN_PSEUDO_VOTES, most=MOST_VOTES),
+        "strategy_prior": Number(least=MIN_PSEUDO_VOTES, most=MOST_VOTES),
         "tol": Number(least=0),
         "default_noise": Number(least=0, most=MOST_VOTES),
     }
@@ -87,7 +86,7 @@ class MACE(Model):
         classes = known.classes or ClassPrior(possible / max(int(possible.sum()), 1))
         best: Restart | None = None
         for restart in range(self.restarts):
-            recipe = MaceRecipe(self, Beliefs(classes=classes), settings=self, possible=possible, restart=restart)
+            recipe = MaceRecipe(self, ConfusionPrior(classes=classes), settings=self, possible=possible, restart=restart)
             found = _restarted(session, recipe, options)
             if best is None or found.objective > best.objective + BETTER * abs(best.objective):
                 best = found
@@ -108,7 +107,7 @@ class MACE(Model):
         )
 
 
-class Competence(NamedTuple):
+class WorkerCompetence(NamedTuple):
     """Parameters of some workers: probabilities, or exp of their expected logarithms."""
 
     spamming: Floats  # [workers]
@@ -128,7 +127,7 @@ class Restart(NamedTuple):
 
 def _restarted(session: Session, recipe: MaceRecipe, options: em.FitOptions) -> Restart:
     """Return the fit of a session from the start of a recipe."""
-    ended = em.iterate(session, recipe, lambda: _first(session, recipe), options)
+    ended = em.repeat(session, recipe, lambda: _first(session, recipe), options)
     return Restart(ended, ended.trace[-1].objective, session.estimate().params, recipe.steps[0])
 
 
@@ -164,16 +163,6 @@ class MaceRecipe(EMRecipe):
         """The name of its iterations in the trace: starts are random, so a symmetric crowd need not stay so."""
         return self.settings.method
 
-    @property
-    def is_bounded(self) -> bool:
-        """Whether its few iterations are the most by design."""
-        return True
-
-    @property
-    def remembers(self) -> bool:
-        """Whether its M-step goes on from the one before."""
-        return True
-
     def on(self, block: WorkerBlock) -> MaceStep:
         """Return the M-step of these workers."""
         self.steps.append(MaceStep(block, self))
@@ -193,13 +182,13 @@ class MaceStep:
         self._unused = self._labels - np.diff(panel.worker_ptr)  # labels that a worker never gave
         self._start: tuple[Floats, Floats] | None = recipe.start
         if self._start is None:
-            self._start = drawn(panel, self._votes, recipe.possible, recipe.settings, recipe.restart)
+            self._start = draw_start(panel, self._votes, recipe.possible, recipe.settings, recipe.restart)
         self._known = np.zeros(panel.n_rows)  # answers of each row that were known, expected in the last E-step
         spamming, knowing = self._start[0].T
-        self.now = Competence(spamming, knowing, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
+        self.now = WorkerCompetence(spamming, knowing, self._start[1][self._worker, panel.row_label], np.zeros(panel.n_workers))
         self._begun = False
 
-    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+    def __call__(self, counts: Any, shared: Any = None) -> TableLines:
         """Return the log-probabilities of answers by true label, [rows, K], and what the priors add to the objective."""
         if not self._begun:
             self._begun = True
@@ -211,7 +200,7 @@ class MaceStep:
         self.now, penalty = self._estimate() if self._model.method == "em" else self._expect()
         return self._lines(self.now, penalty)
 
-    def means(self) -> Lines:
+    def means(self) -> TableLines:
         """Return the lines of the mean competences, [rows, K], for predictions and people."""
         return self._lines(self._mean() if self._model.method == "vb" and self._begun else self.now, 0.0)
 
@@ -229,18 +218,18 @@ class MaceStep:
         starts = self._panel.worker_ptr[:-1]
         return spam, sums_of(spam, starts), sums_of(self._known, starts)
 
-    def _estimate(self) -> tuple[Competence, float]:
+    def _estimate(self) -> tuple[WorkerCompetence, float]:
         """Return the most likely competences under smoothing, and the smoothing's term of the objective."""
         s, (spam, spammed, known) = self._model.smoothing, self._counted()
         total = _above_zero(spammed + known + 2.0 * s)
         answers = _above_zero(spammed + self._labels * s)
-        now = Competence((spammed + s) / total, (known + s) / total, (spam + s) / answers[self._worker], s / answers)
+        now = WorkerCompetence((spammed + s) / total, (known + s) / total, (spam + s) / answers[self._worker], s / answers)
         if s == 0.0:
             return now, 0.0
         logs = [np.log(part).sum() for part in now[:3]]
         return now, s * float(sum(logs) + (self._unused * np.log(now.absent)).sum())
 
-    def _expect(self) -> tuple[Competence, float]:
+    def _expect(self) -> tuple[WorkerCompetence, float]:
         """Return exp of the expected log-competences, and minus the divergence of the posteriors from their priors."""
         model, (spam, spammed, known) = self._model, self._counted()
         a, b, c = model.alpha, model.beta, model.strategy_prior
@@ -248,24 +237,24 @@ class MaceStep:
         log_spam, log_know = digamma(spammed + a) - every, digamma(known + b) - every
         log_strategy = digamma(spam + c) - answers[self._worker]
         prior = np.array([a, b, a + b, c, self._labels * c])
-        of_a, of_b, of_both, of_c, of_all = (float(one) for one in log_gamma(np.maximum(prior, LEAST)))
+        of_a, of_b, of_both, of_c, of_all = (float(one) for one in log_gamma(np.maximum(prior, MIN_PSEUDO_VOTES)))
         gained = np.vdot(spammed, log_spam) + np.vdot(known, log_know) + np.vdot(spam, log_strategy)
         norms = log_gamma(spammed + known + a + b) - log_gamma(spammed + a) - log_gamma(known + b) - (of_both - of_a - of_b)
         habits = log_gamma(spammed + self._labels * c).sum() - log_gamma(spam + c).sum()
         habits -= self._panel.n_workers * of_all - self._panel.n_rows * of_c  # labels never given cancel
-        now = Competence(np.exp(log_spam), np.exp(log_know), np.exp(log_strategy), np.exp(digamma(np.array([c])) - answers))
+        now = WorkerCompetence(np.exp(log_spam), np.exp(log_know), np.exp(log_strategy), np.exp(digamma(np.array([c])) - answers))
         return now, -float(gained + norms.sum() + habits)
 
-    def _mean(self) -> Competence:
+    def _mean(self) -> WorkerCompetence:
         """Return the means of the posteriors."""
         model, (spam, spammed, known) = self._model, self._counted()
         every, answers = spammed + known + model.alpha + model.beta, spammed + self._labels * model.strategy_prior
         c = model.strategy_prior
-        return Competence(
+        return WorkerCompetence(
             (spammed + model.alpha) / every, (known + model.beta) / every, (spam + c) / answers[self._worker], c / answers
         )
 
-    def _lines(self, now: Competence, penalty: float) -> Lines:
+    def _lines(self, now: WorkerCompetence, penalty: float) -> TableLines:
         panel, worker = self._panel, self._worker
         spam = now.spamming[worker] * now.strategy
         with np.errstate(divide="ignore"):
@@ -274,14 +263,16 @@ class MaceStep:
         table[self._own] = own
         trust = now.knowing / _above_zero(now.spamming + now.knowing)
         columns = {"spamming": 1.0 - trust, "trust": trust}
-        return Lines(table, np.zeros((panel.n_workers, panel.n_labels)), penalty=penalty, columns=columns)
+        return TableLines(table, np.zeros((panel.n_workers, panel.n_labels)), penalty=penalty, columns=columns)
 
 
 def _above_zero(total: Floats) -> Floats:
     return np.where(total > 0, total, 1.0)
 
 
-def drawn(panel: Panel, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int) -> tuple[Floats, Floats]:
+def draw_start(
+    panel: WorkerRows, row_votes: Floats, possible: NDArray[np.bool_], model: MACE, restart: int
+) -> tuple[Floats, Floats]:
     """Return a random start: spamming and knowing, [workers, 2], and strategies, [workers, K].
 
     Numbers are drawn by a hash of seed, restart, and how often the worker gave which label: names, and any order, have no part
@@ -326,7 +317,7 @@ def fit_from(votes: Votes, starts: Sequence[tuple[Floats, Floats]], model: MACE,
     """
     session = resolve("auto").load(votes, seed=model.seed, ties=model.ties)
     possible = votes.given_labels()
-    beliefs = Beliefs(classes=ClassPrior(possible / max(int(possible.sum()), 1)))
+    beliefs = ConfusionPrior(classes=ClassPrior(possible / max(int(possible.sum()), 1)))
     settings = replace(model, max_iter=max(iterations, 1))
     best: Competences | None = None
     for start in starts:

@@ -1,23 +1,32 @@
-"""One-coin Dawid-Skene: a worker is right with one probability, regardless of the label; all wrong labels are equally likely."""
+"""One probability per worker to be right, whatever the label: one-coin Dawid-Skene and ZenCrowd."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import ClassPrior, Lines, Prior
 from adjudge.data.exact import unit_below, whole
-from adjudge.data.fit import Fit
-from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Rules, Stop, Strength
-from adjudge.engines.base import Engine, Session, WorkerBlock
+from adjudge.data.fit import ClassPrior, Fit, Parameters, Prior, TableLines
+from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Number, Rules, Stop, Strength
+from adjudge.data.votes import WorkerRows
+from adjudge.engines.base import Engine, PassSums, Session, WorkerBlock
 from adjudge.models import em
-from adjudge.models.base import Knowns, Model
-from adjudge.models.confusion import ConfusionRecipe, EMRecipe
-from adjudge.models.dawid_skene import SOFT, beliefs_of, fitted, require_accelerating, take_room
-from adjudge.results.knowledge import coin_table, other_labels
+from adjudge.models.base import COMMON, Knowns, Model
+from adjudge.models.dawid_skene import (
+    SOFT_EM_RULES,
+    ConfusionPrior,
+    ConfusionRecipe,
+    EMRecipe,
+    beliefs_of,
+    fit_recipe,
+    require_accelerating,
+    take_room,
+)
+from adjudge.models.knowledge import coin_table, other_labels
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +50,7 @@ class OneCoin(Model):
 
     name: ClassVar[str] = "one-coin"
     title: ClassVar[str] = "one-coin Dawid-Skene"
-    rules: ClassVar[Rules] = {**SOFT, "class_priors": Choice(get_args(ClassPriors))}
+    rules: ClassVar[Rules] = {**SOFT_EM_RULES, "class_priors": Choice(get_args(ClassPriors))}
     scoring: ClassVar[str] = "coin"
 
     tol: float = DEFAULTS.tol
@@ -65,7 +74,7 @@ class OneCoin(Model):
         possible, given = known.possible(session), known.classes
         beliefs, strength = beliefs_of(self, session, replace(known, classes=self._classes(given, possible)))
         recipe = CoinRecipe(self, beliefs, other_labels(possible))
-        ended = fitted(self, session, recipe, known.options)
+        ended = fit_recipe(self, session, recipe, known.options)
         return coin_fit(session, recipe, ended, given, strength)
 
     def _classes(self, given: ClassPrior | None, possible: NDArray[np.bool_]) -> ClassPrior | None:
@@ -129,7 +138,7 @@ class CoinStep:
             self._right += right
             self._wrong += believed.totals.sum(axis=1) - right
 
-    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+    def __call__(self, counts: Any, shared: Any = None) -> TableLines:
         """Return the table of the share of right votes of each worker, [rows, K]."""
         panel = self._panel
         right, wrong = self._counted(counts)
@@ -139,7 +148,7 @@ class CoinStep:
         coin = right / total
         table = coin_table(panel, coin, wrong / total, self._others)
         penalty = _believed(self._right, coin) + _believed(self._wrong, wrong / total / self._others)
-        return Lines(table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty, columns={"skill": coin})
+        return TableLines(table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty, columns={"skill": coin})
 
     def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
@@ -156,3 +165,55 @@ def _believed(votes: Floats, probability: Floats) -> float:
     """Return the sum of pseudo-votes * log probability; a cell without pseudo-votes adds nothing."""
     with np.errstate(divide="ignore"):
         return float(np.where(votes > 0, votes * np.log(np.where(votes > 0, probability, 1.0)), 0.0).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZenCrowd(Model):
+    """Demartini et al. 2012, as benchmarks run it: soft EM with one reliability per worker and equal class priors.
+
+    The model is that of `OneCoin`; the start is another. Here the first E-step takes every worker to be right with probability
+    `reliability`, whereas there the first M-step takes vote shares for probabilities. The fit stops when the shares of the
+    labels change by less than `tol` in sum, after `max_iter` iterations at the latest. Priors that the caller gives replace the
+    equal ones. `seed` and `ties` decide between labels that score the same.
+
+    >>> import adjudge as adj
+    >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
+    >>> adj.ZenCrowd().fit(votes).labels["label"].to_list()
+    ['cat', 'dog']
+    """
+
+    name: ClassVar[str] = "zc"
+    title: ClassVar[str] = "ZenCrowd"
+    scoring: ClassVar[str] = "coin"
+    rules: ClassVar[Rules] = {
+        **COMMON,
+        "reliability": Number(least=0.01, most=0.99),
+        "tol": Number(least=0),
+        "max_iter": Number(least=1, whole=True),
+    }
+
+    reliability: float = 0.8
+    tol: float = DEFAULTS.tol
+    max_iter: int = DEFAULTS.max_iter
+
+    def _fit(self, session: Session, known: Knowns) -> Fit:
+        possible, given, options = known.possible(session), known.classes, known.options
+        classes = equal_priors(possible) if given is None else given
+        recipe = CoinRecipe(self, ConfusionPrior(classes=classes), other_labels(possible))
+        if options.start is not None or options.warm is not None:
+            ended = em.run(session, recipe, options)
+        else:
+            ended = em.iterate(session, recipe, partial(self._first, session, recipe.others, classes.priors), options)
+        return coin_fit(session, recipe, ended, given)
+
+    def _first(self, session: Session, others: int, priors: Floats) -> PassSums:
+        """Return the sums of an E-step in which all workers are equally good."""
+        session.adopt(partial(_alike, self.reliability, others, priors), priors)
+        return session.e_step(hard=False)
+
+
+def _alike(reliability: float, others: int, priors: Floats, panel: WorkerRows) -> Parameters:
+    """Return parameters with one reliability for all workers of a panel."""
+    right = np.full(panel.n_workers, reliability)
+    totals = np.zeros((panel.n_workers, panel.n_labels))
+    return Parameters(priors, coin_table(panel, right, 1.0 - right, others), totals)

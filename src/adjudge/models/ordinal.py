@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import ClassPrior, Lines, lay_out
-from adjudge.data.fit import Fit
+from adjudge.data.fit import ClassPrior, Fit, TableLines, lay_out
 from adjudge.data.grades import check_order, grades_of, numbers_of
 from adjudge.data.options import DEFAULTS, Number, Order, Rules
 from adjudge.data.vocabulary import text_of
@@ -20,11 +19,11 @@ from adjudge.engines import memory
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.confusion import Beliefs, EMRecipe
-from adjudge.results.graded import Scale, figures, grade_columns
+from adjudge.models.dawid_skene import ConfusionPrior, EMRecipe
+from adjudge.models.grade_scale import GradeScale, figures, grade_columns
 
 Floats = NDArray[np.float64]
-LENT: Final = 3.0  # tasks of each grade, beside those that are counted
+PSEUDO_TASKS_PER_GRADE: Final = 3.0  # tasks of each grade, beside those that are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +87,10 @@ class Ordinal(Model):
     def _fit(self, session: Session, known: Knowns) -> Fit:
         grades = grades_of(known.votes.labels.texts(), self._order)
         possible = known.possible(session)
-        scale, there = Scale(grades, possible), max(int(possible.sum()), 1)
+        scale, there = GradeScale(grades, possible), max(int(possible.sum()), 1)
         # Else shares of grades fall to 0 where few judges are noisy: neighbours would explain all votes for the grade between.
-        classes = known.classes or ClassPrior(possible / there, LENT * there)
-        ended = em.run(session, GradeRecipe(self, Beliefs(classes=classes), scale), known.options)
+        classes = known.classes or ClassPrior(possible / there, PSEUDO_TASKS_PER_GRADE * there)
+        ended = em.run(session, GradeRecipe(self, ConfusionPrior(classes=classes), scale), known.options)
         outcome = session.finish()
         params, statistics, columns = session.estimate()
         return Fit(
@@ -113,7 +112,7 @@ class Ordinal(Model):
 class GradeRecipe(EMRecipe):
     """Bias, stretch and scale of every judge, each from its own counts."""
 
-    scale: Scale | None = None
+    scale: GradeScale | None = None
 
     def on(self, block: WorkerBlock) -> GradeStep:
         """Return the M-step of these workers."""
@@ -124,7 +123,7 @@ class GradeRecipe(EMRecipe):
 class GradeStep:
     """The M-step of some workers: a small concave problem for each, solved by Newton's method."""
 
-    def __init__(self, block: WorkerBlock, beliefs: Beliefs, scale: Scale) -> None:
+    def __init__(self, block: WorkerBlock, beliefs: ConfusionPrior, scale: GradeScale) -> None:
         panel = self._panel = block.panel
         self._scale, self._prior, self._threads = scale, beliefs.of(block), block.threads
         self._past = None if block.history is None else lay_out(panel, None, block.history)
@@ -136,7 +135,7 @@ class GradeStep:
         self._label = np.concatenate([panel.row_label, absent[1]])[self._order]
         self._ptr = np.searchsorted(worker[self._order], np.arange(panel.n_workers + 1)).astype(np.int64)
 
-    def __call__(self, counts: Any, shared: Any = None) -> Lines:
+    def __call__(self, counts: Any, shared: Any = None) -> TableLines:
         """Return the lines of the judges that maximise the penalised likelihood of these counts, [rows, K]."""
         panel, past = self._panel, self._past
         counts = np.asarray(counts, np.float64)
@@ -150,4 +149,4 @@ class GradeStep:
         if past is not None:
             penalty += float((believed * np.where(believed > 0, np.maximum(table, -1e300), 0.0)).sum())
         totals = panel.by_worker(counts).reshape(panel.n_workers, panel.n_labels)
-        return Lines(np.ascontiguousarray(table[: panel.n_rows]), totals, self._prior, penalty, columns=figures(judges))
+        return TableLines(np.ascontiguousarray(table[: panel.n_rows]), totals, self._prior, penalty, columns=figures(judges))

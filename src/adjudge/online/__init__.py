@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from adjudge.online.reading import EvictedTask, Prediction
+from adjudge.online.reading import CONFIDENCE_CODES, LASTING, RULES, STREAMED, EvictedTask, OnlineSettings, Prediction
 from adjudge.online.refit import Refit
-from adjudge.online.settings import KINDS, LASTING, RULES, STREAMED, VERSION, OnlineSettings
 from adjudge.online.stream import Online
 
-__all__ = ["KINDS", "LASTING", "RULES", "STREAMED", "VERSION", "EvictedTask", "Online", "OnlineSettings", "Prediction", "Refit"]
+__all__ = ["CONFIDENCE_CODES", "LASTING", "RULES", "STREAMED", "EvictedTask", "Online", "OnlineSettings", "Prediction", "Refit"]

@@ -1,22 +1,102 @@
-"""What readers of a stream are told: the answers of its state, in the words of its users."""
+"""Reading a stream: its settings, what its answers are in the words of its users, and what is measured for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypedDict, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from adjudge.data.options import Choice, Confidence, Kept, Number, Rules, StreamedModel
 from adjudge.data.vocabulary import Id
-from adjudge.io.ids import column, label_columns
-from adjudge.io.label_names import LabelNames
-from adjudge.io.stream_votes import stream_ids
-from adjudge.kernels.online_units import ONE
+from adjudge.io.frames import column, label_columns
+from adjudge.io.stream_file import LabelNames, stream_ids
+from adjudge.kernels.online_honest import SHARE_UNITS
 from adjudge.kernels.reference import ANSWER_UNIT
-from adjudge.results.honest import AccuracyLaw, CrowdSums, accuracy_columns
+from adjudge.models.honest import (
+    PSEUDO_VOTES_PER_WORKER,
+    AccuracyLaw,
+    CrowdSums,
+    StreamSums,
+    accuracy_columns,
+    stream_error,
+    stream_rule,
+)
+
+STREAMED: Final = get_args(StreamedModel)
+RULES: Final[Rules] = {
+    "model": Choice(STREAMED),
+    "duplicates": Choice(get_args(Kept)),
+    "confidence": Choice(get_args(Confidence)),
+    "seed": Number(whole=True),
+    "strength": Number(least=0, most=1e12),
+}
+CONFIDENCE_CODES: Final[Mapping[Confidence, int]] = {"posterior": 0, "honest": 1}  # as the states know them
+LASTING: Final = 2  # honest, by what was measured however long ago
+
+
+class OnlineSettings(TypedDict):
+    """What a stream was made with."""
+
+    labels: list[Id]
+    model: StreamedModel
+    seed: int
+    duplicates: Kept
+    strength: float
+    confidence: Confidence
+
+
+FULL_MEASUREMENT = 2  # what `measure` is asked for: 1 is the mean worker alone
+
+
+class Renewal:
+    """The renewals of one stream. Readers make them, one at a time; others read and learn meanwhile."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self.every_label = False  # whether labels that nobody has given are possible, too
+
+    def now(self) -> None:
+        """Measure everything, whether it is due or not."""
+        is_done = False
+        while not is_done:
+            with self._lock: is_done = self.measure(FULL_MEASUREMENT)  # noqa: E701  # fmt: skip
+
+    def due(self) -> None:
+        """Measure what is due: nothing, the mean worker, or all."""
+        with self._lock: self.measure(self._state.due(1))  # noqa: E701  # fmt: skip
+
+    def read(self, kind: int, read: Callable[[int], Any]) -> Any:
+        """Return what a reader of the state finds, given the kind of confidence, after renewing what is due.
+
+        Votes that came during the renewal can make another one due, and need not: what was measured lasts.
+        """
+        found = read(kind)
+        while found is False:
+            self.due()
+            found = read(LASTING)
+        return found
+
+    def measure(self, due: int) -> bool:
+        """Measure nothing (0), the mean worker (1) or all (2); return False if a label was added meanwhile."""
+        if not due:
+            return True
+        pairs, given, left_out, tasks, votes, changes = self._state.measure(due == FULL_MEASUREMENT)
+        k = len(tasks)
+        by_label, not_summed = (np.asarray(count, np.float64).reshape(k, k) for count in (given, left_out))
+        by_class = np.array(tasks, np.float64)
+        if due == FULL_MEASUREMENT:
+            shared_error, holds = stream_error(StreamSums(*pairs), by_label - not_summed)
+        else:  # what was measured stays, and so does the moment of it
+            shared_error, holds, votes, changes = self._state.measured()
+        rule, lent = stream_rule(by_label, by_class, shared_error, holds, every_label=self.every_label)
+        is_done: bool = self._state.install(lent, PSEUDO_VOTES_PER_WORKER, *rule, votes, changes)
+        return is_done
 
 
 @dataclass(frozen=True)
@@ -83,7 +163,7 @@ def worker_frame(found: tuple[Any, ...], law: AccuracyLaw | None) -> pl.DataFram
     frame = pl.DataFrame({"worker": column(stream_ids(texts, numbers)), "votes": votes}).filter(votes > 0)
     votes, right, doubt = (each[votes > 0] for each in (votes, right, doubt))
     if law is None:
-        return frame.with_columns(accuracy=right / ONE / votes)
+        return frame.with_columns(accuracy=right / SHARE_UNITS / votes)
     return frame.with_columns(**accuracy_columns(*law(right * ANSWER_UNIT / votes, doubt * ANSWER_UNIT / votes, votes)))
 
 

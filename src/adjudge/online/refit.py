@@ -1,22 +1,27 @@
-"""A batch fit of a stream's votes, in three steps: begun at one moment, run anywhere, taken up by the stream."""
+"""A batch fit of a stream's votes, and the content of a stream as files, pickles and bytes hold it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.options import DEFAULTS, Confidence, EngineName, StreamedModel
+from adjudge.data.options import DEFAULTS, Confidence, StreamedModel
 from adjudge.data.votes import FrameKind, Votes
-from adjudge.engines.base import Engine
-from adjudge.io.label_names import LabelNames
-from adjudge.io.stream_votes import stream_gold, stream_history, stream_votes
-from adjudge.kernels.online_units import to_units
-from adjudge.models.base import MODELS, make
+from adjudge.engines.registry import EngineChoice
+from adjudge.errors import AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.io import stream_file
+from adjudge.io.container import Bounds
+from adjudge.io.stream_file import LabelNames, stream_gold, stream_history, stream_votes
+from adjudge.kernels.online_honest import to_units
+from adjudge.models.base import MODELS
+from adjudge.models.temperature import posterior_of
 from adjudge.results.result import Result
-from adjudge.results.temperature import posterior_of
+
+if TYPE_CHECKING:
+    from adjudge.online.stream import Online
 
 
 class Refit:
@@ -55,18 +60,17 @@ class Refit:
         """The fit, None before it was run."""
         return self._result
 
-    def run(self, *, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None) -> Result:
+    def run(self, *, engine: EngineChoice = DEFAULTS.engine) -> Result:
         """Return the fit; it is the same for any number of threads.
 
         - `engine`: where it runs, as for `adj.aggregate`.
-        - `threads`: on how many threads it runs, as there.
         """
         now = self._now
         start = now["labels"][self._has_votes()] if self._warm else None
         gold: Any = stream_gold(now) if len(now["gold_labels"]) else None
-        model = make(self.model, MODELS[self.model].options(), self._options)
+        model = MODELS[self.model](**self._options)
         known = {"start": start, "gold": gold, "history": stream_history(now, self._labels)}
-        self._result = model.fit(self.votes, engine=engine, threads=threads, confidence=self._confidence, **known)
+        self._result = model.fit(self.votes, engine=engine, confidence=self._confidence, **known)
         return self._result
 
     def adopted_by(self, state: Any) -> Result:
@@ -93,3 +97,67 @@ def shares(result: Result, has: NDArray[np.bool_], model: StreamedModel) -> dict
         out["fitted"] = np.zeros(len(has), np.uint8)
         out["fitted"][has] = 1 + np.asarray(result.fit.outcome.tie, np.uint8)
     return out
+
+
+Content = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # settings and other facts, and arrays
+
+
+def content_of(online: Online, where: object) -> Content:
+    """Return what a file of a stream holds; `where` it is to go, for messages."""
+    arrays = online.state.snapshot()
+    (task, worker), measured = arrays.pop("numbers"), arrays.pop("measured")
+    facts: dict[str, Any] = {name: arrays.pop(name) for name in stream_file.COUNTS}
+    facts["measured"] = None if measured is None else dict(zip(stream_file.MOMENT, measured, strict=True))
+    labels = online._names.first(arrays.pop("n_labels")).ids
+    del arrays["task_gold"]
+    if len(arrays["task_offsets"]) != len(arrays["task_ptr"]):  # what could not be loaded is not written
+        raise AdjudgeError(f"cannot save to {where}: the stream has ids of tasks without votes; please report this")
+    hard = arrays["shares"].ndim == 1
+    if hard:
+        del arrays["labels"]
+    if online._model != "auto":
+        del arrays["fitted"]
+    numbers = {"task": task, "worker": worker}
+    settings = {**online.settings, "labels": list(labels), "options": online._options}
+    return {**settings, "numbers": numbers, "hard": hard, **facts}, arrays
+
+
+def stream_of(cls: type[Online], bounds: Bounds, content: Content) -> Online:
+    """Check the content of a file and return its stream."""
+    meta, arrays = content
+    online = _empty(cls, bounds, meta)
+    try:
+        online.state.restore(
+            **stream_file.check_content(bounds, meta, arrays),
+            **{name: meta[name] for name in stream_file.COUNTS},
+            measured=_moment(meta),
+            task_numbers=meta["numbers"]["task"],
+            worker_numbers=meta["numbers"]["worker"],
+        )
+    except ValueError as error:
+        raise InputError(f"{bounds.source} is not valid: {error}") from error
+    return online
+
+
+def _moment(meta: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return when and what the last renewal measured; None before the first renewal."""
+    found = meta["measured"]
+    return None if found is None else tuple(found[name] for name in stream_file.MOMENT)
+
+
+def _empty(cls: type[Online], bounds: Bounds, meta: dict[str, Any]) -> Online:
+    """Return an empty stream with the settings of a file, after these were checked."""
+    bounds.fields("its meta", meta["numbers"], {"task": bool, "worker": bool})
+    try:
+        settings = {name: meta[name] for name in ("labels", "model", "seed", "duplicates", "strength", "confidence")}
+        online = cls(**settings)
+        known = MODELS[meta["model"]].options()
+        strangers = [name for name in meta["options"] if name not in known]
+        bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")
+        MODELS[meta["model"]](**{"seed": meta["seed"], **meta["options"]})
+    except OptionError as error:
+        raise InputError(f"{bounds.source} is not valid: {error}") from error
+    fits = meta["hard"] or meta["model"] not in ("fds", "auto"), not meta["hard"] or meta["model"] != "ds"
+    bounds.need(all(fits), f"a stream of {meta['model']} keeps {'probabilities' if meta['hard'] else 'labels'}")
+    online._options = meta["options"]
+    return online

@@ -12,29 +12,35 @@ import numpy as np
 import polars as pl
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, EngineName, Kept, StreamedModel
+from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
 from adjudge.data.vocabulary import Id, text_of
-from adjudge.data.votes import FrameKind, Votes
-from adjudge.data.weights import require_unweighted
-from adjudge.engines.base import Engine
+from adjudge.data.votes import FrameKind, Votes, require_unweighted
+from adjudge.engines.registry import EngineChoice
 from adjudge.errors import InputError, listed, shown, undeclared, warn_abstentions
 from adjudge.io import container, stream_file
 from adjudge.io.answers import read_gold
-from adjudge.io.bounds import Bounds
-from adjudge.io.dictionary import MISSING
-from adjudge.io.frames import Frame, native
-from adjudge.io.ids import column, id_text, is_missing, known_text, prepared, require_present
-from adjudge.io.label_names import LabelNames
+from adjudge.io.container import Bounds
+from adjudge.io.encode import MISSING_CODE
+from adjudge.io.frames import Frame, column, id_text, is_missing, known_text, native, prepare_ids, require_present
 from adjudge.io.sources import Source, open_table
-from adjudge.io.stream_votes import state_arrays, stream_gold
+from adjudge.io.stream_file import LabelNames, state_arrays, stream_gold
 from adjudge.kernels import online_reference
 from adjudge.kernels.cpu import compiled
-from adjudge.online import saving
-from adjudge.online.reading import EvictedTask, Prediction, confusion_frame, crowd_sums, prediction, task_frame, worker_frame
-from adjudge.online.refit import Refit, shares
-from adjudge.online.renewal import Renewal
-from adjudge.online.settings import KINDS, RULES, STREAMED, VERSION, OnlineSettings
-from adjudge.results import higher
+from adjudge.online.reading import (
+    CONFIDENCE_CODES,
+    RULES,
+    STREAMED,
+    EvictedTask,
+    OnlineSettings,
+    Prediction,
+    Renewal,
+    confusion_frame,
+    crowd_sums,
+    prediction,
+    task_frame,
+    worker_frame,
+)
+from adjudge.online.refit import Refit, content_of, shares, stream_of
 from adjudge.results.result import Result
 
 
@@ -177,7 +183,9 @@ class Online:
         return f"Online({self._model}: {self._state.tasks} tasks, {self._state.workers} workers, {self._state.labels} labels)"
 
     def _repr_html_(self) -> str:
-        return str(higher.load("adjudge.results.card:of_stream")(self))
+        from adjudge.results.card import of_stream
+
+        return of_stream(self)
 
     @property
     def settings(self) -> OnlineSettings:
@@ -239,7 +247,7 @@ class Online:
         if not batches:
             return
         votes = pl.concat(batches)
-        labels = np.ascontiguousarray(votes["label"].fill_null(int(MISSING)).to_numpy(), np.uint32)
+        labels = np.ascontiguousarray(votes["label"].fill_null(int(MISSING_CODE)).to_numpy(), np.uint32)
         try:
             self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
         except IndexError:  # a label that is being added
@@ -377,7 +385,7 @@ class Online:
     def predict(self, task: object) -> Prediction:
         """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
         text = known_text(task)
-        found = self._renewal.read(KINDS[self._confidence], lambda kind: self._state.predict(text, kind))
+        found = self._renewal.read(CONFIDENCE_CODES[self._confidence], lambda kind: self._state.predict(text, kind))
         if found is None:
             raise InputError(f"task {shown(task)} was never seen: it has no votes")
         return prediction(found, self._names.ids)
@@ -391,7 +399,7 @@ class Online:
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame."""
-        found = self._renewal.read(KINDS[self._confidence], self._state.task_table)
+        found = self._renewal.read(CONFIDENCE_CODES[self._confidence], self._state.task_table)
         return task_frame(found, self._names)
 
     def workers(self) -> Frame:
@@ -407,7 +415,7 @@ class Online:
         >>> online.workers()["accuracy"].round(2).to_list()
         [0.86, 0.89]
         """
-        kind = KINDS[self._confidence]
+        kind = CONFIDENCE_CODES[self._confidence]
         found = self._renewal.read(kind, self._state.worker_table)
         law = crowd_sums(self._renewal.read(kind, self._state.crowd)).law if self._confidence == "honest" else None
         return native(worker_frame(found, law), self._frame_kind)
@@ -453,18 +461,16 @@ class Online:
             raise InputError(f"worker {shown(worker)} has no votes here")
         return native(confusion_frame(matrix, self._names), self._frame_kind)
 
-    def refit(
-        self, *, warm: bool = False, engine: EngineName | str | Engine = DEFAULTS.engine, threads: int | None = None
-    ) -> Result:
+    def refit(self, *, warm: bool = False, engine: EngineChoice = DEFAULTS.engine) -> Result:
         """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
 
-        `engine` and `threads` say where it runs, as for `adj.aggregate`.
+        `engine` says where it runs, as for `adj.aggregate`.
 
         Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
         settled as by a vote, under the parameters of the fit.
         """
         refit = self.begin_refit(warm=warm)
-        refit.run(engine=engine, threads=threads)
+        refit.run(engine=engine)
         return self.finish_refit(refit)
 
     def begin_refit(self, *, warm: bool = False) -> Refit:
@@ -479,7 +485,7 @@ class Online:
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
         >>> refit = online.begin_refit()
-        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(threads=2)
+        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(engine=adj.Cpu(threads=2))
         >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
         ([2, 1], 2)
         """
@@ -509,7 +515,7 @@ class Online:
         A stream that is loaded answers for ever after, to the bit, as the one that was saved. What was last measured for honest
         confidence is part of it, so that `renew`, and a read that renews, count as events.
         """
-        container.save(Path(path), "online", VERSION, *saving.content_of(self, path))
+        container.save(Path(path), "online", stream_file.VERSION, *content_of(self, path))
 
     def to_bytes(self) -> bytes:
         """Return what `save` writes, as bytes.
@@ -520,16 +526,16 @@ class Online:
         >>> adj.Online.from_bytes(online.to_bytes()).predict("t1").label
         'cat'
         """
-        return b"".join(container.packed("online", VERSION, *saving.content_of(self, "bytes")))
+        return b"".join(container.pack("online", stream_file.VERSION, *content_of(self, "bytes")))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Online:
         """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
-        meta, arrays = container.unpacked("a stream in bytes", bytes(data), "online", VERSION, stream_file.META)
-        return saving.stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))[0]
+        meta, arrays = container.unpack("a stream in bytes", bytes(data), "online", stream_file.VERSION, stream_file.META)
+        return stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
-        return _unpickled, saving.content_of(self, "a pickle")
+        return _unpickled, content_of(self, "a pickle")
 
     @classmethod
     def load(
@@ -538,30 +544,25 @@ class Online:
         *,
         labels: Iterable[object] | None = None,
         confidence: Confidence | None = None,
-        repair: bool = False,
     ) -> Online:
-        """Return the stream that was saved at `path`; `labels`, where given, must be its labels.
+        """Return the stream that was saved at `path`.
 
-        `confidence` replaces that of the stream; those of version 0.1.0 have "posterior".
-
-        An interrupted `learn` of version 0.1.0 could leave ids of tasks in the file that have no votes and no place. Such a
-        file is an error; with `repair` these ids are dropped, and a `RepairedStream` warning says how many.
+        `labels`, if given, must be the labels of the stream; `confidence` replaces its confidence.
         """
         path = Path(path)
         if confidence is not None:
             RULES["confidence"].check("confidence", confidence)
-        meta, arrays = container.load(path, "online", VERSION, stream_file.META)
-        online, dropped = saving.stream_of(cls, Bounds(path), (meta, arrays), repair=repair)
+        meta, arrays = container.load(path, "online", stream_file.VERSION, stream_file.META)
+        online = stream_of(cls, Bounds(path), (meta, arrays))
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
             raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
         if confidence is not None:
             online._confidence = confidence
-        stream_file.warn_repaired(path, dropped)
         return online
 
     def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""
-        columns = {role: prepared(batch[role], role, first_row) for role in ("task", "worker", "label")}
+        columns = {role: prepare_ids(batch[role], role, first_row) for role in ("task", "worker", "label")}
         for role in ("task", "worker"):
             require_present(columns[role], role, first_row)
             numbers[role] |= columns[role].dtype == pl.Int64
@@ -572,4 +573,4 @@ class Online:
 
 
 def _unpickled(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
-    return saving.stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))[0]
+    return stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))

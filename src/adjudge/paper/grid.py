@@ -1,4 +1,4 @@
-"""Figure 1's grid: every method on every set at every number of annotators. An interrupted run is resumed."""
+"""The paper's protocol, and Figure 1's grid: every method on every set at every number of annotators; a run can be resumed."""
 
 from __future__ import annotations
 
@@ -7,32 +7,122 @@ import json
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
 
 import adjudge
-from adjudge.data.options import ModelName
+from adjudge.data.options import TraceDetail
 from adjudge.data.votes import Votes
-from adjudge.errors import NotConverged
-from adjudge.evaluation.truth import evaluate
+from adjudge.engines.registry import AutoEngine
+from adjudge.errors import InputError, NotConverged, SuspiciousVotes, unknown
+from adjudge.evaluation.evaluate import evaluate
+from adjudge.io.read import read
 from adjudge.io.write import write_aside
-from adjudge.models.aggregation import aggregate
 from adjudge.models.base import MODELS
-from adjudge.paper.protocol import Questions, methods
+from adjudge.paper import published
 from adjudge.results.result import Result
 
+SUBSET_NAMES: Final = ("first", "random")
+SET_FILE_COLUMNS: Final = {"votes.csv": ["task", "worker", "label"], "truth.csv": ["task", "label"]}
 Figures = dict[str, Any]  # what JSON can hold
 
 
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """A set's questions of the paper: those with truth and at least as many votes as Table 1 gives annotators."""
+
+    name: str
+    annotators: int
+    votes: pl.DataFrame  # task, worker, label: every vote of these questions, in file order
+    truth: pl.DataFrame  # task, label
+    fingerprint: str  # of the files they came from
+
+    def __len__(self) -> int:
+        return self.votes["task"].n_unique()
+
+    def subset(self, k: int, rule: str = "first", seed: int = 0) -> pl.DataFrame:
+        """Return k votes of each question: the first in file order, or drawn at random (the same for every method)."""
+        if rule == "random":
+            return draw_votes(self.votes, k, seed)
+        return self.votes.filter(pl.int_range(pl.len()).over("task") < k)
+
+    def read(self, k: int, rule: str = "first", seed: int = 0) -> Votes:
+        """Return `subset` as votes; one vote per question is what the protocol asks for, and no sign of misreading."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuspiciousVotes)
+            return read(self.subset(k, rule, seed))
+
+
+def draw_votes(votes: pl.DataFrame, k: int, seed: int) -> pl.DataFrame:
+    """Return k random votes of each task."""
+    drawn = pl.Series("drawn", np.random.default_rng(seed).random(len(votes)))
+    return votes.with_columns(drawn).filter(pl.col("drawn").rank("ordinal").over("task") <= k).drop("drawn")
+
+
+def methods(name: str) -> list[str]:
+    """Return the paper's methods that run on a set and that this version has.
+
+    >>> "glad" in methods("adult2")
+    False
+    """
+    return [m for m in published.METHODS if m != "glad" or published.is_binary(name)]
+
+
+def choose(sets: Iterable[str] | None) -> list[str]:
+    """Return the names of the sets to run, in the paper's order; raises on a name that is not one.
+
+    >>> choose(["sp", "bm"])
+    ['bm', 'sp']
+    """
+    wanted = list(sets or published.PAPER_SET_NAMES)
+    for name in wanted:
+        if name not in published.PAPER_SET_NAMES:
+            raise unknown("data set", name, published.PAPER_SET_NAMES)
+    return [name for name in published.PAPER_SET_NAMES if name in wanted]
+
+
+def require(folder: Path, names: Iterable[str]) -> None:
+    """Raise when a set is not in the folder, with the command that fetches what is missing."""
+    missing = [n for n in names if not all((folder / n / file).is_file() for file in SET_FILE_COLUMNS)]
+    if missing:
+        raise InputError(f"{folder} lacks {', '.join(missing)}: adjudge datasets get {' '.join(missing)} -o {folder}")
+
+
+def load(folder: Path, name: str) -> Questions:
+    """Return the paper's questions of a set."""
+    require(folder, [name])
+    votes, truth = (_read(folder / name / file, columns) for file, columns in SET_FILE_COLUMNS.items())
+    k = published.annotators(name)
+    enough = votes.group_by("task").len().filter(pl.col("len") >= k).join(truth, on="task", how="semi")
+    kept = votes.join(enough, on="task", how="semi", maintain_order="left")
+    if kept.is_empty():
+        raise InputError(f"{folder / name}: no task has truth and at least {k} votes, as the paper's questions have")
+    digest = hashlib.sha256()
+    for file in SET_FILE_COLUMNS:
+        digest.update((folder / name / file).read_bytes())
+    return Questions(name, k, kept, truth, digest.hexdigest())
+
+
+def _read(path: Path, columns: list[str]) -> pl.DataFrame:
+    try:
+        return pl.read_csv(path, infer_schema=False).select(columns)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        first = str(error).splitlines()[0]
+        raise InputError(f"cannot read {path}: {first} (columns {', '.join(columns)} are expected)") from error
+
+
 @dataclass(frozen=True)
-class Cells:
+class CellFolder:
     """A folder of finished cells, a small JSON file each.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cells = Cells(Path(folder))
+    ...     cells = CellFolder(Path(folder))
     ...     [cells.get("a", {"seed": 1}, lambda: {"found": n})["found"] for n in range(3)]
     [0, 0, 0]
     """
@@ -96,24 +186,24 @@ Grid = Mapping[tuple[str, str, int], Spot]  # (set, method, annotators)
 
 
 @dataclass(frozen=True)
-class Plan:
+class GridPlan:
     """How the votes of a question are chosen, and how often everything is repeated."""
 
     subset: str = "first"
     trials: int = 10
 
 
-def fit(votes: Votes, model: str, seed: int = 0, **options: Any) -> Result:
-    """Return the result of a registered model; one that runs out of iterations (as the paper's DS does) is taken as it is.
+def fit(
+    votes: Votes, model: str, seed: int = 0, *, trace: TraceDetail = "full", threads: int | None = None, **settings: Any
+) -> Result:
+    """Return the result of a registered model with these settings; where it runs out of iterations, as the paper's DS does, too.
 
     Its confidence is the model's own posterior: the paper has no other, and what is timed here is the paper's method.
     """
-    if "seed" in MODELS[model].options():
-        options["seed"] = seed
+    chosen = MODELS[model](seed=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
-        result: Result = aggregate(votes, cast(ModelName, model), confidence="posterior", **options)
-    return result
+        return chosen.fit(votes, engine=AutoEngine(threads=threads), trace=trace, confidence="posterior")
 
 
 def conditions(questions: Questions, **more: object) -> dict[str, object]:
@@ -121,7 +211,7 @@ def conditions(questions: Questions, **more: object) -> dict[str, object]:
     return {"data": questions.fingerprint, "version": adjudge.__version__, **more}
 
 
-def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, int], Spot]:
+def run_grid(questions: Questions, plan: GridPlan, cells: CellFolder) -> dict[tuple[str, str, int], Spot]:
     """Return a set's part of the grid."""
     found = {}
     for k in range(1, questions.annotators + 1):
@@ -132,7 +222,7 @@ def run(questions: Questions, plan: Plan, cells: Cells) -> dict[tuple[str, str, 
     return found
 
 
-def _spot(questions: Questions, model: str, k: int, plan: Plan) -> Figures:
+def _spot(questions: Questions, model: str, k: int, plan: GridPlan) -> Figures:
     out: Figures = {"accuracy": [], "iterations": [], "seconds": [], "nll": []}
     votes = questions.read(k)
     for trial in range(plan.trials):

@@ -11,13 +11,13 @@ from typing import Any, Final, Literal
 
 Measure = Literal["accuracy", "seconds", "iterations"]
 # Our names and the paper's, in the order of its Table 1; DAiSEE's votes were never published.
-SETS: Final[Mapping[str, str]] = MappingProxyType(
+PAPER_SET_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"adult2": "Adult2", "bm": "BM", "trec2010": "TREC2010", "labelme": "LabelMe", "rte": "RTE", "sp": "SP"}
 )
 METHODS: Final[Mapping[str, str]] = MappingProxyType(
     {"mv": "MV", "ds": "DS", "fds": "FDS", "hybrid": "Hybrid", "iwmv": "IWMV", "glad": "GLAD"}
 )
-FAMILY: Final = ("ds", "fds", "hybrid")  # those of Tables 2, 3 and 5
+EM_METHODS: Final = ("ds", "fds", "hybrid")  # those of Tables 2, 3 and 5
 SPEEDUPS: Final = (("fds_over_ds", "ds", "fds"), ("fds_over_iwmv", "iwmv", "fds"), ("hybrid_over_ds", "ds", "hybrid"))
 SWITCH: Final = (0.45, 0.75)  # share of the Hybrid's iterations before its switch
 
@@ -35,17 +35,17 @@ def annotators(name: str) -> int:
     >>> annotators("rte")
     10
     """
-    return int(figures()["table1"][SETS[name]]["annotators"])
+    return int(figures()["table1"][PAPER_SET_NAMES[name]]["annotators"])
 
 
 def questions(name: str) -> int:
     """Return the number of questions that Table 1 gives a set."""
-    return int(figures()["table1"][SETS[name]]["questions"])
+    return int(figures()["table1"][PAPER_SET_NAMES[name]]["questions"])
 
 
 def is_binary(name: str) -> bool:
     """Return whether a set has two options; the paper runs GLAD on these alone."""
-    return int(figures()["table1"][SETS[name]]["options"]) == 2
+    return int(figures()["table1"][PAPER_SET_NAMES[name]]["options"]) == 2
 
 
 def curve(measure: Measure, name: str, model: str) -> list[float] | None:
@@ -54,7 +54,7 @@ def curve(measure: Measure, name: str, model: str) -> list[float] | None:
     >>> curve("accuracy", "bm", "ds")
     [0.685, 0.68, 0.699, 0.698, 0.712]
     """
-    found: list[float] | None = figures()["figure1"][measure][SETS[name]].get(METHODS[model])
+    found: list[float] | None = figures()["figure1"][measure][PAPER_SET_NAMES[name]].get(METHODS[model])
     return found
 
 

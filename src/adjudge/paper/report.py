@@ -11,11 +11,11 @@ import polars as pl
 
 from adjudge import __version__
 from adjudge.paper import published
-from adjudge.paper.grid import Grid, Plan, Spot
+from adjudge.paper.grid import Grid, GridPlan, Spot
 from adjudge.paper.tables import markdown
 
 Tables = Mapping[str, pl.DataFrame]
-SUBSETS = {
+SUBSET_DESCRIPTIONS = {
     "first": "the first k votes of each question in file order: the rule that the paper's figures obey, though its text "
     "speaks of random subsets",
     "random": "k votes of each question drawn at random, anew in every trial: the rule that the paper's text states "
@@ -24,31 +24,31 @@ SUBSETS = {
 EXACT_SETS: Final = ("adult2", "bm", "labelme", "rte")  # their public files have the order of the authors' files
 EXACT_METHODS: Final = ("ds", "hybrid")  # ties do not decide
 POINTS: Final = 0.015  # mean accuracy may be this far off, or
-SPREADS: Final = 2.0  # so many standard deviations over the seeds
-NAMED: Final = {
+MAX_STANDARD_DEVIATIONS: Final = 2.0  # so many standard deviations over the seeds
+EXPLAINED_DEVIATIONS: Final = {
     ("adult2", "ds", 3): "known: off by one question",
     ("adult2", "hybrid", 3): "known: off by one question",
     ("adult2", "ds", 8): "known: 16 iterations for the paper's 17",
 }
 
 
-def text(made: Tables, plan: Plan, sets: list[str], *, drawn: bool) -> str:
+def text(made: Tables, plan: GridPlan, sets: list[str], *, drawn: bool) -> str:
     """Return the report as Markdown; tables and plots beside it are linked."""
     parts = [_head(plan, sets), _accuracy(made, drawn), _table1(made), _table2(made, drawn), _switch(made)]
     parts += [_rates(made, drawn), _scaling(made, drawn), _online(made), _multiple(made), _missing(sets)]
     return "\n".join(parts)
 
 
-def _head(plan: Plan, sets: list[str]) -> str:
+def _head(plan: GridPlan, sets: list[str]) -> str:
     methods = ", ".join(published.METHODS.values())
     return f"""# The paper, reproduced
 
 {published.figures()["source"].partition(". figure1")[0]}.
 
 adjudge {__version__}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}. Sets:
-{", ".join(published.SETS[name] for name in sets)}. Methods: {methods}. Questions: those with truth and at least as many
-votes as the paper's Table 1 gives annotators. Votes: {SUBSETS[plan.subset]}. Every point is run with {plan.trials} seeds,
-which decide ties; accuracy and iterations are means over them, times are medians.
+{", ".join(published.PAPER_SET_NAMES[name] for name in sets)}. Methods: {methods}. Questions: those with truth and at least
+as many votes as the paper's Table 1 gives annotators. Votes: {SUBSET_DESCRIPTIONS[plan.subset]}. Every point is run with
+{plan.trials} seeds, which decide ties; accuracy and iterations are means over them, times are medians.
 """
 
 
@@ -61,7 +61,7 @@ def _accuracy(made: Tables, drawn: bool) -> str:
     close = others.filter(pl.col("verdict") != "off")
     lines = ["## Figure 1: accuracy, time and iterations", "", *_picture("figure1", drawn).splitlines()]
     if len(strict):
-        names = ", ".join(published.SETS[s] for s in dict.fromkeys(strict["set"]))
+        names = ", ".join(published.PAPER_SET_NAMES[s] for s in dict.fromkeys(strict["set"]))
         lines.append(
             f"DS and Hybrid on {names} should meet the paper's accuracy "
             f"and iterations exactly, with every seed: **{len(met)} of {len(strict)} points do**"
@@ -69,7 +69,7 @@ def _accuracy(made: Tables, drawn: bool) -> str:
         )
     lines += [
         f"Of the other {len(others)} points **{len(close)} have a mean accuracy within {100 * POINTS:.1f} points of the "
-        f"paper's, or within {SPREADS:.0f} standard deviations over the seeds**.",
+        f"paper's, or within {MAX_STANDARD_DEVIATIONS:.0f} standard deviations over the seeds**.",
         "",
         markdown(summary(judged)),
         "Every point: [figure1.csv](figure1.csv), [verdicts.csv](verdicts.csv).",
@@ -172,7 +172,7 @@ def _missing(sets: list[str]) -> str:
         "  question are then others.",
         "- **Ties to the digit**: the paper drew them from one random stream that it does not give.",
     ]
-    left = [published.SETS[name] for name in published.SETS if name not in sets]
+    left = [published.PAPER_SET_NAMES[name] for name in published.PAPER_SET_NAMES if name not in sets]
     if left:
         lines.append(f"- **{', '.join(left)}**: left out of this run.")
     return "\n".join(lines) + "\n"
@@ -204,9 +204,11 @@ def _verdict(place: tuple[str, str, int], spot: Spot, paper: float, strict: bool
     if right and (steps is None or all(found == steps for found in spot.iterations)):
         return "exact", ""
     if strict:
-        return ("known", NAMED[place]) if place in NAMED else ("off", "should be exact: look into it")
+        return (
+            ("known", EXPLAINED_DEVIATIONS[place]) if place in EXPLAINED_DEVIATIONS else ("off", "should be exact: look into it")
+        )
     far = abs(spot.mean - paper)
-    if far <= max(POINTS, SPREADS * spot.spread):
+    if far <= max(POINTS, MAX_STANDARD_DEVIATIONS * spot.spread):
         return "near", ""
     return "off", _reason(name, model, k)
 

@@ -52,7 +52,7 @@ def table1(grid: Grid) -> pl.DataFrame:
     for name in dict.fromkeys(name for name, _, _ in grid):
         ks = range(2, published.annotators(name) + 1)
         for key, slow, fast in published.SPEEDUPS:
-            paper = published.figures()["table1"][published.SETS[name]][key]
+            paper = published.figures()["table1"][published.PAPER_SET_NAMES[name]][key]
             row: Row = {"set": name, "speed-up": f"{fast} over {slow}"}
             known = (name, slow, 2) in grid and (name, fast, 2) in grid
             pairs = [(grid[name, slow, k], grid[name, fast, k]) for k in ks] if known else []
@@ -66,8 +66,8 @@ def table2(grid: Grid) -> pl.DataFrame:
     """Return the negative log-likelihood at convergence with all annotators: the mean over the trials."""
     rows = []
     for name in dict.fromkeys(name for name, _, _ in grid):
-        for model in published.FAMILY:
-            paper = published.figures()["table2"][published.SETS[name]][published.METHODS[model]]
+        for model in published.EM_METHODS:
+            paper = published.figures()["table2"][published.PAPER_SET_NAMES[name]][published.METHODS[model]]
             ours = statistics.fmean(grid[name, model, published.annotators(name)].nll)
             rows.append({"set": name, "method": model} | beside("nll", paper, ours))
     return frame(rows)

@@ -109,7 +109,8 @@
     const made = element("span", null, "badge");
     const sample = document.getElementById("m-" + data.shapes[verdict]);
     const mark = drawn("svg", { viewBox: "-7 -7 14 14", width: 14, height: 14, class: "v-" + verdict, "aria-hidden": "true" });
-    mark.append(drawn("path", { d: sample.getAttribute("d"), class: sample.getAttribute("class") }));
+    mark.append(sample.cloneNode());
+    mark.firstChild.removeAttribute("id");
     made.append(mark, verdict);
     return made;
   }

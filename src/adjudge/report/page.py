@@ -12,36 +12,37 @@ from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from adjudge.data.options import SET_SEPARATOR
-from adjudge.data.understood import Understood
+from adjudge.data.votes import Understood
 from adjudge.errors import InputError
-from adjudge.evaluation.sets import SetEvaluation, evaluate_sets
-from adjudge.evaluation.truth import read_truth
+from adjudge.evaluation.inputs import read_truth
+from adjudge.evaluation.sets import evaluate_sets
 from adjudge.io.sources import Source
 from adjudge.io.write import check_files, check_folder, write_aside
 from adjudge.report import palette, words
-from adjudge.report.details import details
-from adjudge.report.draw.chart import shapes
-from adjudge.report.findings import Compared, Findings
+from adjudge.report.findings import Findings, details
 from adjudge.report.html import Content, Markup, data, folded, join, table, tag
 from adjudge.report.sections import sections
 from adjudge.report.set_sections import set_sections, set_workers
-from adjudge.report.style import packaged, style
-from adjudge.report.views.agreement import AgreementView
-from adjudge.report.views.headline import headline
+from adjudge.report.svg import shapes
+from adjudge.report.views.labels import headline
+from adjudge.report.views.votes import AgreementView
 from adjudge.report.views.workers import WorkersView
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
+    from adjudge.evaluation.compare.compare import Comparison
     from adjudge.results.sets import MultiResult
 
-REMOTE: Final = (
+REMOTE_REPORT_REFUSAL: Final = (
     "a report looks at votes and labels together, and those of this result stay on Spark's executors: aggregate the votes, or "
     "those of some tasks, with engine='cpu' or 'disk'"
 )
+MODES: Final[tuple[palette.Mode, ...]] = ("light", "dark")
 CONTENTS: Final = {
     "trust": "Trust",
     "workers": "Workers",
@@ -55,33 +56,17 @@ CONTENTS: Final = {
 
 
 def write(
-    result: Result | MultiResult,
-    path: str | os.PathLike[str],
-    *,
-    truth: Result | Source | None = None,
-    truth_task: str | None = None,
-    truth_label: str | None = None,
-    title: str | None = None,
-    source: str = "",
-    comparison: Compared | None = None,
-    set_separator: str = SET_SEPARATOR,
+    result: Result | MultiResult, path: str | os.PathLike[str], *, truth: Result | Source | None = None, **options: Any
 ) -> None:
-    """Write the report of a result to one HTML file; see `Result.report`.
+    """Write the report of a result to one HTML file, completely or not at all; see `Result.report`.
 
-    - `result`: of any model, of single labels or of sets, in memory or on disk.
-    - `path`: the file; it is written completely or not at all.
-    - `truth`, `truth_task`, `truth_label`: known labels, as for `adj.evaluate`.
-    - `title`: what stands at the top.
-    - `source`: what the votes were read from, as the reader knows it.
-    - `comparison`: what `adj.compare` returned for these votes; without it a few models are fitted, where truth is given.
-    - `set_separator`: what joins the options of true sets written as text.
+    `truth` and the other options are those of `page`.
     """
     target = Path(path)
     check_folder(target)
     read = {"the votes": getattr(result.votes, "folder", None), "the truth": truth if isinstance(truth, str | Path) else None}
     check_files({"the report": target}, read)
-    columns = {"truth_task": truth_task, "truth_label": truth_label, "set_separator": set_separator}
-    whole = page(result, truth=truth, title=title, source=source, comparison=comparison, **columns)  # type: ignore[arg-type]
+    whole = page(result, truth=truth, **options)
     write_aside(target, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))
 
 
@@ -93,33 +78,38 @@ def page(
     truth_label: str | None = None,
     title: str | None = None,
     source: str = "",
-    comparison: Compared | None = None,
+    comparison: Comparison | None = None,
     set_separator: str = SET_SEPARATOR,
 ) -> str:
-    """Return the report of a result as one HTML document; the parameters are those of `write`.
+    """Return the report of a result as one HTML document.
+
+    - `result`: of any model, of single labels or of sets, in memory or on disk.
+    - `truth`, `truth_task`, `truth_label`: known labels, as for `adj.evaluate`.
+    - `title`: what stands at the top.
+    - `source`: what the votes were read from, as the reader knows it.
+    - `comparison`: what `adj.compare` returned for these votes; without it a few models are fitted, where truth is given.
+    - `set_separator`: what joins the options of true sets written as text.
 
     >>> import adjudge as adj
     >>> page(adj.aggregate([(1, "<b>", "cat"), (1, "bob", "cat"), (2, "<b>", "dog")])).count("<b>")  # in the brand alone
     1
     """
     if not isinstance(result, Result):
-        evaluation = None if truth is None else _evaluated(result, truth, truth_task, truth_label, set_separator)
-        view = set_workers(result)
+        evaluation, view = None, set_workers(result)
+        if truth is not None:
+            columns: Any = {"truth_task": truth_task, "truth_label": truth_label, "set_separator": set_separator}
+            evaluation = evaluate_sets(result, cast(Source, truth), **columns, with_gold=False)
         known = details(view, None, None, {})
         body = set_sections(result, view, evaluation)
         return _document(result, body, known | _page_data(view, None, "set"), title, source)
     if len(result.fit.outcome.labels) != result.votes.n_tasks:
-        raise InputError(REMOTE)
+        raise InputError(REMOTE_REPORT_REFUSAL)
     if not result.votes.n_tasks:
         return _document(result, [tag("p", "There are no votes, so there is nothing to show.")], None, title, source)
     known_truth = None if truth is None else read_truth(truth, truth_task, truth_label)
     found = Findings(result, known_truth, comparison)
     known = details(found.workers, found.agreement, found.true_codes, found.real)
     return _document(result, sections(found), known | _page_data(found.workers, found.agreement, "vote"), title, source)
-
-
-def _evaluated(result: MultiResult, truth: Any, task: str | None, label: str | None, separator: str) -> SetEvaluation:
-    return evaluate_sets(result, truth, truth_task=task, truth_label=label, set_separator=separator, with_gold=False)
 
 
 def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:
@@ -141,7 +131,7 @@ def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) ->
 def _document(
     result: Result | MultiResult, body: Sequence[Content], known: dict[str, Any] | None, title: str | None, source: str
 ) -> str:
-    css, script = style(), packaged("page.js")
+    css, script = style(), _packaged("page.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -166,17 +156,30 @@ def _document(
         tag("nav", tag("ul", links), aria_label="Sections") if links else None,
     )
     version = import_module("adjudge").__version__  # by name: the package itself names what is above this layer
-    foot = tag(
-        "footer",
-        tag(
-            "p",
-            f"Made by adjudge {version} with the model {view.model}. "
-            "This page holds names and votes of the data it was made from; it loads nothing and sends nothing.",
-        ),
-    )
-    whole = [shapes(), top, tag("main", list(body)), foot]
+    made = f"Made by adjudge {version} with the model {view.model}. "
+    warning = "This page holds names and votes of the data it was made from; it loads nothing and sends nothing."
+    marks = tag("svg", shapes(), width="0", height="0", aria_hidden="true", focusable="false")
+    whole = [marks, top, tag("main", list(body)), tag("footer", tag("p", made + warning))]
     whole += [] if known is None else [data("page-data", known), Markup(f"<script>{script}</script>")]
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', whole), lang='en')}\n"
+
+
+def style() -> str:
+    """Return the style sheet: colours of the palette as variables, light and dark, and the rules of page.css."""
+    light, dark = ("".join(f"--{name}:{value};" for name, value in palette.colours(mode).items()) for mode in MODES)
+    rules = [f".h{step}{{background:var(--h{step});color:var(--h{step}i)}}" for step in range(palette.LEVELS + 1)]
+    rules += [f".v-{verdict}{{color:var(--v-{verdict})}}" for verdict in palette.VERDICTS]
+    rules += [f".c{at}{{background:var(--t{at});border-color:var(--c{at})}}" for at in range(len(palette.CATEGORIES))]
+    # Print is for paper: always the light colours.
+    return (
+        f":root{{color-scheme:light dark;{light}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+        f"{''.join(rules)}\n{_packaged('page.css')}"
+    )
+
+
+def _packaged(name: str) -> str:
+    return files("adjudge.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(content: str) -> str:
@@ -192,13 +195,8 @@ def _read(result: Result | MultiResult, source: str) -> Markup:
     rows.append(("model", f"{result.model}{_settings(result)}"))
     if isinstance(facts.get("why"), str):
         rows.append(("auto chose", str(facts["why"])))
-    for name, what in (
-        ("groups", "groups of workers"),
-        ("excluded_workers", "workers left out"),
-        ("excluded_votes", "votes left out"),
-    ):
-        if isinstance(facts.get(name), int):
-            rows.append((what, words.count(int(str(facts[name])))))
+    counts = {"groups": "groups of workers", "excluded_workers": "workers left out", "excluded_votes": "votes left out"}
+    rows += [(what, words.count(number)) for name, what in counts.items() if isinstance(number := facts.get(name), int)]
     if result.unvoted:
         rows.append(("tasks without votes", f"{words.count(result.unvoted)}: nothing but abstentions, so they have no label"))
     if result.ties:
@@ -216,13 +214,10 @@ def _understood(understood: Understood) -> list[tuple[Content, Content]]:
     rows: list[tuple[Content, Content]] = [("format", understood.format)]
     rows += [(f"{role} is", words.shortened(name, 200)) for role, name in understood.columns.items()]
     rows.append(("votes that count", words.count(understood.votes)))
-    rows += [("abstentions", words.count(understood.abstentions))] if understood.abstentions else []
-    rows += [("repeated votes", words.count(understood.repeated))] if understood.repeated > 0 else []
-    rows += [("gold answers", words.count(understood.gold))] if understood.gold else []
-    rows += [
-        (f"left out: {words.shortened(why, 200)}", words.counted(lines, "line")) for why, lines in understood.skipped.items()
-    ]
-    return rows
+    known = {"abstentions": understood.abstentions, "repeated votes": understood.repeated, "gold answers": understood.gold}
+    rows += [(what, words.count(number)) for what, number in known.items() if number > 0]
+    skipped = understood.skipped.items()
+    return rows + [(f"left out: {words.shortened(why, 200)}", words.counted(lines, "line")) for why, lines in skipped]
 
 
 def _settings(result: Result | MultiResult) -> str:

@@ -27,15 +27,10 @@ class Sign(NamedTuple):
     shape: Shape
 
 
-PAGE: Final = Colour("#ffffff", "#14171c")
-CARD: Final = Colour("#f5f6f8", "#1d2127")
-LINE: Final = Colour("#d5d9e0", "#3a4049")  # hairlines: they carry nothing that is not said elsewhere
-TEXT: Final = Colour("#1b1f26", "#e8eaee")
-MUTED: Final = Colour("#565e6b", "#a5adba")  # text of less weight, axes
-GREY: Final = Colour("#7a828f", "#868f9d")  # marks of less weight
-ACCENT: Final = Colour("#0072b2", "#56b4e9")
-ON_ACCENT: Final = Colour("#ffffff", "#14171c")  # text on the accent
-
+# Fonts of equal widths: a saved picture has its places from the machine that drew it, and its letters from the one that shows it.
+FONT: Final = "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif"
+LEVELS: Final = 10  # steps of a heat map beyond none
+TINT: Final = 0.2  # of a category behind text
 # Okabe and Ito, in an order in which neighbours differ most.
 CATEGORIES: Final = (
     Colour("#0072b2", "#56b4e9"),  # blue
@@ -49,13 +44,22 @@ CATEGORIES: Final = (
 )
 VERDICTS: Final = {
     "informative": Sign(CATEGORIES[0], "circle"),
-    "unclear": Sign(GREY, "ring"),
+    "unclear": Sign(Colour("#7a828f", "#868f9d"), "ring"),
     "spammer": Sign(CATEGORIES[1], "square"),
     "adversary": Sign(CATEGORIES[3], "triangle"),
     "copy": Sign(CATEGORIES[4], "diamond"),
 }
-UNJUDGED: Final = Sign(CATEGORIES[0], "circle")  # where no verdict was asked for
-DOUBT: Final = CATEGORIES[1]  # what is below the line of doubt
+NAMED: Final = {
+    "page": Colour("#ffffff", "#14171c"),
+    "card": Colour("#f5f6f8", "#1d2127"),
+    "line": Colour("#d5d9e0", "#3a4049"),  # hairlines: they carry nothing that is not said elsewhere
+    "text": Colour("#1b1f26", "#e8eaee"),
+    "muted": Colour("#565e6b", "#a5adba"),  # text of less weight, axes
+    "grey": VERDICTS["unclear"].colour,  # marks of less weight
+    "accent": CATEGORIES[0],
+    "on-accent": Colour("#ffffff", "#14171c"),  # text on the accent
+    "doubt": CATEGORIES[1],  # what is below the line of doubt
+}
 # Of sequential scales, from none to all: one hue, on light pages darker and on dark pages lighter.
 SEQUENCE: Final = (Colour("#f2f6fa", "#1b222b"), Colour("#00598c", "#7cc4f0"))
 # Of scales around a middle: below it, at it, above it.
@@ -90,3 +94,31 @@ def _luminance(colour: str) -> float:
     """Return the relative luminance of a colour, from 0 to 1."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in _parts(colour))]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def level(share: float) -> int:
+    """Return the step of a heat map for a share from 0 to 1.
+
+    >>> level(0.0), level(0.004), level(0.52), level(1.0)
+    (0, 1, 5, 10)
+    """
+    return 0 if share <= 0.0 else min(max(round(share * LEVELS), 1), LEVELS)
+
+
+def colours(mode: Mode) -> dict[str, str]:
+    """Return every colour by name: the variables of a page's style sheet, by which pictures name their colours, too."""
+
+    def of(colour: Colour) -> str:
+        return colour.light if mode == "light" else colour.dark
+
+    out = {name: of(colour) for name, colour in NAMED.items()}
+    for number, colour in enumerate(CATEGORIES):
+        out |= {f"c{number}": of(colour), f"t{number}": mixed(of(NAMED["page"]), of(colour), TINT)}
+    out |= {f"v-{verdict}": of(sign.colour) for verdict, sign in VERDICTS.items()}
+    below, middle, above = AROUND
+    for step in range(LEVELS + 1):
+        for letter, low, high in (("h", *SEQUENCE), ("p", middle, above), ("m", middle, below)):
+            ground = mixed(of(low), of(high), step / LEVELS)
+            ink = "#000000" if contrast("#000000", ground) >= contrast("#ffffff", ground) else "#ffffff"  # one always suffices
+            out |= {f"{letter}{step}": ground, f"{letter}{step}i": ink}
+    return out

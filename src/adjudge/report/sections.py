@@ -2,59 +2,173 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
+import polars as pl
 
-from adjudge.report import words
-from adjudge.report.draw import curves, matrix
-from adjudge.report.draw import tasks as draw_tasks
-from adjudge.report.draw import workers as draw_workers
-from adjudge.report.draw.tasks import LabelKeys
-from adjudge.report.findings import MAX_DISPUTED, Findings, wilson
-from adjudge.report.html import Content, Markup, scrolled, table, tag
-from adjudge.report.section import code, figures, section, small
-from adjudge.report.views import agreement as of_agreement
-from adjudge.report.views import reliability as of_reliability
-from adjudge.report.views import shares as of_shares
-from adjudge.report.views import tasks as of_tasks
-from adjudge.report.views import trace as of_trace
+from adjudge.report import palette, words
+from adjudge.report.findings import MAX_DISPUTED, Findings, wilson_95
+from adjudge.report.html import Content, Markup, code, figures, folded, join, scrolled, section, small, table, tag
+from adjudge.report.picture import Picture, Style
+from adjudge.report.svg import bar, data_table, inline, symbol
+from adjudge.report.views import labels as of_labels
+from adjudge.report.views import votes as of_votes
 from adjudge.report.views import workers as of_workers
-from adjudge.report.views.agreement import AgreementView
-from adjudge.report.views.confusion import ConfusionView
-from adjudge.report.views.headline import QUESTION, HeadlineView, headline
-from adjudge.report.views.shares import SharesView
-from adjudge.report.views.trace import TraceView
+from adjudge.report.views.labels import DOUBT, HeadlineView, SharesView, TasksView, TraceView
+from adjudge.report.views.studies import accuracies
+from adjudge.report.views.votes import AgreementView, ConfusionView, waterfall
 from adjudge.report.views.workers import WorkersView
+from adjudge.results.explanation import Explanation
 
+MAX_SQUARES: Final = 40  # votes that a line shows
+MAX_SIGN: Final = 3  # characters of a label that fits into a square
+MAX_KEYS: Final = 12  # labels that the key names
+MAX_TEXT: Final = 200  # characters of a name on hover
 MAX_DATA: Final = 200  # lines of a folded table
 RANGE: Final = "such sums meant {} to {} on seven of ten public sets"
+OWN, OTHER = "this report", "other models"
+OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
+
+
+@dataclass(frozen=True)
+class LabelKeys:
+    """A colour and a short sign for every label, so that squares can be told apart without colours."""
+
+    order: Mapping[str, int]  # label to its rank: the most frequent one first
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether every label fits into a square; else all have numbers, as labels may be numbers themselves."""
+        return all(len(label) <= MAX_SIGN for label in self.order)
+
+    def sign(self, label: str) -> str:
+        """Return what stands for a label in a square: the label itself where all are short, else its rank."""
+        return label if self.is_short else str(self.order.get(label, len(self.order)) + 1)
+
+    def kind(self, label: str) -> str:
+        """Return the class that colours a label; labels beyond the eight most frequent ones share one."""
+        rank = self.order.get(label, len(palette.CATEGORIES))
+        return f"c{rank}" if rank < len(palette.CATEGORIES) else "other"
+
+    def square(self, label: str, who: str) -> Markup:
+        """Return a vote as a small square; `who` stands on hover."""
+        return tag(
+            "span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shortened(label, MAX_TEXT)}"
+        )
+
+    def key(self, labels: Iterable[str]) -> Markup | None:
+        """Return what the squares mean; nothing where they say it themselves."""
+        if self.is_short:
+            return None
+        found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
+        lines = [
+            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
+            for label in found[:MAX_KEYS]
+        ]
+        rest = [tag("li", f"… and {words.count(len(found) - MAX_KEYS)} more")] if len(found) > MAX_KEYS else []
+        return tag("ul", lines, rest, class_="key")
+
+
+def task_lines(found: Sequence[Explanation], keys: LabelKeys, gains: Sequence[float] | None = None) -> Markup:
+    """Return the lines of tasks, with the key of their labels; `gains` are right labels that one more vote may bring."""
+    seen = {words.name(vote.label) for one in found for vote in one.evidence[:MAX_SQUARES]}
+    worth = [math.nan] * len(found) if gains is None else gains
+    return join([keys.key(seen), [_task(one, keys, gain) for one, gain in zip(found, worth, strict=True)]])
+
+
+def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
+    by_skill = sorted(one.evidence, key=lambda vote: -vote.accuracy if vote.accuracy == vote.accuracy else 0.0)
+    squares = [
+        keys.square(words.name(vote.label), f"{words.shortened(vote.worker, MAX_TEXT)} ({words.percent(vote.accuracy)} right)")
+        for vote in by_skill[:MAX_SQUARES]
+    ]
+    more = len(by_skill) - len(squares)
+    squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
+    label = words.name(one.label)
+    named = [] if keys.is_short else [keys.square(label, "label"), " "]
+    shown = [named, words.shortened(label, 90), tag("span", " tie", class_="small") if one.tie else None]
+    votes = tag("span", squares, class_="votes")
+    return task_line(one.task, shown, one.confidence, votes, _inside(one, gain), hover=words.shortened(one.task, MAX_TEXT))
+
+
+def task_line(
+    task: object, label: Content, confidence: float, votes: Content, inside: Content, hover: str | None = None
+) -> Markup:
+    """Return one task: its label, confidence and votes in a line, which opens to what is `inside`."""
+    head = tag(
+        "summary",
+        tag("span", words.shortened(task, 60), class_="id", title=hover),
+        tag("span", label, class_="lab"),
+        tag("span", bar(confidence, "doubt" if confidence < DOUBT else "accent"), words.percent(confidence), class_="conf"),
+        votes,
+    )
+    return tag("details", head, tag("div", inside, class_="inside"), class_="task")
+
+
+def _inside(one: Explanation, gain: float) -> Markup:
+    """Return why the task has its label: sentences, then the waterfall of log-odds."""
+    if one.known:
+        return tag("p", "This label is known (gold): its votes did not decide it.")
+    if one.runner_up is None:
+        return tag("p", "There is no other label that it could have.")
+    runner = f"runner-up {words.quoted(one.runner_up)} at {words.percent(one.probabilities[one.runner_up])}"
+    label = words.quoted(one.label)
+    worth = f" One more vote is expected to bring {words.figure(gain)} right labels." if gain > 0 else ""
+    head = f"{label} at {words.percent(one.confidence)}, {runner}. {settling(one)}{worth}"
+    picture = waterfall(one)
+    return join([tag("p", head), inline(picture), folded("Data", data_table(picture), class_="fold data")])
+
+
+def settling(one: Explanation) -> str:
+    """Return on whom the label hangs, and what would settle it, in sentences."""
+    flips = [vote for vote in one.evidence if vote.flips_if_removed]
+    if len(one.evidence) == 1:
+        hangs = "Nobody else has voted on it."
+    elif len(flips) == 1:
+        hangs = f"Without the vote of {words.shortened(flips[0].worker)} it would have another label."
+    elif flips:
+        hangs = f"Without any one of {words.count(len(flips))} votes it would have another label."
+    else:
+        hangs = "No single vote could be missing and change the label."
+    if one.more_votes is None:
+        return f"{hangs} More votes of average workers would not bring it to {words.percent(one.settled)}."
+    if not one.more_votes:
+        return hangs
+    votes = words.counted(one.more_votes, "more vote")
+    return f"{hangs} If the label is right, about {votes} of average workers would bring it to {words.percent(one.settled)}."
 
 
 def trust(found: Findings) -> Markup:
     """Return the section that says whether labels can be trusted."""
-    view, evaluation, view_tasks = headline(found.result), found.evaluation, found.tasks
-    cards = [(words.counted(view.tasks, "task").split(" ", 1)[1], words.count(view.tasks), size_of(view))]
-    cards.append(wrong_card(view))
+    view, evaluation = of_labels.headline(found.result), found.evaluation
+    cards = [(words.counted(view.tasks, "task").split(" ", 1)[1], words.count(view.tasks), size_of(view)), wrong_card(view)]
     if evaluation is not None:
-        low, high = wilson(evaluation.correct, evaluation.tasks)
+        low, high = wilson_95(evaluation.correct, evaluation.tasks)
         span = f"{words.percent(low)} to {words.percent(high)}, on {words.counted(evaluation.tasks, 'task')} with truth"
         cards.append(("accuracy", words.percent(evaluation.accuracy), span))
     if view.effective_votes == view.effective_votes:
         behind = f"of {words.figure(view.votes_per_task)}: what errors that workers share leave"
         cards.append(("effective votes per task", words.figure(view.effective_votes), behind))
-    rows = [(f"{words.percent(low)} to {words.percent(high)}", words.count(n)) for low, high, n, _ in view_tasks.bins.iter_rows()]
-    body: list[Content] = [figures(cards)]
-    if view.tasks > 1:
-        body += [tag("p", view_tasks.sentence), curves.confidence(view_tasks)]
     how = (
         "Confidence is the probability that a label is right, judged from other tasks and from the errors that workers share. "
         "Its sum says how many labels are wrong. The range is not an interval: it is how far such sums were from the truth on "
         "public sets of votes."
     )
-    return section(
-        "trust", QUESTION, view.sentence, *body, how=how, data=table(["confidence", "tasks"], rows, numbers=1), lead=True
-    )
+    return trust_section(view, cards, found.tasks, found.tasks.sentence, how)
+
+
+def trust_section(view: HeadlineView, cards: list[tuple[str, str, str]], tasks: TasksView, sentence: str, how: str) -> Markup:
+    """Return the first section: figures as cards, and the spread of confidence."""
+    spread = tasks.picture(with_list=False)
+    body: list[Content] = [figures(cards)]
+    if view.tasks > 1:
+        body += [tag("p", sentence), inline(spread)]
+    return section("trust", of_labels.TRUST, view.sentence, *body, how=how, data=data_table(spread), lead=True)
 
 
 def size_of(view: HeadlineView) -> str:
@@ -73,22 +187,21 @@ def wrong_card(view: HeadlineView) -> tuple[str, str, str]:
     return f"expected wrong {view.noun}s", words.figure(view.expected_wrong), behind
 
 
-def workers(found: Findings) -> Markup:
-    """Return the section of the workers: the picture, the one that is looked at, and the list."""
-    return workers_section(found.workers, found.real)
+def workers(view: WorkersView, real: dict[int, tuple[int, int]], noun: str = "vote") -> Markup:
+    """Return the section of the workers: the picture, the one that is looked at, and the list.
 
-
-def workers_section(view: WorkersView, real: dict[int, tuple[int, int]], noun: str = "vote") -> Markup:
-    """Return the same from a view; `real` are right votes and votes with truth by code."""
+    `real` are right votes and votes with truth by code.
+    """
+    where = "the most accurate first" if view.is_level else "further right with more votes, higher with better accuracy"
     how = (
-        "A dot is a worker: to the right those with many votes, above those who are right more often. Accuracy is expected from "
-        "all votes; the thin line is where it is with a probability of 90%. The dashed line is who guesses at the rates at which "
-        "labels are given. A verdict says what the votes prove, not what somebody meant."
+        f"A dot is a worker, {where}. Accuracy is estimated from all votes; the thin line is its 90% interval. The dashed line "
+        "is the accuracy of guessing at the rates at which labels are given. A verdict says what the votes prove, not what "
+        "somebody meant."
     )
     panel = tag("div", class_="detail onlyjs", id="worker-detail", aria_live="polite")
     choose = "Choose a worker: click on a dot, press Enter on one, or take a name from the list."
     pick = tag("p", choose, class_="small onlyjs")
-    body: list[Content] = [draw_workers.draw(view), pick, panel, _search(), _list(view, real, noun)]
+    body: list[Content] = [inline(view.picture()), pick, panel, _search(), _list(view, real, noun)]
     rest = len(view.frame) - len(view.notable)
     if rest > 0:
         body.append(
@@ -116,48 +229,44 @@ def _list(view: WorkersView, real: dict[int, tuple[int, int]], noun: str) -> Mar
     heads = ["worker", "verdict", f"{noun}s", "accuracy", "90% interval", *(["by truth"] if real else []), "why"]
     lines = []
     for row in view.notable.iter_rows(named=True):
-        name = tag(
-            "span",
-            words.shortened(row["worker"], 40),
-            class_="who",
-            data_w=row["code"],
-            title=words.shortened(row["worker"], 200),
-        )
+        who, code_ = row["worker"], row["code"]
+        name = tag("span", words.shortened(who, 40), class_="who", data_w=code_, title=words.shortened(who, MAX_TEXT))
         known = row["accuracy_low"] is not None
         span = f"{words.percent(row['accuracy_low'])} to {words.percent(row['accuracy_high'])}" if known else "–"
         right = "–" if row["accuracy"] is None else words.percent(row["accuracy"])
-        cells: list[Content] = [draw_workers.badge(row["verdict"]), words.count(row["votes"]), right, span]
+        cells: list[Content] = [_badge(row["verdict"]), words.count(row["votes"]), right, span]
         if real:
-            hits, seen = real.get(row["code"], (0, 0))
+            hits, seen = real.get(code_, (0, 0))
             cells.append(f"{words.percent(hits / seen)} of {words.count(seen)}" if seen else "–")
         numbers = [tag("td", cell, class_="n" if at else None) for at, cell in enumerate(cells)]
         why = tag("td", "" if row["why"] is None else words.shortened(row["why"], 400), class_="why")
-        lines.append(tag("tr", tag("th", name, scope="row"), numbers, why, data_w=row["code"]))
+        lines.append(tag("tr", tag("th", name, scope="row"), numbers, why, data_w=code_))
     head = [tag("th", what, scope="col", class_="n" if 1 < at < len(heads) - 1 else None) for at, what in enumerate(heads)]
     whole = tag("table", tag("thead", tag("tr", head)), tag("tbody", lines), class_="wide", id="worker-list")
     return scrolled(whole, "Workers, those to look at first", class_="list")
 
 
-def crowd(found: Findings) -> Markup:
+def _badge(verdict: str | None) -> Markup | None:
+    """Return a verdict with its mark."""
+    if verdict is None:
+        return None
+    return tag("span", symbol(Style(f"v-{verdict}", palette.VERDICTS[verdict].shape)), verdict, class_="badge")
+
+
+def _pictured(identity: str, question: str, answer: str, picture: Picture, *more: Content, how: str) -> Markup:
+    """Return a section of one picture, with its data as a table."""
+    return section(identity, question, answer, inline(picture), *more, how=how, data=data_table(picture))
+
+
+def crowd(view: ConfusionView) -> Markup:
     """Return the section of what the crowd confuses."""
-    return crowd_section(found.crowd)
-
-
-def crowd_section(view: ConfusionView) -> Markup:
-    """Return the same from a view."""
     what = "the true label" if view.against == "the truth" else "the label that was chosen"
     how = (
         f"A row holds all votes on tasks of one label ({what}); its cells are the shares of the labels that were given, and on "
         "the right stands how many votes that are. Outlined cells are right votes."
     )
     more = None if view.is_matrix else small(f"Of {words.count(len(view.labels))} labels the pairs that most votes confuse.")
-    return section(
-        "confusion", "What does the crowd confuse?", view.sentence, matrix.confusion(view), more, how=how, data=_worst(view)
-    )
-
-
-def _worst(view: ConfusionView) -> Markup | None:
-    return matrix.pairs(view) if view.is_matrix and len(view.worst) else None
+    return _pictured("confusion", "What does the crowd confuse?", view.sentence, view.picture(), more, how=how)
 
 
 def balance(view: SharesView) -> Markup:
@@ -167,30 +276,25 @@ def balance(view: SharesView) -> Markup:
         "give a label too freely, or too seldom, and the model has seen it."
     )
     rest = len(view.frame) - len(view.top)
-    more = None
-    if rest > 0:
-        more = small(f"… and {words.count(rest)} more: ", code("result.priors"), " has all.")
-    return section("balance", of_shares.QUESTION, view.sentence, curves.shares(view), more, how=how)
+    more = small(f"… and {words.count(rest)} more: ", code("result.priors"), " has all.") if rest > 0 else None
+    return _pictured("balance", of_labels.SHARES, view.sentence, view.picture(), more, how=how)
 
 
 def doubts(found: Findings) -> Markup:
     """Return the section of the tasks in doubt, with every vote and what it contributed."""
     view, names = found.tasks, found.result.votes.labels.texts()
-    shares = of_shares.shares(found.result).frame["label"].to_list()
+    shares = of_labels.shares(found.result).frame["label"].to_list()
     keys = LabelKeys({label: rank for rank, label in enumerate(shares or names)})
     body: list[Content] = []
     listed = [found.explanations[code] for code in found.doubtful]
     if listed:
         body += [
             tag("h3", "Where one more vote is worth most" if max(found.doubtful.values()) > 0 else "Least certain"),
-            draw_tasks.tasks(listed, keys, list(found.doubtful.values())),
+            task_lines(listed, keys, list(found.doubtful.values())),
         ]
     again = [found.explanations[code] for code in view.disputed[:MAX_DISPUTED].tolist()]
     if again and view.n_tasks > len(listed):
-        body += [
-            tag("h3", "Most disputed: the labels that most votes speak against"),
-            draw_tasks.tasks(again, keys),
-        ]
+        body += [tag("h3", "Most disputed: the labels that most votes speak against"), task_lines(again, keys)]
     if not listed:
         body.append(small("Every label is certain."))
     left = view.n_tasks - len(found.explanations)
@@ -214,7 +318,7 @@ def doubts(found: Findings) -> Markup:
         "left against it, each bar from where the one before has ended. At the line both labels are as likely; log-odds of 2.2 "
         "are nine to one, of 4.6 ninety-nine to one."
     )
-    return section("tasks", of_tasks.QUESTION, _in_doubt(found) or view.sentence, *body, how=how)
+    return section("tasks", of_labels.DOUBTS, _in_doubt(found) or view.sentence, *body, how=how)
 
 
 def _in_doubt(found: Findings) -> str:
@@ -235,9 +339,9 @@ def _in_doubt(found: Findings) -> str:
 def alike(view: AgreementView | None, reason: str) -> Markup:
     """Return the section of who answers alike; `reason` says why there is nothing to see."""
     if view is None:
-        return section("agreement", of_agreement.QUESTION, reason)
+        return section("agreement", of_votes.ALIKE, reason)
     if view.n_workers < 2 or not view.shared.any():
-        return section("agreement", of_agreement.QUESTION, view.sentence)
+        return section("agreement", of_votes.ALIKE, view.sentence)
     shown = len(view.workers)
     remarks = []
     if shown < view.n_workers:
@@ -247,16 +351,17 @@ def alike(view: AgreementView | None, reason: str) -> Markup:
         remarks.append(small("There are too many pairs of votes: some of the tasks were compared."))
     rows = [
         (words.shortened(a, 40), words.shortened(b, 40), f"{kappa:.2f}", words.percent(same), words.count(shared))
-        for a, b, kappa, same, shared in matrix.partners(view, MAX_DATA)
+        for a, b, kappa, same, shared in view.partners(MAX_DATA)
     ]
     heads = ["worker", "and", "beyond chance", "same answer", "shared tasks"]
     data = scrolled(table(heads, rows, numbers=3), "Pairs of workers, those who agree most first")
     how = (
         "A cell is how far two workers agree beyond chance (Cohen's kappa): 1 is always, 0 as guesses would, below 0 less than "
-        "that. Workers who agree stand side by side. Outlined are rings: workers who answer alike beyond what the labels "
-        "explain, as they copy, err for the same reason, or know what others do not."
+        f"that. Pale cells rest on fewer than {of_votes.FIRM} shared tasks. Workers who agree stand side by side. "
+        "Outlined are rings: workers who answer alike beyond what the labels explain, as they copy, err for the same reason, or "
+        "know what others do not."
     )
-    return section("agreement", of_agreement.QUESTION, view.sentence, matrix.agreement(view), remarks, how=how, data=data)
+    return section("agreement", of_votes.ALIKE, view.sentence, inline(view.picture()), remarks, how=how, data=data)
 
 
 def against_truth(found: Findings) -> list[Markup | None]:
@@ -265,29 +370,34 @@ def against_truth(found: Findings) -> list[Markup | None]:
     if evaluation is None:
         missing = "No truth was given" if found.truth is None else "The truth has none of the tasks whose label was not given"
         remedy = [f"{missing}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
-        text = tag("p", *remedy, " to see accuracy, whether confidence is true, and how often each worker is really right.")
-        return [
-            tag(
-                "section",
-                tag("h2", "How good are the labels?", id="truth-title"),
-                text,
-                id="truth",
-                aria_labelledby="truth-title",
-            )
-        ]
-    low, high = wilson(evaluation.correct, evaluation.tasks)
+        rest = " to see accuracy, whether confidence is true, and how often each worker is really right."
+        return [no_truth("How good are the labels?", *remedy, rest)]
+    low, high = wilson_95(evaluation.correct, evaluation.tasks)
     span = f"{words.percent(low)} to {words.percent(high)}"
     answer = (
         f"{words.percent(evaluation.accuracy)} of {words.counted(evaluation.tasks, 'label')} with truth are right "
         f"(95% interval {span}).{_left_out(found)}"
     )
-    scores = found.scores
-    rows = [(one.model, words.percent(one.accuracy), f"{words.percent(one.low)} to {words.percent(one.high)}") for one in scores]
     more = small("All models, with tests of their differences: ", code("adjudge compare VOTES --truth truth.csv"), ".")
     how = "Each dot is the accuracy of a model on the same votes, with its 95% interval. The dashed line is majority vote."
-    data = table(["model", "accuracy", "95% interval"], rows, numbers=2)
-    models = section("truth", "How good are the labels?", answer, curves.models(scores), more, how=how, data=data)
+    models = _pictured("truth", "How good are the labels?", answer, _models(found.scores), more, how=how)
     return [models, _reliability(found), _wrong(found)]
+
+
+def no_truth(question: str, *remedy: Content) -> Markup:
+    """Return the section that says how to see what needs truth."""
+    head = tag("h2", question, id="truth-title")
+    return tag("section", head, tag("p", *remedy), id="truth", aria_labelledby="truth-title")
+
+
+def _models(scores: pl.DataFrame) -> Picture:
+    """Return the picture of the accuracy of models."""
+    told = "; ".join(f"{model} {words.percent(accuracy)}" for model, accuracy in scores.select("model", "accuracy").rows())
+    majority = scores.filter(model="mv")["accuracy"].to_list()
+    named = pl.when("is_own").then(pl.format("{} (this report)", "model")).otherwise("model")
+    kind = pl.when("is_own").then(pl.lit(OWN)).otherwise(pl.lit(OTHER))
+    rows = scores.select("accuracy", "low", "high", model=named, kind=kind)
+    return Picture(f"Accuracy by model: {told}", (accuracies(rows, OWN_STYLES, majority[0] if majority else None),))
 
 
 def _left_out(found: Findings) -> str:
@@ -300,19 +410,14 @@ def _left_out(found: Findings) -> str:
 
 def _reliability(found: Findings) -> Markup | None:
     assert found.evaluation is not None
-    view = of_reliability.reliability(found.evaluation)
+    view = of_labels.reliability(found.evaluation)
     if not len(view.bins):
         return None
-    rows = [
-        (f"{words.percent(low)} to {words.percent(high)}", words.count(n), words.percent(mean), words.percent(right))
-        for low, high, n, mean, right in view.bins.iter_rows()
-    ]
     how = (
         "A dot is a bin of tasks of like confidence, the larger the more of them. Dots on the dashed line are as often right as "
         "confidence says; below it confidence is too sure, above it too modest."
     )
-    data = table(["confidence", "tasks", "mean", "right"], rows, numbers=3)
-    return section("reliability", of_reliability.QUESTION, view.sentence, curves.reliability(view), how=how, data=data)
+    return _pictured("reliability", of_labels.RELIABILITY, view.sentence, view.picture(), how=how)
 
 
 def _wrong(found: Findings) -> Markup | None:
@@ -330,26 +435,16 @@ def _wrong(found: Findings) -> Markup | None:
         f"{words.counted(int(first['votes']), 'task')}, {words.percent(first['share'])} of these"
     )
     how = "A row holds all tasks of one true label; its cells are the shares of the labels that were chosen for them."
-    drawn = matrix.confusion(view, columns="chosen", counted="tasks")
-    return section("errors", "Which labels are wrong?", answer, drawn, how=how)
+    picture = view.picture(columns="chosen", counted="tasks")
+    return _pictured("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
 def convergence(view: TraceView) -> Markup:
     """Return the last section: whether the fit has converged."""
     if not view.iterations:
-        return section("trace", of_trace.QUESTION, view.sentence)
-    rows = [
-        (str(iteration), phase, _figure(change), _figure(likelihood), words.count(changed))
-        for iteration, phase, change, likelihood, changed in view.frame.iter_rows()
-    ]
-    heads = ["iteration", "phase", "change", "log likelihood", "labels changed"]
-    data = scrolled(table(heads, rows, numbers=3), "The iterations of the fit")
+        return section("trace", of_labels.TRACE, view.sentence)
     how = "A bar is a pass over all votes, and how many labels it changed. A fit has converged where the last bars are empty."
-    return section("trace", of_trace.QUESTION, view.sentence, curves.trace(view), how=how, data=data)
-
-
-def _figure(value: Any) -> str:
-    return "–" if value is None or value != value else f"{value:.4g}"
+    return _pictured("trace", of_labels.TRACE, view.sentence, view.picture(), how=how)
 
 
 def sections(found: Findings) -> list[Markup]:
@@ -358,12 +453,12 @@ def sections(found: Findings) -> list[Markup]:
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
     parts = [
         trust(found),
-        workers(found),
-        crowd(found),
-        balance(of_shares.shares(result)),
+        workers(found.workers, found.real),
+        crowd(found.crowd),
+        balance(of_labels.shares(result)),
         doubts(found),
         alike(found.agreement, why),
         *against_truth(found),
-        convergence(of_trace.trace(result)),
+        convergence(of_labels.trace(result)),
     ]
     return [part for part in parts if part is not None]

@@ -8,19 +8,10 @@ import numpy as np
 import polars as pl
 
 from adjudge.evaluation.sets import SetEvaluation
-from adjudge.report import words
-from adjudge.report.draw import curves
-from adjudge.report.draw.curves import bar
-from adjudge.report.html import Content, Markup, table, tag
-from adjudge.report.section import code, figures, section, small
-from adjudge.report.sections import alike, balance, convergence, crowd_section, size_of, workers_section, wrong_card
-from adjudge.report.views.agreement import agreement
-from adjudge.report.views.confusion import confusions
-from adjudge.report.views.headline import QUESTION, headline
-from adjudge.report.views.shares import shares
-from adjudge.report.views.tasks import DOUBT, binned
-from adjudge.report.views.tasks import QUESTION as TASKS
-from adjudge.report.views.trace import trace
+from adjudge.report import sections, words
+from adjudge.report.html import Markup, code, section, small, table, tag
+from adjudge.report.views import labels as of_labels
+from adjudge.report.views.votes import agreement, confusions
 from adjudge.report.views.workers import WorkersView, workers
 from adjudge.results.sets import YES, MultiResult
 
@@ -42,40 +33,32 @@ def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluati
     others = agreement(view.people) if view.is_judged else None
     parts = [
         _trust(result, evaluation),
-        workers_section(view, {}, "set"),
-        crowd_section(confusions(view.people, None)[0]),
-        balance(shares(result)),
+        sections.workers(view, {}, "set"),
+        sections.crowd(confusions(view.people, None)[0]),
+        sections.balance(of_labels.shares(result)),
         _doubts(result),
-        alike(others, view.left_out),
+        sections.alike(others, view.left_out),
         _against_truth(evaluation),
-        None if own is None else convergence(trace(own)),
+        None if own is None else sections.convergence(of_labels.trace(own)),
     ]
     return [part for part in parts if part is not None]
 
 
 def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
-    view, confidence = headline(result), result.labels_frame()["confidence"].drop_nulls().to_numpy()
-    in_bins = binned(confidence)
-    cards = [("tasks", words.count(view.tasks), size_of(view)), wrong_card(view)]
-    asked = view.tasks * view.labels
-    wrong = result.expected_wrong_options
-    cards.append(("expected wrong answers", words.figure(wrong), f"of {words.count(asked)} questions, one per task and option"))
+    view, wrong = of_labels.headline(result), result.expected_wrong_options
+    binned = of_labels.binned(result.labels_frame()["confidence"].drop_nulls().to_numpy())
+    questions = f"of {words.count(view.tasks * view.labels)} questions, one per task and option"
+    cards = [("tasks", words.count(view.tasks), sections.size_of(view)), sections.wrong_card(view)]
+    cards.append(("expected wrong answers", words.figure(wrong), questions))
     if evaluation is not None and evaluation.tasks:
-        behind = (
-            f"{words.percent(evaluation.option_accuracy)} of the answers; {words.counted(evaluation.tasks, 'task')} with truth"
-        )
+        tasks = words.counted(evaluation.tasks, "task")
+        behind = f"{words.percent(evaluation.option_accuracy)} of the answers; {tasks} with truth"
         cards.append(("sets that are right", words.percent(evaluation.exact_accuracy), behind))
-    rows = [(f"{words.percent(low)} to {words.percent(high)}", words.count(n)) for low, high, n, _ in in_bins.bins.iter_rows()]
-    body: list[Content] = [figures(cards)]
-    if view.tasks > 1:
-        body += [tag("p", in_bins.sentence.replace("label", "set")), curves.confidence(in_bins)]
     how = (
         "The confidence of a set is the probability that every one of its options is right: the product over options, which "
         "takes errors about one task for independent."
     )
-    return section(
-        "trust", QUESTION, view.sentence, *body, how=how, data=table(["confidence", "tasks"], rows, numbers=1), lead=True
-    )
+    return sections.trust_section(view, cards, binned, binned.sentence.replace("label", "set"), how)
 
 
 def _doubts(result: MultiResult) -> Markup:
@@ -103,35 +86,22 @@ def _doubts(result: MultiResult) -> Markup:
             for o in unsure.tolist()
         ]
         chosen = ", ".join(words.shortened(name, 40) for name in row["label"]) or "none of the options"
-        head = tag(
-            "summary",
-            tag("span", words.shortened(row["task"], 60), class_="id"),
-            tag("span", words.shortened(chosen, 120), class_="lab"),
-            tag(
-                "span",
-                bar(row["confidence"], "bar doubt" if row["confidence"] < DOUBT else "bar"),
-                words.percent(row["confidence"]),
-                class_="conf",
-            ),
-            tag("span", words.counted(row["votes"], "vote"), class_="small"),
-        )
+        votes = tag("span", words.counted(row["votes"], "vote"), class_="small")
         inside = table(["option, least certain first", "", "probability", "votes for it"], rows, numbers=2)
-        lines.append(tag("details", head, tag("div", inside, class_="inside"), class_="task"))
+        lines.append(sections.task_line(row["task"], words.shortened(chosen, 120), row["confidence"], votes, inside))
     left = len(frame) - len(lines)
     more = small(f"{words.count(left)} more tasks: ", code("result.labels"), " has all sets.") if left > 0 else None
     how = "A line is a task: its set, and the probability that the whole set is right. Open it to see every option."
     answer = "The sets below are the least certain ones." if len(lines) > 1 else "There is one task."
-    return section("tasks", TASKS, answer, lines, more, how=how)
+    return section("tasks", of_labels.DOUBTS, answer, lines, more, how=how)
 
 
 def _against_truth(evaluation: SetEvaluation | None) -> Markup:
     question = "How good are the sets?"
     if evaluation is None or not evaluation.tasks:
         what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
-        text = tag(
-            "p", f"{what}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)"), " to see accuracy."
-        )
-        return tag("section", tag("h2", question, id="truth-title"), text, id="truth", aria_labelledby="truth-title")
+        ways = code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")
+        return sections.no_truth(question, f"{what}: pass ", *ways, " to see accuracy.")
     share = words.percent(evaluation.exact_accuracy)
     answer = f"{share} of {words.counted(evaluation.tasks, 'set')} with truth are right as a whole."
     rows = [

@@ -1,10 +1,16 @@
-"""Which tasks to ask about next, and whom: where one more vote is worth most for its price."""
+"""Which tasks to ask about next, and whom: where one more vote is worth most for its price.
+
+A vote that cannot change a label alone may do so together with others. So the gain is computed some votes ahead and divided by
+their number: the best rate counts. Votes on one task are alike beyond what its label explains, as some tasks are hard or
+mislead: what was said on it so far predicts part of what will be said next.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from math import factorial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,31 +20,87 @@ from numpy.typing import NDArray
 from adjudge.data.options import Number
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.errors import InputError, OptionError, shown
-from adjudge.io.costs import Cost, read_costs
-from adjudge.io.ids import column, matched, numbers, vocabulary
-from adjudge.results import settling
-from adjudge.results.evidence import TaskVotes, figures_at
+from adjudge.io.frames import column, match_ids, numbers, vocabulary
+from adjudge.io.workers import Cost, read_costs
+from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER
+from adjudge.models.knowledge import Learned
+from adjudge.models.temperature import probability_pieces
+from adjudge.results.evidence import TaskVotes, figures_at, mean_worker
 from adjudge.results.explain import require_here
-from adjudge.results.honest import LENT
-from adjudge.results.knowledge import Learned
-from adjudge.results.temperature import probability_pieces
-from adjudge.results.vote_gain import first_vote_right, gain_rate
 
 if TYPE_CHECKING:
     from adjudge.results.result import Result
     from adjudge.results.sets import MultiResult
 
 Floats = NDArray[np.float64]
+LOOK_AHEAD: Final = 5  # votes
+GAIN_SHARE: Final = 0.5  # of the gain that confusions promise: what votes say counts half, as for honest confidence
+LEAST_ALIKE: Final = 1 / 11  # correlation of the votes on a task beyond its label, at least: ten votes of the mean worker
+
+
+def gain_rate(
+    belief: Floats,  # [n, 2] probability of the two best labels, the label of the task first
+    said: Floats,  # [n, 2] votes for either
+    votes: Floats,  # [n] votes on the task
+    channel: Floats,  # [n, 2 given, 2 true] how often a worker gives either label where either is true
+    shared_error: float,
+    *,
+    two_labels: bool,  # whether there are no others that a vote could give
+) -> Floats:
+    """Return the expected gain in right labels per vote, [n], of the best number of votes ahead.
+
+    >>> ready = np.array([[0.6, 0.4], [0.99, 0.01]]), np.ones((2, 2)), np.full(2, 2.0)
+    >>> able = np.tile([[0.9, 0.1], [0.1, 0.9]], (2, 1, 1))
+    >>> gain_rate(*ready, able, 0.0, two_labels=True).round(3).tolist()
+    [0.117, 0.001]
+    """
+    alike = max(shared_error, LEAST_ALIKE)
+    lent = (1.0 - alike) / alike  # votes of the worker's kind that an own vote of the task weighs against
+    q = (lent * channel + said[:, :, None]) / (lent + votes)[:, None, None]
+    chances = np.stack([q[:, 0], q[:, 1], np.maximum(1.0 - q.sum(axis=1), 0.0)], axis=1)  # [n, 3 given, 2 true]
+    best = np.zeros(len(belief))
+    powers = [np.ones_like(chances)]
+    for ahead in range(1, LOOK_AHEAD + 1):
+        powers.append(powers[-1] * chances)
+        right = np.zeros(len(belief))
+        for first, second, others, ways in _outcomes(ahead, two_labels):
+            joint = belief * powers[first][:, 0] * powers[second][:, 1] * powers[others][:, 2]
+            right += ways * np.maximum(joint[:, 0], joint[:, 1])
+        np.maximum(best, (right - belief[:, 0]) / ahead, out=best)
+    return GAIN_SHARE * best
+
+
+@cache
+def _outcomes(votes: int, two_labels: bool) -> tuple[tuple[int, int, int, int], ...]:
+    """Return how votes can fall on the first label, the second and others, and in how many orders."""
+    return tuple(
+        (first, second, others, factorial(votes) // (factorial(first) * factorial(second) * factorial(others)))
+        for first in range(votes + 1)
+        for second in range(votes + 1 - first)
+        for others in [votes - first - second]
+        if not (two_labels and others)
+    )
+
+
+def first_vote_right(priors: Floats, confusion: Floats) -> float:
+    """Return how likely a task without votes is right after its first one; priors [K], confusion [K given, K true].
+
+    >>> first_vote_right(np.array([0.5, 0.5]), np.array([[0.8, 0.3], [0.2, 0.7]]))
+    0.75
+    """
+    return float((priors * confusion).max(axis=1, initial=0.0).sum())
+
+
 Codes = NDArray[np.int64]
-ANY: Final = "any"  # as worker: all who have votes
-CHUNK: Final = 1 << 16  # tasks looked at at once
-PAIRS: Final = 1 << 18  # tasks x workers looked at at once
+ANY_WORKER: Final = "any"  # as worker: all who have votes
+ASK_CHUNK_TASKS: Final = 1 << 16  # tasks looked at at once
+ASK_CHUNK_PAIRS: Final = 1 << 18  # tasks x workers looked at at once
 OVERSAMPLED: Final = 4  # times as many tasks as asked for are compared over workers
 MIN_CANDIDATES: Final = 32  # workers compared on each task, beside as many as could have voted on it
 LEAST_COST: Final = 1e-12  # in ratios
 
 
-class Ranked(NamedTuple):
+class RankedTasks(NamedTuple):
     """Tasks worth asking about, in any order; -1 and below stand for tasks without votes."""
 
     code: Codes  # [tasks]
@@ -82,7 +144,7 @@ def ask_next_sets(
         gain += np.maximum(every, 0.0).reshape(-1, k).sum(axis=1) if len(parts) == 1 else np.maximum(every, 0.0)
     code = np.arange(len(gain))[gain > 0] if n is None else np.arange(len(gain))
     price = np.full(len(code), 0.0 if cost is None else float(cost))
-    ranked = Ranked(code, gain[code], np.zeros(len(code), np.int64), price)
+    ranked = RankedTasks(code, gain[code], np.zeros(len(code), np.int64), price)
     chosen = _affordable(ranked, n, budget)
     told: pl.DataFrame = result.labels_frame()[ranked.code[chosen].tolist()]
     frame = told.select("task", numbers(ranked.gain[chosen]).alias("expected_gain"), "label", "confidence", "votes")
@@ -104,7 +166,7 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
     is_price = cost is None or isinstance(cost, int | float | np.integer | np.floating)
     if worker is None and is_price:
         return None
-    if worker is None or (isinstance(worker, str) and worker == ANY):
+    if worker is None or (isinstance(worker, str) and worker == ANY_WORKER):
         return result.votes.workers
     named = [worker] if isinstance(worker, str | int | np.integer) else _listed(worker)
     if not named:
@@ -125,7 +187,7 @@ def _listed(workers: Any) -> list[object]:
     return list(workers) if is_many and not isinstance(workers, bytes) else []
 
 
-def _affordable(ranked: Ranked, n: int | None, budget: float | None) -> Codes:
+def _affordable(ranked: RankedTasks, n: int | None, budget: float | None) -> Codes:
     """Return which of the tasks to ask about, highest gain per cost first: at most n, and as many as the budget pays."""
     worth = ranked.gain / np.maximum(ranked.cost, LEAST_COST) if ranked.cost.any() else ranked.gain
     order = np.lexsort((np.abs(ranked.code), -worth))
@@ -158,7 +220,7 @@ class TaskGains:
     def mean_worker(self) -> Floats:
         """The confusion of the mean worker, [K given, K true]."""
         honest = self.result.fit.honest
-        return settling.mean_worker(self.learned) if honest is None else np.asarray(honest.honest.population)
+        return mean_worker(self.learned) if honest is None else np.asarray(honest.honest.population)
 
     @cached_property
     def prices(self) -> Floats:
@@ -173,7 +235,7 @@ class TaskGains:
         found = self.result.fit.facts.get("shared_error", self.learned.facts.get("shared_error", 0.0))
         return float(found) if isinstance(found, int | float) else 0.0
 
-    def ranked(self, limit: int | None, *, only_gains: bool) -> Ranked:
+    def ranked(self, limit: int | None, *, only_gains: bool) -> RankedTasks:
         """Return the tasks that are worth most, those without votes too: `limit` at least, where there are as many."""
         keep = None if limit is None else limit * (1 if self.candidates is None else OVERSAMPLED)
         codes, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -186,19 +248,19 @@ class TaskGains:
                 best = np.sort(np.argsort(-value, kind="stable")[:keep])
                 codes, gains = [code[best]], [value[best]]
         code, value = np.concatenate(codes), np.concatenate(gains)
-        found = Ranked(
+        found = RankedTasks(
             code, value, np.zeros(len(code), np.int64), np.full(len(code), self.prices[0] if len(self.prices) else 0.0)
         )
         found = found if self.candidates is None else self._with_workers(found)
         unvoted = self._unvoted(limit)
-        return Ranked(*(np.concatenate(both) for both in zip(unvoted, found, strict=True)))
+        return RankedTasks(*(np.concatenate(both) for both in zip(unvoted, found, strict=True)))
 
     def gains(self) -> Iterator[tuple[int, Floats]]:
         """Yield (the first of some tasks, the expected gain of one more vote on each, -1 for gold), in task order."""
         result, gold = self.result, self.result.fit.task_columns.get("gold")
         for cut, probabilities in probability_pieces(result.fit, result.session):
-            for start in range(0, len(probabilities), CHUNK):
-                some = probabilities[start : start + CHUNK]
+            for start in range(0, len(probabilities), ASK_CHUNK_TASKS):
+                some = probabilities[start : start + ASK_CHUNK_TASKS]
                 tasks = slice(cut.start + start, cut.start + start + len(some))
                 best = self._best_two(some, figures_at(result.fit.outcome.labels, np.arange(tasks.start, tasks.stop)))
                 gain = self._gain(best, *result.votes.votes_in(tasks))
@@ -231,7 +293,7 @@ class TaskGains:
         said = [np.bincount(task, weight * (given == pair[task, at]), minlength=n) for at in (0, 1)]
         return np.stack(said, axis=1).astype(np.float64), np.bincount(task, weight, minlength=n).astype(np.float64)
 
-    def _with_workers(self, found: Ranked) -> Ranked:
+    def _with_workers(self, found: RankedTasks) -> RankedTasks:
         """Return the tasks with the candidate whose vote is worth most on each; without those that all have voted on."""
         assert self.candidates is not None
         if not len(found.code):
@@ -242,13 +304,13 @@ class TaskGains:
         able = self._ablest(most + MIN_CANDIDATES)
         gain, chosen = np.full(n, -1.0), np.zeros(n, np.int64)
         place = np.full(self.result.votes.n_workers, -1)
-        known = matched(self.candidates, self.result.votes.workers)[able]
+        known = match_ids(self.candidates, self.result.votes.workers)[able]
         place[known[known >= 0]] = np.flatnonzero(known >= 0)
         probabilities = self._probabilities(found.code)
         pair, belief = self._best_two(probabilities, some.labels.astype(np.int32))
         said, votes = self._said(pair, some.task_ptr, some.row)
         price = np.maximum(self.prices[able], LEAST_COST) if self.prices.any() else np.ones(len(able))
-        step = max(PAIRS // max(len(able), 1), 1)
+        step = max(ASK_CHUNK_PAIRS // max(len(able), 1), 1)
         for start in range(0, n, step):
             cut = slice(start, min(start + step, n))
             size = cut.stop - cut.start
@@ -264,7 +326,7 @@ class TaskGains:
             best = np.where(each < 0, -1.0, each / price).argmax(axis=1)
             gain[cut], chosen[cut] = each[np.arange(size), best], able[best]
         kept = gain >= 0
-        return Ranked(found.code[kept], gain[kept], chosen[kept], self.prices[chosen[kept]])
+        return RankedTasks(found.code[kept], gain[kept], chosen[kept], self.prices[chosen[kept]])
 
     def _ablest(self, number: int) -> Codes:
         """Return the candidates, [some], whose votes are worth most for their price on a task in doubt."""
@@ -272,15 +334,15 @@ class TaskGains:
         every = np.arange(len(self.candidates))
         if len(every) <= number:
             return every
-        known, k = matched(self.candidates, self.result.votes.workers), self.result.votes.n_labels
+        known, k = match_ids(self.candidates, self.result.votes.workers), self.result.votes.n_labels
         worth = np.zeros(len(every))
         shares = self._label_shares()
         top = np.argsort(-shares, kind="stable")[:2]
-        for start in range(0, len(every), CHUNK):
-            who = known[start : start + CHUNK]
+        for start in range(0, len(every), ASK_CHUNK_TASKS):
+            who = known[start : start + ASK_CHUNK_TASKS]
             channel = self._channel(who, np.tile(top, (len(who), 1)))
             doubt = np.full((len(who), 2), 0.5)
-            worth[start : start + CHUNK] = gain_rate(
+            worth[start : start + ASK_CHUNK_TASKS] = gain_rate(
                 doubt, np.zeros((len(who), 2)), np.zeros(len(who)), channel, 0.0, two_labels=k == 2
             )
         price = np.maximum(self.prices, LEAST_COST) if self.prices.any() else np.ones(len(every))
@@ -292,7 +354,7 @@ class TaskGains:
         Every worker is lent five votes of the mean worker, as for honest confidence.
         """
         known, there = self.learned.knowledge, self._known_worker
-        lent = LENT * self.mean_worker[pair[:, :, None], pair[:, None, :]]
+        lent = PSEUDO_VOTES_PER_WORKER * self.mean_worker[pair[:, :, None], pair[:, None, :]]
         who = np.where(worker >= 0, there[np.maximum(worker, 0)] if len(there) else -1, -1)
         met = known.by_worker(known.counts) if known.n_rows else np.zeros((max(known.n_workers, 1), known.n_labels))
         total = np.where((who >= 0)[:, None], np.take_along_axis(met[np.maximum(who, 0)], pair, axis=1), 0.0)
@@ -301,13 +363,13 @@ class TaskGains:
             row = np.where(who >= 0, known.row_of(np.maximum(who, 0), pair[:, given]), -1)
             found = np.flatnonzero(row >= 0)
             votes[found, given] = np.take_along_axis(known.counts[row[found]], pair[found], axis=1)
-        out: Floats = (votes + lent) / (total + LENT)[:, None, :]
+        out: Floats = (votes + lent) / (total + PSEUDO_VOTES_PER_WORKER)[:, None, :]
         return out
 
     @cached_property
     def _known_worker(self) -> Codes:
         """The code of each worker of the votes in what was learned, [workers]."""
-        return matched(self.result.votes.workers, self.learned.knowledge.workers)
+        return match_ids(self.result.votes.workers, self.learned.knowledge.workers)
 
     def _probabilities(self, codes: Codes) -> Floats:
         """Return the reported probabilities of tasks, [tasks, K]."""
@@ -324,19 +386,19 @@ class TaskGains:
         out: Floats = np.where(exists, counts + 1.0, 0.0) / max(float((counts + 1.0)[exists].sum()), 1.0)
         return out
 
-    def _unvoted(self, limit: int | None) -> Ranked:
+    def _unvoted(self, limit: int | None) -> RankedTasks:
         """Return tasks that have nothing but abstentions, as codes -1, -2, …: their first vote is worth most."""
         number = len(self.result.votes.unvoted)
         number = number if limit is None else min(number, limit)
         code = -1 - np.arange(number)
         if not number:
-            return Ranked(code, np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
+            return RankedTasks(code, np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         gain, worker = first_vote_right(self._label_shares(), self.mean_worker), 0
         if self.candidates is not None:
             worker = int(self._ablest(1)[0])
-        return Ranked(code, np.full(number, gain), np.full(number, worker), np.full(number, self.prices[worker]))
+        return RankedTasks(code, np.full(number, gain), np.full(number, worker), np.full(number, self.prices[worker]))
 
-    def frame(self, ranked: Ranked, chosen: Codes) -> pl.DataFrame:
+    def frame(self, ranked: RankedTasks, chosen: Codes) -> pl.DataFrame:
         """Return the chosen tasks as a frame, in this order."""
         votes, outcome = self.result.votes, self.result.fit.outcome
         code = ranked.code[chosen]

@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.data.votes import piece
 from adjudge.errors import visible
-from adjudge.results.overview import UNKNOWN, least_certain, workers_in_brief
+from adjudge.results.overview import UNCLEAR_VERDICT, least_certain, workers_in_brief
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
     from adjudge.results.explanation import Explanation
     from adjudge.results.sets import MultiResult
 
-FEW: Final = 5  # lines of a table
-MAX_TEXT: Final = 40  # characters of an id or label; the whole is shown on hover
-MAX_VOTES: Final = 24  # of an explanation
+MAX_CARD_ROWS: Final = 5  # lines of a table
+MAX_CARD_ID_CHARACTERS: Final = 40  # characters of an id or label; the whole is shown on hover
+MAX_CARD_VOTES: Final = 24  # of an explanation
 MAX_SENTENCE: Final = 300  # characters of a reason or a warning
 MAX_HOVER: Final = 1000
-MAX_JUDGED: Final = 10_000  # votes up to which workers are judged for a card alone: a few tenths of a second
+MAX_CARD_VERDICT_VOTES: Final = 10_000  # votes up to which workers are judged for a card alone: a few tenths of a second
 MAX_SUMMED: Final = 20_000_000  # tasks whose confidence is summed
-MAX_STREAMED: Final = 2_000  # tasks of a stream whose labels are looked at
+MAX_CARD_STREAM_TASKS: Final = 2_000  # tasks of a stream whose labels are looked at
 FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: fewer effective ones are warned of
 
-LINE: Final = "1px solid rgba(128,128,128,.35)"
-STYLES: Final = {
-    "card": f"border:{LINE};border-radius:6px;padding:.7em 1em;max-width:60em;color:inherit;background:transparent;"
+CARD_BORDER: Final = "1px solid rgba(128,128,128,.35)"
+CARD_STYLES: Final = {
+    "card": f"border:{CARD_BORDER};border-radius:6px;padding:.7em 1em;max-width:60em;color:inherit;background:transparent;"
     "font:inherit;font-variant-numeric:tabular-nums;overflow-wrap:break-word;overflow-x:auto",
     "title": "font-weight:600;margin:0 0 .4em",
     "figures": "margin:0 0 .4em",
@@ -42,20 +42,26 @@ STYLES: Final = {
     "name": "opacity:.75",
     "heading": "font-weight:600;margin:.6em 0 .1em",
     "table": "border-collapse:collapse;margin:0;font:inherit;color:inherit;background:transparent",
-    "cell": f"text-align:left;padding:.1em .9em .1em 0;border:0;border-bottom:{LINE};color:inherit;background:transparent",
+    "cell": f"text-align:left;padding:.1em .9em .1em 0;border:0;border-bottom:{CARD_BORDER};color:inherit;background:transparent",
     "note": "margin:.3em 0 0",
     "next": "margin:.6em 0 0;opacity:.75",
 }
 
 
 @dataclass(frozen=True)
-class Table:
+class CardTable:
     """A small table of a card; cells are shown as text, numbers to three digits."""
 
     heading: str
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     more: str = ""  # what is left out, and how to get it
+
+    @classmethod
+    def cut(cls, heading: str, columns: Sequence[str], rows: Sequence[Sequence[object]], where: str, limit: int) -> CardTable:
+        """Return a table of the first rows; `where` is what has all of them."""
+        more = f"… and {len(rows) - limit} more: {where}" if len(rows) > limit else ""
+        return cls(heading, columns, rows[:limit], more)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Card:
     title: str
     figures: Sequence[tuple[str, object]] = ()  # name and value, the most important first
     sentences: Sequence[str] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[CardTable] = ()
     warnings: Sequence[str] = field(default=())
     next_steps: Sequence[str] = field(default=())  # what to call next
 
@@ -101,7 +107,7 @@ def of_result(result: Result) -> str:
     tables = [_first_labels(result)] if here else []
     if here and not result.is_on_disk:
         doubtful = [(one.task, one.label, one.confidence, one.votes) for one in least_certain(result)]
-        tables.append(Table("least certain", ("task", "label", "confidence", "votes"), doubtful))
+        tables.append(CardTable("least certain", ("task", "label", "confidence", "votes"), doubtful))
     found, nobody, unjudged = _workers(result)
     return Card(
         title=repr(result),
@@ -121,13 +127,13 @@ def of_sets(result: MultiResult) -> str:
     figures += [("votes", result.votes.n_votes), ("workers", result.votes.binary.n_workers), ("options", len(options))]
     rows = [
         (result.votes.tasks[at], " | ".join(options[option] for option in chosen) or "(none)", confidence)
-        for at, (chosen, confidence) in enumerate(result.first_sets(FEW))
+        for at, (chosen, confidence) in enumerate(result.first_sets(MAX_CARD_ROWS))
     ]
     more = f"… and {tasks - len(rows)} more: result.labels" if tasks > len(rows) else ""
     return Card(
         title=repr(result),
         figures=figures,
-        tables=[Table("first sets", ("task", "set", "confidence"), rows, more)],
+        tables=[CardTable("first sets", ("task", "set", "confidence"), rows, more)],
         warnings=[*_warnings(result), *_together(facts)],
         next_steps=["result.labels", "result.probabilities", "result.workers"],
     ).html()
@@ -135,15 +141,15 @@ def of_sets(result: MultiResult) -> str:
 
 def of_explanation(why: Explanation) -> str:
     """Return the card of an explanation: the answer, then what every vote adds."""
-    rows = [(vote.worker, vote.label, f"{vote.contribution:+.2f}", vote.accuracy) for vote in why.evidence[:MAX_VOTES]]
-    more = f"… and {len(why.evidence) - MAX_VOTES} more: explanation.votes" if len(why.evidence) > MAX_VOTES else ""
+    rows = [(vote.worker, vote.label, f"{vote.contribution:+.2f}", vote.accuracy) for vote in why.evidence]
+    columns = ("worker", "label", "adds to the log-odds", "accuracy")
     moved = [("prior", f"{why.prior:+.2f}"), *((step.name, f"{step.change:+.2f}") for step in why.steps)]
     return Card(
         title=repr(why),
         sentences=[*why.sentences()],
         tables=[
-            Table("votes", ("worker", "label", "adds to the log-odds", "accuracy"), rows, more),
-            Table("what else moves them", ("", "log-odds"), moved),
+            CardTable.cut("votes", columns, rows, "explanation.votes", MAX_CARD_VOTES),
+            CardTable("what else moves them", ("", "log-odds"), moved),
         ],
         next_steps=["explanation.plot()", "explanation.votes", "print(explanation)"],
     ).html()
@@ -152,40 +158,40 @@ def of_explanation(why: Explanation) -> str:
 def of_stream(online: Any) -> str:
     """Return the card of a stream (`adj.Online`); labels are shown of a small one alone, as a large one measures before."""
     tables = []
-    if 0 < len(online) <= MAX_STREAMED:
-        frame = online.labels_frame().head(FEW).select("task", "label", "confidence", "votes")
-        more = f"… and {len(online) - FEW} more: online.labels()" if len(online) > FEW else ""
-        tables.append(Table("first labels", frame.columns, frame.rows(), more))
+    if 0 < len(online) <= MAX_CARD_STREAM_TASKS:
+        frame = online.labels_frame().head(MAX_CARD_ROWS).select("task", "label", "confidence", "votes")
+        more = f"… and {len(online) - MAX_CARD_ROWS} more: online.labels()" if len(online) > MAX_CARD_ROWS else ""
+        tables.append(CardTable("first labels", frame.columns, frame.rows(), more))
     figures = [("tasks", len(online)), *([("abstentions", online.abstentions)] if online.abstentions else [])]
     steps = ["online.labels()", "online.workers()", "online.refit().workers"]
     return Card(repr(online), figures, tables=tables, next_steps=steps).html()
 
 
-def _first_labels(result: Result) -> Table:
+def _first_labels(result: Result) -> CardTable:
     """Return the labels of the first tasks, read from what the fit has left."""
     votes, outcome = result.votes, result.fit.outcome
-    n = min(FEW, votes.n_tasks)
+    n = min(MAX_CARD_ROWS, votes.n_tasks)
     label, confidence = piece(outcome.labels, slice(0, n)).tolist(), piece(outcome.confidence, slice(0, n)).tolist()
     rows = [(votes.tasks[at], votes.labels[label[at]], confidence[at], votes.votes_on(at)) for at in range(n)]
     more = f"… and {votes.n_tasks - n} more: result.labels" if votes.n_tasks > n else ""
-    return Table("first labels", ("task", "label", "confidence", "votes"), rows, more)
+    return CardTable("first labels", ("task", "label", "confidence", "votes"), rows, more)
 
 
-def _workers(result: Result) -> tuple[list[Table], list[str], str]:
+def _workers(result: Result) -> tuple[list[CardTable], list[str], str]:
     """Return the workers to look at, where they were judged or that is quick; or that there are none, or were not looked for."""
     judged = "judged" in vars(result) and "assessment" in vars(result.judged)  # both are kept once they were asked for
-    if not result.is_here or not (judged or len(result.votes) <= MAX_JUDGED):
+    if not result.is_here or not (judged or len(result.votes) <= MAX_CARD_VERDICT_VOTES):
         return [], [], " (judges every worker)"
-    brief = workers_in_brief(result.workers_frame(), FEW)
+    brief = workers_in_brief(result.workers_frame(), MAX_CARD_ROWS)
     if brief is None:
         return [], [], ""
     counts = dict(brief.verdicts)
-    unclear = counts.pop(UNKNOWN, 0)
+    unclear = counts.pop(UNCLEAR_VERDICT, 0)
     flagged = sum(counts.values())
     heading = f"workers to look at: {flagged or 'none'} of {brief.workers}" + (f", {unclear} unclear" if unclear else "")
     rows = [(one.worker, one.verdict, one.why) for one in brief.flagged]
     more = f"… and {flagged - len(rows)} more: result.workers" if flagged > len(rows) else ""
-    return ([Table(heading, ("worker", "verdict", "why"), rows, more)], [], "") if rows else ([], [heading], "")
+    return ([CardTable(heading, ("worker", "verdict", "why"), rows, more)], [], "") if rows else ([], [heading], "")
 
 
 def _measured(facts: Any) -> list[tuple[str, object]]:
@@ -220,7 +226,7 @@ def _warnings(result: Result | MultiResult) -> list[str]:
     return out
 
 
-def _table(table: Table) -> str:
+def _table(table: CardTable) -> str:
     head = "".join(_tag("th", _text(name), "cell") for name in table.columns) if any(table.columns) else ""
     rows = "".join(f"<tr>{''.join(_tag('td', _cell(cell), 'cell') for cell in row)}</tr>" for row in table.rows)
     more = _tag("div", _text(table.more, MAX_SENTENCE), "name") if table.more else ""
@@ -237,7 +243,7 @@ def _cell(value: object) -> str:
     if isinstance(value, float | int) and not isinstance(value, bool):
         return _number(value)
     text = str(value)
-    return _text(text, MAX_SENTENCE if " " in text else MAX_TEXT)
+    return _text(text, MAX_SENTENCE if " " in text else MAX_CARD_ID_CHARACTERS)
 
 
 def _number(value: float) -> str:
@@ -249,7 +255,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _text(value: object, limit: int = MAX_TEXT) -> str:
+def _text(value: object, limit: int = MAX_CARD_ID_CHARACTERS) -> str:
     """Return data as text of HTML: escaped, controls made visible, cut in the middle with the whole on hover."""
     text = visible(str(value))
     if len(text) <= limit:
@@ -260,4 +266,4 @@ def _text(value: object, limit: int = MAX_TEXT) -> str:
 
 
 def _tag(name: str, inside: str, style: str) -> str:
-    return f'<{name} style="{STYLES[style]}">{inside}</{name}>'
+    return f'<{name} style="{CARD_STYLES[style]}">{inside}</{name}>'

@@ -1,8 +1,13 @@
-"""What votes say of a label against its runner-up, in log-odds that add up to those of the reported probabilities.
+"""What votes say of a label against its runner-up, which votes it hangs on, and how many more would settle it.
 
-Honest probabilities come from a rule: scores without the task's own part in the counts, a temperature, a share of the votes.
-A vote's part is what it adds to the scores; the rest of the rule are steps. The model's own posterior comes from scores, or
-from shares of votes or weights; there are no steps then. A count of 0 makes log-odds infinite: they are cut at a bound.
+The parts of votes are log-odds that add up to those of the reported probabilities. Honest probabilities come from a rule: scores
+without the task's own part in the counts, a temperature, a share of the votes. A vote's part is what it adds to the scores; the
+rest of the rule are steps. The model's own posterior comes from scores, or from shares of votes or weights, without steps. A
+count of 0 makes log-odds infinite: they are cut at a bound.
+
+A label hangs on a vote if the model would decide otherwise without it, or had it been another. The model decides as it does in
+`predict`: from the parameters that were learned, which one vote would hardly change. Votes to come are taken as they are
+expected: the mean worker gives each label as often as its confusion says, given that the label of the task is the true one.
 """
 
 from __future__ import annotations
@@ -14,21 +19,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.votes import Votes, piece
+from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.fit import Parameters, given_votes
+from adjudge.data.options import DEFAULTS
+from adjudge.data.votes import Votes, WorkerRows, piece
 from adjudge.engines.base import OffersScoring
+from adjudge.engines.shard import hashes
 from adjudge.errors import OptionError
 from adjudge.kernels import reference
-from adjudge.kernels.reference import HonestRule
+from adjudge.kernels.reference import VOTE_SHARE, HonestRule, softened
+from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER, Honest, stream_rule
+from adjudge.models.knowledge import Learned, transfer
+from adjudge.models.temperature import tempered
 from adjudge.results.explanation import Step
-from adjudge.results.temperature import tempered
 
 if TYPE_CHECKING:
     from adjudge.results.result import Result
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-CERTAIN: Final = 30.0  # log-odds that stand for infinite ones: a probability of 1e-13
-NOTHING: Final = 1e-12  # steps below this are not worth a line
+CERTAIN_LOG_ODDS: Final = 30.0  # log-odds that stand for infinite ones: a probability of 1e-13
+MIN_STEP_LOG_ODDS: Final = 1e-12  # steps below this are not worth a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +122,7 @@ def figures_at(by_task: NDArray[Any], codes: Codes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class LabelEvidence:
     """The log-odds of the labels of some tasks against their runners-up, taken apart."""
 
     probabilities: Floats  # [tasks, K]
@@ -124,7 +135,7 @@ class Evidence:
     sums: Floats  # [tasks, K] what the probabilities come from: scores, or weights of the votes by label
 
 
-class Scores(NamedTuple):
+class LabelScores(NamedTuple):
     """Scores by label, apart from what is impossible."""
 
     finite: Floats  # [..., K] sum of what is possible
@@ -144,10 +155,10 @@ def split(lines: Floats) -> tuple[Floats, Floats]:
     return np.where(impossible, 0.0, lines), impossible.astype(np.float64)
 
 
-def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floats]) -> Evidence:
+def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floats]) -> LabelEvidence:
     """Return what votes say by the rule of honest confidence; `lines` is what votes of each row say, [rows, K] each.
 
-    See `adjudge.results.honest`.
+    See `adjudge.models.honest`.
     """
     labels, n, row_label = some.labels.astype(np.int32), np.arange(some.n_tasks), some.result.votes.row_label
     said = reference.said_by(some.row, row_label, labels[some.task], *lines)
@@ -185,10 +196,10 @@ def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floa
         for line, temper in zip(changes.tolist(), cold.tolist(), strict=True)
     )
     scores = some.sums(said) + rule.log_prior
-    return Evidence(probabilities, other, final, prior, contribution, steps, np.zeros(some.n_tasks, np.bool_), scores)
+    return LabelEvidence(probabilities, other, final, prior, contribution, steps, np.zeros(some.n_tasks, np.bool_), scores)
 
 
-def model_evidence(some: TaskVotes) -> Evidence:
+def model_evidence(some: TaskVotes) -> LabelEvidence:
     """Return what votes say by the model that decided: by scores, or by shares of weights or votes."""
     result = some.result
     decided_by, params = cast(OffersScoring, result.session).scoring()
@@ -207,12 +218,12 @@ def model_evidence(some: TaskVotes) -> Evidence:
     return share_evidence(some, sums, np.where(best > 0, np.maximum(sums, 0.0), sums == best), weights)
 
 
-def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> Evidence:
+def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> LabelEvidence:
     """Return what votes say by scores: log-probabilities of the votes by true label, [votes, K], and of the labels, [K]."""
     n, each = np.arange(some.n_tasks), np.arange(len(some.row))
     finite, impossible = split(lines)
     start, ruled_out = split(log_prior)
-    scores = Scores(some.sums(finite) + start, some.sums(impossible), ruled_out > 0)
+    scores = LabelScores(some.sums(finite) + start, some.sums(impossible), ruled_out > 0)
     limited = scores.limited()
     probabilities = np.exp(limited - limited.max(axis=1, initial=-np.inf, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
@@ -225,9 +236,9 @@ def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> Evidenc
     before = [of_label[label] - of_label[against] for of_label in (start, -ruled_out)]
     known, unlimited = (some.sums(part) + rest for part, rest in zip(parts, before, strict=True))
     certain = unlimited > 0
-    bound = np.maximum(CERTAIN, (CERTAIN - known) / np.where(certain, unlimited, 1.0))
-    bound = np.where(certain, bound, CERTAIN)
-    return Evidence(
+    bound = np.maximum(CERTAIN_LOG_ODDS, (CERTAIN_LOG_ODDS - known) / np.where(certain, unlimited, 1.0))
+    bound = np.where(certain, bound, CERTAIN_LOG_ODDS)
+    return LabelEvidence(
         probabilities,
         other,
         known + unlimited * bound,
@@ -239,7 +250,7 @@ def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> Evidenc
     )
 
 
-def share_evidence(some: TaskVotes, sums: Floats, counted: Floats, weights: Floats) -> Evidence:
+def share_evidence(some: TaskVotes, sums: Floats, counted: Floats, weights: Floats) -> LabelEvidence:
     """Return what votes say by shares: each vote has a part of the log-odds in proportion to its weight, [votes].
 
     `sums` are the weights of each label, `counted` what shares are of, [tasks, K] each. Weights of one label add up, its
@@ -252,16 +263,16 @@ def share_evidence(some: TaskVotes, sums: Floats, counted: Floats, weights: Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.log(probabilities[n, some.labels]) - np.log(probabilities[n, against])
     certain = np.isposinf(log_odds)
-    log_odds = np.where(np.isfinite(log_odds), log_odds, CERTAIN)
+    log_odds = np.where(np.isfinite(log_odds), log_odds, CERTAIN_LOG_ODDS)
     margin = sums[n, some.labels] - sums[n, against]
     even = 1.0 / np.where(sums[n, against] > 0, sums[n, against], np.inf)  # the limit of what follows, for equal sums
     scale = np.where(margin == 0.0, even, log_odds / np.where(margin == 0.0, 1.0, margin))
     sign = (some.given == some.labels[some.task]).astype(np.float64) - (some.given == against[some.task])
     parts = sign * weights * scale[some.task]
-    return Evidence(probabilities, other, log_odds, np.zeros(len(n)), parts, ((),) * len(n), certain, sums)
+    return LabelEvidence(probabilities, other, log_odds, np.zeros(len(n)), parts, ((),) * len(n), certain, sums)
 
 
-def calibrated(some: TaskVotes, found: Evidence) -> Evidence:
+def calibrated(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
     """Return evidence of probabilities at the temperature of the fit, which is one more step."""
     temperature = some.result.fit.temperature
     if temperature == 1.0:
@@ -288,7 +299,7 @@ def _next_best(probabilities: Floats, labels: Codes, least: float = 0.0) -> Code
 
 
 def _worth_a_line(*steps: Step) -> tuple[Step, ...]:
-    return tuple(step for step in steps if abs(step.change) > NOTHING)
+    return tuple(step for step in steps if abs(step.change) > MIN_STEP_LOG_ODDS)
 
 
 def _glad_lines(some: TaskVotes, log_others: float) -> tuple[Floats, Floats]:
@@ -301,3 +312,179 @@ def _glad_lines(some: TaskVotes, log_others: float) -> tuple[Floats, Floats]:
     priors = fit.params.priors if fit.scored_by is None else fit.scored_by
     with np.errstate(divide="ignore"):
         return lines, np.log(priors)
+
+
+Flags = NDArray[np.bool_]
+
+
+Decisions = tuple[Codes, Codes, Codes]  # labels: [tasks] now, [votes] without each vote, and [votes] had each been another
+
+
+class VoteScores(NamedTuple):
+    """What votes say of every label, [votes, K]."""
+
+    finite: Floats
+    misses: Floats  # 1 where a vote is impossible under a label
+
+
+class Flips(NamedTuple):
+    """Whether the label of its task would be another, [votes] each."""
+
+    removed: Flags  # without the vote
+    changed: Flags  # had it been for the runner-up
+
+
+def flips_of(some: TaskVotes, runner_up: Codes, learned: Learned) -> Flips:
+    """Return on which votes the labels of some tasks hang; `runner_up` has the other label of each task, [tasks], or -1.
+
+    Nothing hangs on a vote where the learned model would decide otherwise anyway, and everything on the only vote of a task.
+    """
+    has_other = runner_up >= 0
+    other = np.where(has_other, runner_up, some.labels)[some.task]
+    before, removed, changed = _by_votes(some, other) if learned.scoring == "heads" else _by_lines(some, learned, other)
+    settled = (before == some.labels) & has_other
+    alone = np.diff(some.task_ptr) == 1
+    label, same = some.labels[some.task], (settled & ~alone)[some.task]
+    return Flips((removed != label) & same | (alone & has_other)[some.task], (changed != label) & settled[some.task])
+
+
+def _by_votes(some: TaskVotes, other: Codes) -> Decisions:
+    """Return what majority vote decides; `other` is the label that each vote could have been for, [votes]."""
+    counted, total, each, weights = some.counted(), some.sums(some.weight), np.arange(len(some.row)), _vote_weights(some)
+    now = _picked(some, counted / total[:, None], weights)
+    left, total = counted[some.task], total[some.task]
+    left[each, some.given] -= some.weight
+    fewer = total - some.weight
+    removed = _picked(some, left / np.where(fewer > 0, fewer, 1.0)[:, None], weights, some.task)
+    left[each, other] += some.weight
+    return now, removed, _picked(some, left / total[:, None], weights, some.task)
+
+
+def _by_lines(some: TaskVotes, learned: Learned, other: Codes) -> Decisions:
+    """Return what scores decide; `other` is the label that each vote could have been for, [votes]."""
+    params, (own, new) = _learned_lines(some, learned, some.given, other)
+    (start, ruled_out), weights = split(params.log_prior), params.log_prior
+    finite, misses = some.sums(own.finite) + start, some.sums(own.misses)
+    now = _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights)
+    finite, misses = finite[some.task] - own.finite, misses[some.task] - own.misses
+    removed = _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
+    finite, misses = finite + new.finite, misses + new.misses
+    return now, removed, _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
+
+
+def _learned_lines(some: TaskVotes, learned: Learned, *given: Codes) -> tuple[Parameters, list[VoteScores]]:
+    """Return the parameters for the workers of these votes, and what each vote says where it gives these labels, [votes]."""
+    votes, k = some.result.votes, some.result.votes.n_labels
+    present, worker = np.unique(some.worker, return_inverse=True)
+    cells = np.unique(np.concatenate([worker * k + labels for labels in given]))
+    panel = WorkerRows(
+        worker_ptr=np.searchsorted(cells // k, np.arange(len(present) + 1)).astype(np.int64),
+        row_label=(cells % k).astype(np.int32),
+        workers=votes.workers.take(present),
+        labels=votes.labels,
+    )
+    params = transfer(learned, panel).params
+    lines = [params.table[np.searchsorted(cells, worker * k + labels)] * some.weight[:, None] for labels in given]
+    return params, [VoteScores(*split(whole(one, LOG_UNIT))) for one in lines]
+
+
+def _picked(some: TaskVotes, scores: Floats, weights: Floats, task: Codes | None = None) -> Codes:
+    """Return the winners of scores, [n, K], ties by the rule of the fit.
+
+    `task` says which task each line is of, [n]; `weights` are of labels, [K], where the more frequent one wins a tie.
+    """
+    result = some.result
+    seed, ties = (result.settings.get(name, getattr(DEFAULTS, name)) for name in ("seed", "ties"))
+    key = reference.tie_keys(hashes(reference, result.votes.tasks.take(some.codes)), cast(int, seed))
+    own = key if task is None else key[task]
+    label_hash = hashes(reference, result.votes.labels)
+    winner, _ = reference.pick(scores, own, label_hash, weights if ties == "prior" else None)
+    return winner.astype(np.int64)
+
+
+def _vote_weights(some: TaskVotes) -> Floats:
+    """Return how many votes each label has in all, [K]: where ties go to the more frequent one."""
+    votes = some.result.votes
+    by_row = votes.votes_per_row() * (1.0 if votes.row_weight is None else votes.row_weight)
+    return np.bincount(votes.row_label, by_row, minlength=votes.n_labels).astype(np.float64)
+
+
+MAX_MORE: Final = 100  # votes looked ahead
+
+
+def mean_worker(learned: Learned) -> Floats:
+    """Return the confusion of the mean worker of a fit, smoothed, [K given, K true]; 0 for labels that do not exist."""
+    known = learned.knowledge
+    return stream_rule(given_votes(known, known.counts), known.class_counts, 0.0, 1.0)[1] / PSEUDO_VOTES_PER_WORKER
+
+
+def expected_lines(confusion: Floats, label: int, *, honest: bool) -> Floats:
+    """Return what a vote of the mean worker says of every label where `label` is true, in expectation, [K].
+
+    `confusion` is [K given, K true]. Where confidence is honest, no vote speaks against what it says.
+    """
+    with np.errstate(divide="ignore"):
+        lines = np.log(confusion)
+    if honest:
+        np.fill_diagonal(lines, lines.max(axis=1, initial=-np.inf))
+    share = confusion[:, label]
+    cast = share > 0
+    return np.asarray(share[cast] @ np.where(np.isneginf(lines[cast]), 0.0, lines[cast]))
+
+
+def more_honest_votes(
+    some: TaskVotes, honest: Honest, scores_now: Floats, settled: float, temperature: float
+) -> list[int | None]:
+    """Return how many more votes bring the label of each task to honest confidence `settled`.
+
+    `scores_now` has the scores of the honest rule, [tasks, K].
+    """
+    rule, population, counted = honest.rule, honest.population, some.counted()
+    more = np.arange(MAX_MORE + 1.0)[:, None]
+    found = []
+    for label, score, votes in zip(some.labels.tolist(), scores_now, counted, strict=True):
+        line = expected_lines(population, label, honest=True)
+        scores = np.where(rule.uniform > 0, score + more * line, -np.inf)
+        shown = votes + more * population[:, label]
+        found.append(_first(_honest(scores, shown, rule), label, settled, temperature))
+    return found
+
+
+def _honest(scores: Floats, shown: Floats, rule: HonestRule) -> Floats:
+    """Return honest probabilities, [n, K], of scores and of votes by label, [n, K] each."""
+    size = shown.sum(axis=1)
+    out: Floats = (1.0 - VOTE_SHARE) * softened(scores, size, rule) + VOTE_SHARE * (shown + rule.uniform) / (size + 1.0)[:, None]
+    return out
+
+
+def more_scored_votes(some: TaskVotes, probabilities: Floats, confusion: Floats, settled: float) -> list[int | None]:
+    """Return the same of a posterior that comes from scores; `probabilities` has it now, [tasks, K]."""
+    more = np.arange(MAX_MORE + 1.0)[:, None]
+    found = []
+    for label, now in zip(some.labels.tolist(), probabilities, strict=True):
+        with np.errstate(divide="ignore"):
+            scores = np.where(now > 0, np.log(now) + more * expected_lines(confusion, label, honest=False), -np.inf)
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found.append(_first(shares / shares.sum(axis=1, keepdims=True), label, settled, some.result.fit.temperature))
+    return found
+
+
+def more_counted_votes(some: TaskVotes, sums: Floats, weight: float, confusion: Floats, settled: float) -> list[int | None]:
+    """Return the same of a posterior that is a share of votes or weights; `sums` has these by label, [tasks, K].
+
+    `weight` is that of the mean vote.
+    """
+    more = np.arange(MAX_MORE + 1.0)[:, None]
+    found = []
+    for label, now in zip(some.labels.tolist(), sums, strict=True):
+        after = np.maximum(now + more * max(weight, 0.0) * confusion[:, label], 0.0)
+        total = after.sum(axis=1, keepdims=True)
+        found.append(_first(after / np.where(total > 0, total, 1.0), label, settled, some.result.fit.temperature))
+    return found
+
+
+def _first(probabilities: Floats, label: int, settled: float, temperature: float) -> int | None:
+    """Return the first line, of one vote more each, in which the label is settled; None where it is in none."""
+    known = tempered(np.clip(probabilities, 0.0, 1.0), temperature)
+    there = np.flatnonzero(known[:, label] >= settled)
+    return int(there[0]) if len(there) else None

@@ -18,35 +18,50 @@ from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import Votes
 from adjudge.engines.base import OffersScoring
 from adjudge.errors import InputError, OptionError, listed, shown
-from adjudge.io.ids import column, matched
-from adjudge.results import settling
-from adjudge.results.evidence import CERTAIN, Evidence, TaskVotes, calibrated, honest_evidence, model_evidence
+from adjudge.io.frames import column, match_ids
+from adjudge.models.knowledge import Learned
+from adjudge.results.evidence import (
+    CERTAIN_LOG_ODDS,
+    Flips,
+    LabelEvidence,
+    TaskVotes,
+    calibrated,
+    flips_of,
+    honest_evidence,
+    mean_worker,
+    model_evidence,
+    more_counted_votes,
+    more_honest_votes,
+    more_scored_votes,
+)
 from adjudge.results.explanation import Explanation, MemberVote, SetExplanation, Step, VoteEvidence
-from adjudge.results.flips import Flips, flips_of
-from adjudge.results.knowledge import Learned
 
 if TYPE_CHECKING:
     from adjudge.results.result import Result
     from adjudge.results.sets import MultiResult
 
 By = Literal["confidence", "model"]
-SETTLED: Final = 0.95  # confidence from which a label counts as settled
+SETTLED_CONFIDENCE: Final = 0.95  # confidence from which a label counts as settled
 RULES: Rules = {"settled": Number(least=0.5, most=0.999999), "by": Choice(get_args(By))}
-CELLS: Final = 1 << 22  # votes x labels explained at once, so that tables stay small
+EXPLAIN_CHUNK_CELLS: Final = 1 << 22  # votes x labels explained at once, so that tables stay small
 MAX_NEAR: Final = 3  # tasks named where one is unknown
-MAX_COMPARED: Final = 10_000  # tasks compared with an unknown one
+MAX_SIMILAR_CANDIDATES: Final = 10_000  # tasks compared with an unknown one
 Codes = NDArray[np.int64]
 Members = dict[str, tuple[MemberVote, ...]]  # votes of members by the text of their group
-REMOTE: Final = "the tasks of this result stay on executors: aggregate the votes of the tasks in question with engine='cpu'"
+TASKS_ON_EXECUTORS: Final = (
+    "the tasks of this result stay on executors: aggregate the votes of the tasks in question with engine='cpu'"
+)
 
 
-def explain(result: Result, task: object, *, settled: float = SETTLED, by: By = "confidence") -> Explanation:
+def explain(result: Result, task: object, *, settled: float = SETTLED_CONFIDENCE, by: By = "confidence") -> Explanation:
     """Return why a task has its label; see `Result.explain`."""
     options.check({"settled": settled, "by": by}, RULES)
     return explain_many(result, codes_of(result, [task]), settled=settled, by=by)[0]
 
 
-def explain_many(result: Result, codes: Codes, *, settled: float = SETTLED, by: By = "confidence") -> list[Explanation]:
+def explain_many(
+    result: Result, codes: Codes, *, settled: float = SETTLED_CONFIDENCE, by: By = "confidence"
+) -> list[Explanation]:
     """Return why tasks have their labels, by the tasks' codes, [tasks]: in this order, with one preparation for all.
 
     Beyond the preparation, which is one look at all workers and, in memory, one pass over the votes, only the votes of these
@@ -66,11 +81,13 @@ def explain_many(result: Result, codes: Codes, *, settled: float = SETTLED, by: 
     return [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explained(some)]
 
 
-def explain_set(result: MultiResult, task: object, *, settled: float = SETTLED, by: By = "confidence") -> SetExplanation:
+def explain_set(
+    result: MultiResult, task: object, *, settled: float = SETTLED_CONFIDENCE, by: By = "confidence"
+) -> SetExplanation:
     """Return why a task has its set of options; see `MultiResult.explain`."""
     options.check({"settled": settled, "by": by}, RULES)
     known = result.votes
-    code = int(matched(Vocabulary.of_texts([text_of(task)]), known.tasks)[0])
+    code = int(match_ids(Vocabulary.of_texts([text_of(task)]), known.tasks)[0])
     if code < 0:
         raise unknown_task(task, known.tasks, known.unvoted)
     names, k = known.options.texts(), len(known.options)
@@ -87,7 +104,7 @@ def explain_set(result: MultiResult, task: object, *, settled: float = SETTLED, 
 def require_here(result: Result, what: str) -> None:
     """Raise where the tasks of a result are not in this process, nor on its disk."""
     if len(result.fit.outcome.labels) != result.votes.n_tasks or not isinstance(result.session, OffersScoring):
-        raise OptionError(f"{what} looks at the votes of tasks, and {REMOTE}")
+        raise OptionError(f"{what} looks at the votes of tasks, and {TASKS_ON_EXECUTORS}")
 
 
 def codes_of(result: Result, tasks: list[object]) -> Codes:
@@ -98,7 +115,7 @@ def codes_of(result: Result, tasks: list[object]) -> Codes:
         codes = known.codes(texts)
     else:
         wanted = sorted(set(texts))
-        place = matched(Vocabulary.of_texts(wanted), known)
+        place = match_ids(Vocabulary.of_texts(wanted), known)
         codes = place[np.searchsorted(np.array(wanted, object), np.array(texts, object))]
     for task, code in zip(tasks, codes.tolist(), strict=True):
         if code < 0:
@@ -121,9 +138,9 @@ def unknown_task(task: object, known: Vocabulary, unvoted: Any) -> InputError:
 def _alike(text: str, known: Vocabulary) -> list[str]:
     """Return the ids that an unknown one is compared with: of many tasks those of about its length that share a beginning."""
     every = column(known).cast(pl.String)
-    if len(every) > MAX_COMPARED:
+    if len(every) > MAX_SIMILAR_CANDIDATES:
         start = text[: max(len(text) // 2, 1)].lower()
-        every = every.filter(every.str.to_lowercase().str.starts_with(start)).head(MAX_COMPARED)
+        every = every.filter(every.str.to_lowercase().str.starts_with(start)).head(MAX_SIMILAR_CANDIDATES)
     return every.to_list()
 
 
@@ -132,17 +149,17 @@ def _batches(result: Result, codes: Codes) -> Iterator[TaskVotes]:
     first, cells, k = 0, 0, max(result.votes.n_labels, 1)
     for at, code in enumerate(codes.tolist()):
         cells += result.votes.votes_on(code) * k
-        if cells > CELLS:
+        if cells > EXPLAIN_CHUNK_CELLS:
             yield TaskVotes.of(result, codes[first : at + 1])
             first, cells = at + 1, 0
     if first < len(codes):
         yield TaskVotes.of(result, codes[first:])
 
 
-class Findings(NamedTuple):
+class TaskFindings(NamedTuple):
     """What is known of some tasks, before it is put into words."""
 
-    evidence: Evidence
+    evidence: LabelEvidence
     flips: Flips
     more: list[int | None]  # [tasks] votes that would settle each
     known: NDArray[np.bool_]  # [tasks] gold
@@ -173,7 +190,7 @@ class Prepared:
     @cached_property
     def mean_worker(self) -> NDArray[np.float64]:
         """The confusion of the mean worker, [K given, K true]."""
-        return settling.mean_worker(self.learned)
+        return mean_worker(self.learned)
 
     @cached_property
     def accuracy(self) -> NDArray[np.float64]:
@@ -194,7 +211,7 @@ class Prepared:
         if self.by == "confidence":
             found = calibrated(some, found)
         fit = self.result.fit
-        findings = Findings(
+        findings = TaskFindings(
             found,
             flips_of(some, found.runner_up, self.learned),
             self._more_votes(some, found),
@@ -210,19 +227,19 @@ class Prepared:
         """Whether the probabilities that are explained are honest."""
         return self.result.fit.honest is not None and self.by == "confidence"
 
-    def _more_votes(self, some: TaskVotes, found: Evidence) -> list[int | None]:
+    def _more_votes(self, some: TaskVotes, found: LabelEvidence) -> list[int | None]:
         """Return how many more votes would settle each task."""
         fit = self.result.fit
         if self.is_honest:
-            return settling.more_honest_votes(some, fit.honest.honest, found.sums, self.settled, fit.temperature)
+            return more_honest_votes(some, fit.honest.honest, found.sums, self.settled, fit.temperature)
         decided_by, _ = cast(OffersScoring, self.result.session).scoring()
         if decided_by == "scores":
-            return settling.more_scored_votes(some, found.probabilities, self.mean_worker, self.settled)
+            return more_scored_votes(some, found.probabilities, self.mean_worker, self.settled)
         skill = self.learned.skill if decided_by == "weights" else None
         weight = 1.0 if skill is None or not len(skill) else float(skill.mean())
-        return settling.more_counted_votes(some, found.sums, weight, self.mean_worker, self.settled)
+        return more_counted_votes(some, found.sums, weight, self.mean_worker, self.settled)
 
-    def _explained(self, some: TaskVotes, at: int, findings: Findings) -> Explanation:
+    def _explained(self, some: TaskVotes, at: int, findings: TaskFindings) -> Explanation:
         votes, found, known = self.result.votes, findings.evidence, bool(findings.known[at])
         label, other = int(some.labels[at]), int(found.runner_up[at])
         probabilities, log_odds, prior = found.probabilities[at], float(found.log_odds[at]), float(found.prior[at])
@@ -231,7 +248,7 @@ class Prepared:
         if not decided:
             word, why = ("gold", "the label was given") if known else ("only label", "there is no other label")
             probabilities, confidence = np.eye(len(probabilities))[label], 1.0
-            steps, log_odds, prior, certain, more = (Step(word, CERTAIN, why),), CERTAIN, 0.0, True, 0
+            steps, log_odds, prior, certain, more = (Step(word, CERTAIN_LOG_ODDS, why),), CERTAIN_LOG_ODDS, 0.0, True, 0
         elif self.by == "confidence":
             confidence = float(findings.confidence[at])
             more = 0 if confidence >= self.settled else None if more == 0 else more
@@ -257,7 +274,7 @@ class Prepared:
             not_cast=tuple(one for group, members in findings.members[at].items() if group not in voted for one in members),
         )
 
-    def _evidence(self, some: TaskVotes, at: int, findings: Findings, *, decided: bool) -> tuple[VoteEvidence, ...]:
+    def _evidence(self, some: TaskVotes, at: int, findings: TaskFindings, *, decided: bool) -> tuple[VoteEvidence, ...]:
         """Return the votes of a task, largest contribution first; none has one where votes have not `decided`."""
         votes, cut = self.result.votes, some.cut(at)
         contribution = findings.evidence.contribution[cut] if decided else np.zeros(cut.stop - cut.start)
@@ -282,7 +299,7 @@ class Prepared:
         if grouping is None:
             return [{}] * some.n_tasks
         cast, out = grouping.members, []
-        for code in matched(self.result.votes.tasks.take(some.codes), cast.tasks).tolist():
+        for code in match_ids(self.result.votes.tasks.take(some.codes), cast.tasks).tolist():
             by_group: dict[str, list[MemberVote]] = {}
             _, rows = cast.votes_in(slice(code, code + 1))
             workers = np.searchsorted(cast.worker_ptr, rows, side="right") - 1

@@ -16,16 +16,14 @@ from adjudge.data.vocabulary import Id
 from adjudge.data.votes import FrameKind
 from adjudge.errors import visible
 from adjudge.io import frames
-from adjudge.io.frames import Frame
-from adjudge.io.ids import series_of
-from adjudge.results.higher import load
-from adjudge.results.plotting import Chart, Theme
+from adjudge.io.frames import Frame, series_of
+from adjudge.results.plotting import Picture, Theme, load
 
-WIDTH: Final = 16  # characters of the longest bar, to each side of zero
-NAME: Final = 24  # characters of a worker, a label or a step
-MAX_LINES: Final = 24  # votes on the screen; of others the sum is shown
+BAR_CHARACTERS: Final = 16  # characters of the longest bar, to each side of zero
+MAX_PRINTED_NAME_CHARACTERS: Final = 24  # characters of a worker, a label or a step
+MAX_PRINTED_VOTES: Final = 24  # votes on the screen; of others the sum is shown
 MAX_SEEN: Final = 3  # members of a group, or workers, that are named
-SCHEMA: Final = {
+EVIDENCE_SCHEMA: Final = {
     "worker": None,  # of the ids' own kind
     "label": None,
     "weight": pl.Float64,
@@ -131,7 +129,7 @@ class Explanation:
             name: series_of([getattr(vote, name) for vote in self.evidence], name)
             if kind is None
             else pl.Series([getattr(vote, name) for vote in self.evidence], dtype=kind)
-            for name, kind in SCHEMA.items()
+            for name, kind in EVIDENCE_SCHEMA.items()
         }
         if any(vote.members for vote in self.evidence):
             columns["members"] = pl.Series([_members(vote.members, len(vote.members)) for vote in self.evidence], dtype=pl.String)
@@ -160,7 +158,7 @@ class Explanation:
             **{name: getattr(self, name) for name in plain},
             "probabilities": [{"label": label, "probability": p} for label, p in self.probabilities.items()],
             "votes": [
-                {name: getattr(vote, name) for name in SCHEMA}
+                {name: getattr(vote, name) for name in EVIDENCE_SCHEMA}
                 | ({"members": [one._asdict() for one in vote.members]} if vote.members else {})
                 for vote in self.evidence
             ],
@@ -169,12 +167,13 @@ class Explanation:
             **{name: getattr(self, name) for name in flags},
         }
 
-    def plot(self, *, theme: Theme = "light") -> Chart:
-        """Return the waterfall of the log-odds as a chart; needs the extra `report`.
+    def plot(self, *, theme: Theme = "light") -> Picture:
+        """Return the waterfall of the log-odds as a picture.
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return load("adjudge.report.plots:explanation")(self, theme=theme)
+        picture: Picture = load("adjudge.report.plots:explanation")(self, theme=theme)
+        return picture
 
     def _repr_html_(self) -> str:
         from adjudge.results.card import of_explanation
@@ -225,10 +224,10 @@ class Explanation:
     def _waterfall(self) -> Iterator[str]:
         """Yield the bars as lines of text."""
         if self.runner_up is None or self.known:
-            for vote in self.evidence[:MAX_LINES]:
+            for vote in self.evidence[:MAX_PRINTED_VOTES]:
                 yield f"{shown_id(vote.worker)} said {shown_id(vote.label)}"
-            if len(self.evidence) > MAX_LINES:
-                yield f"… and {len(self.evidence) - MAX_LINES} more"
+            if len(self.evidence) > MAX_PRINTED_VOTES:
+                yield f"… and {len(self.evidence) - MAX_PRINTED_VOTES} more"
             return
         yield f"log-odds of {shown_id(self.label)} against {shown_id(self.runner_up)}"
         lines = [("prior", "", self.prior, "")]
@@ -245,14 +244,14 @@ class Explanation:
         for name, label, change, note in lines:
             cells = f"{name:<{names}}  {label:<{said}}  {change:+8.2f}  {bar(change / most)}"
             yield f"{cells}  {note}".rstrip()
-        for member in self.not_cast[:MAX_LINES]:
+        for member in self.not_cast[:MAX_PRINTED_VOTES]:
             yield f"{shown_id(member.worker)} said {shown_id(member.label)}, which did not count: members of the group tied"
 
     def _shown(self) -> tuple[VoteEvidence, ...]:
         """Return the votes that are shown: all, or the most telling for and against."""
-        if len(self.evidence) <= MAX_LINES:
+        if len(self.evidence) <= MAX_PRINTED_VOTES:
             return self.evidence
-        most = sorted(self.evidence, key=lambda vote: -abs(vote.contribution))[:MAX_LINES]
+        most = sorted(self.evidence, key=lambda vote: -abs(vote.contribution))[:MAX_PRINTED_VOTES]
         return tuple(sorted(most, key=lambda vote: -vote.contribution))
 
     def _line(self, vote: VoteEvidence) -> tuple[str, str, float, str]:
@@ -273,11 +272,11 @@ def bar(share: float) -> str:
     >>> bar(0.5), bar(-0.25)
     ('                │████████        ', '            ████│                ')
     """
-    halves = round(abs(share) * WIDTH * 2)
+    halves = round(abs(share) * BAR_CHARACTERS * 2)
     full, half = divmod(halves, 2)
     if share < 0:
-        return ("▐" * half + "█" * full).rjust(WIDTH) + "│" + " " * WIDTH
-    return " " * WIDTH + "│" + ("█" * full + "▌" * half).ljust(WIDTH)
+        return ("▐" * half + "█" * full).rjust(BAR_CHARACTERS) + "│" + " " * BAR_CHARACTERS
+    return " " * BAR_CHARACTERS + "│" + ("█" * full + "▌" * half).ljust(BAR_CHARACTERS)
 
 
 def percent(share: float) -> str:
@@ -298,8 +297,12 @@ def shown_id(value: object) -> str:
     ('cat', 'aaaaaaaaaaaa…bbbbbbbbbbb')
     """
     text = visible(str(value))
-    half = NAME // 2
-    return text if len(text) <= NAME else f"{text[:half]}…{text[len(text) - (NAME - half - 1) :]}"
+    half = MAX_PRINTED_NAME_CHARACTERS // 2
+    return (
+        text
+        if len(text) <= MAX_PRINTED_NAME_CHARACTERS
+        else f"{text[:half]}…{text[len(text) - (MAX_PRINTED_NAME_CHARACTERS - half - 1) :]}"
+    )
 
 
 def _any_of(ids: list[Id]) -> str:

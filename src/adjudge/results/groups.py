@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 
 from adjudge.data.options import DEFAULTS
 from adjudge.data.votes import Votes
-from adjudge.engines.base import HonestFunction, Session
+from adjudge.engines.base import Session
+from adjudge.engines.passes import Answers, RowFunction, VotePass
 from adjudge.engines.registry import resolve
 from adjudge.engines.shard import cuts
 from adjudge.errors import AdjudgeError
 from adjudge.io.encode import over_labels
-from adjudge.io.groups import Grouping
-from adjudge.io.ids import column, matched, numbers
+from adjudge.io.frames import column, match_ids, numbers
+from adjudge.io.workers import GroupedVotes
 from adjudge.kernels import reference
-from adjudge.kernels.reference import ANSWER_UNIT, HonestRule
-from adjudge.results.temperature import posterior_pieces
+from adjudge.kernels.reference import ANSWER_UNIT
+from adjudge.models.temperature import posterior_pieces
 from adjudge.results.trust.copies import find_copies
 
 if TYPE_CHECKING:
     from adjudge.results.result import Result
 
-CELLS: Final = 1 << 22  # votes x labels looked at at once, so that copies stay small
+GROUP_CHUNK_CELLS: Final = 1 << 22  # votes x labels looked at at once, so that copies stay small
 OF_GROUPS: Final = ("votes", "accuracy", "accuracy_low", "accuracy_high", "agreement")
 Floats = NDArray[np.float64]
 
@@ -79,7 +80,7 @@ def members_frame(result: Result, *, trust: bool) -> pl.DataFrame:
     """
     from adjudge.results.workers import abstained_column  # results show these frames
 
-    grouping = cast(Grouping, result.grouping)
+    grouping = cast(GroupedVotes, result.grouping)
     votes = grouping.members.by_worker(grouping.members.votes_per_row())
     every = pl.DataFrame(
         {
@@ -95,7 +96,7 @@ def members_frame(result: Result, *, trust: bool) -> pl.DataFrame:
 
 def as_members(result: Result) -> Result:
     """Return the result over the votes of members: the same labels of tasks, the workers one by one."""
-    grouping = cast(Grouping, result.grouping)
+    grouping = cast(GroupedVotes, result.grouping)
     votes = on_labelled_tasks(over_labels(grouping.members, result.votes.labels, "fit"), result.votes)
     session = MemberSession(result, votes)
     fit = replace(
@@ -111,7 +112,7 @@ def on_labelled_tasks(members: Votes, counted: Votes) -> Votes:
     """Return the votes of members on the tasks that have votes of groups, which are all but those whose groups tied."""
     if members.n_tasks == counted.n_tasks:
         return members
-    there = np.flatnonzero(matched(members.tasks, counted.tasks) >= 0)
+    there = np.flatnonzero(match_ids(members.tasks, counted.tasks) >= 0)
     task_ptr, row = reference.select(members.task_ptr, members.row, there)
     used = np.bincount(row, minlength=members.n_rows) > 0
     worker = members.row_worker()[used]
@@ -160,16 +161,17 @@ class MemberSession:
         gold = None if known is None else gold_frame(self.members, fitted.fit.outcome.labels, known)
         return resolve(DEFAULTS.engine).load(self.members, seed=seed, ties=ties, gold=gold)
 
-    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
+    def run(self, job: VotePass[Any], function: RowFunction) -> Floats:
         """Return sums by members' row of the probability of every vote's answer, and of its label being wrong, [2, rows]."""
+        assert isinstance(job, Answers)  # the one pass that is asked of members; `own` has the others
         fit, members, labels = self.result.votes, self.members, self.result.fit.outcome.labels
-        lines = self.result.session.gather(function)
+        lines, without = self.result.session.gather(function)
         gold, sums = self.gold(), np.zeros((2, members.n_rows))
-        for cut in cuts(fit.task_ptr, max(CELLS // max(fit.n_labels, 1), 1)):
+        for cut in cuts(fit.task_ptr, max(GROUP_CHUNK_CELLS // max(fit.n_labels, 1), 1)):
             some = labels[cut]
             before = np.empty((len(some), fit.n_labels))
             ptr = fit.task_ptr[cut.start : cut.stop + 1]
-            reference.honest_pass(ptr, fit.row, fit.row_label, some, *lines, rule, unraised=before)
+            reference.honest_pass(ptr, fit.row, fit.row_label, some, lines, without, job.rule, unraised=before)
             if gold is not None:  # certain: right or wrong
                 before[gold[cut]] = np.eye(fit.n_labels)[some[gold[cut]]]
             own = members.task_ptr[cut.start : cut.stop + 1]
@@ -195,7 +197,7 @@ def _right(result: Result, members: Votes) -> Floats:
 
 def _known(result: Result, members: Votes) -> dict[str, NDArray[np.bool_]]:
     """Return whether the model that predicted this knows each worker, or the group; what else it tells is of groups alone."""
-    known, grouping = result.fit.worker_columns.get("known"), cast(Grouping, result.grouping)
+    known, grouping = result.fit.worker_columns.get("known"), cast(GroupedVotes, result.grouping)
     if known is None:
         return {}
     names = column(grouping.groups, grouping.group).cast(pl.String)

@@ -21,10 +21,10 @@ from adjudge.results.result import Result
 if TYPE_CHECKING:
     from adjudge.results.sets import MultiResult
 
-FEW: Final = 3  # tasks or workers of a list
-CHUNK: Final = 1 << 18  # tasks looked at at once, so that copies stay small
+BRIEF_LIST_LENGTH: Final = 3  # tasks or workers of a list
+OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks looked at at once, so that copies stay small
 TO_LOOK_AT: Final = ("copy", "adversary", "spammer")  # verdicts that say something of a worker, gravest first
-UNKNOWN: Final = "unclear"  # the verdict on workers of whom the votes tell too little
+UNCLEAR_VERDICT: Final = "unclear"  # the verdict on workers of whom the votes tell too little
 
 
 class LabelShare(NamedTuple):
@@ -100,7 +100,7 @@ def _option_counts(result: MultiResult) -> tuple[NDArray[Any], NDArray[Any]]:
     return given, chosen
 
 
-def least_certain(result: Result, limit: int = FEW) -> list[UncertainTask]:
+def least_certain(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[UncertainTask]:
     """Return the tasks with least confidence, at most `limit`, least first; none where tasks are not in this process.
 
     Tasks of which the model is certain are left out, gold ones among them.
@@ -116,7 +116,7 @@ def least_certain(result: Result, limit: int = FEW) -> list[UncertainTask]:
     ]
 
 
-def least_certain_codes(result: Result, limit: int = FEW) -> list[tuple[int, float]]:
+def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[tuple[int, float]]:
     """Return code and confidence of the tasks that `least_certain` tells of."""
     votes, outcome = result.votes, result.fit.outcome
     if len(outcome.confidence) != votes.n_tasks:
@@ -132,7 +132,7 @@ def least_certain_codes(result: Result, limit: int = FEW) -> list[tuple[int, flo
     return [(at, value) for at, value in zip(codes.tolist(), values.tolist(), strict=True) if value < 1.0]
 
 
-def workers_in_brief(workers: pl.DataFrame, limit: int = FEW) -> WorkersInBrief | None:
+def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> WorkersInBrief | None:
     """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None where it has no verdicts.
 
     >>> rows = [("ann", 9, "informative", "93% equal"), ("bob", 8, "spammer", "as guesses would")]
@@ -150,13 +150,13 @@ def workers_in_brief(workers: pl.DataFrame, limit: int = FEW) -> WorkersInBrief 
         pl.col("verdict").replace_strict(order, return_dtype=pl.Int8), -pl.col("votes"), maintain_order=True
     )
     flagged = gravest.head(limit).select("worker", "verdict", "why").iter_rows()
-    verdicts = {verdict: counted[verdict] for verdict in (*TO_LOOK_AT, UNKNOWN) if verdict in counted}
+    verdicts = {verdict: counted[verdict] for verdict in (*TO_LOOK_AT, UNCLEAR_VERDICT) if verdict in counted}
     return WorkersInBrief(len(workers), verdicts, tuple(FlaggedWorker(*row) for row in flagged))
 
 
 def _cuts(result: Result) -> list[slice]:
     """Return the tasks as slices that are looked at at once."""
-    return [slice(start, start + CHUNK) for start in range(0, result.votes.n_tasks, CHUNK)]
+    return [slice(start, start + OVERVIEW_CHUNK_TASKS) for start in range(0, result.votes.n_tasks, OVERVIEW_CHUNK_TASKS)]
 
 
 def _smallest(values: NDArray[np.float64], limit: int) -> NDArray[np.int64]:

@@ -13,35 +13,31 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Knowledge
-from adjudge.data.fit import Fit, TraceRow
-from adjudge.data.options import DEFAULTS, Confidence, Duplicates, EngineName
-from adjudge.data.understood import Understood
-from adjudge.data.vocabulary import text_of
-from adjudge.data.votes import Votes, piece
-from adjudge.data.weights import pairs_of, weight_sums
-from adjudge.engines.base import Engine, Session
+from adjudge.data.fit import Fit, Knowledge, TraceRow
+from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
+from adjudge.data.vocabulary import Vocabulary, text_of
+from adjudge.data.votes import Understood, Votes, pairs_of, piece, weight_sums
+from adjudge.engines.base import Session
 from adjudge.engines.memory import require_probabilities
-from adjudge.errors import NOT_PICKLED, InputError, AdjudgeError, shown
+from adjudge.engines.registry import EngineChoice
+from adjudge.errors import NOT_PICKLED, AdjudgeError, InputError, shown
 from adjudge.io import frames
-from adjudge.io.frames import Frame
-from adjudge.io.groups import Grouping
-from adjudge.io.ids import column, label_columns, numbers
-from adjudge.io.read import Shaping
+from adjudge.io.frames import Frame, column, label_columns, numbers
+from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
+from adjudge.io.workers import GroupedVotes
 from adjudge.io.write import check_files
-from adjudge.results import model_file
-from adjudge.results.knowledge import Learned, learned_from
-from adjudge.results.temperature import posterior_pieces, probability_pieces
-from adjudge.results.workers import JudgedWorkers, agreeing_votes
+from adjudge.models.knowledge import Learned, learned_from
+from adjudge.models.temperature import posterior_pieces, probability_pieces
 
 if TYPE_CHECKING:
-    from adjudge.io.costs import Cost
+    from adjudge.io.workers import Cost
     from adjudge.results.explanation import Explanation
-    from adjudge.results.plotting import Plots
+    from adjudge.results.plotting import ResultPlots
+    from adjudge.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
-CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
+RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay small
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,11 +57,11 @@ class Result:
     session: Session
     model: str  # its name
     settings: Mapping[str, object]
-    scoring: str = "confusion"  # how votes are scored: see adjudge.results.knowledge
+    scoring: str = "confusion"  # how votes are scored: see adjudge.models.knowledge
     history: Knowledge | None = None  # what was known of the workers beforehand
     gold_given: int = 0  # gold tasks, with votes or without
     used: Learned | None = None  # the model that predicted this, where it was not fitted
-    grouping: Grouping | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
+    grouping: GroupedVotes | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
     refit: Refit | None = None  # fits other votes the same way: verdicts ask what a fit says without some workers
     per_set: int = 1  # votes that are the answers of one set, and may be right or wrong together: they count as one
 
@@ -164,14 +160,14 @@ class Result:
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
 
     @cached_property
-    def plot(self) -> Plots:
-        """Pictures of the result, each a chart of Altair: `result.plot.workers()`; see docs/plots.md.
+    def plot(self) -> ResultPlots:
+        """Pictures of the result, which notebooks show as SVG: `result.plot.workers()`; see docs/plots.md.
 
-        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`. They need the extra `report`.
+        `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`.
         """
-        from adjudge.results.higher import load
+        from adjudge.results.plotting import load
 
-        plots: Plots = load("adjudge.report.plots:Plots")(self)
+        plots: ResultPlots = load("adjudge.report.plots:Plots")(self)
         return plots
 
     @cached_property
@@ -227,10 +223,7 @@ class Result:
         >>> result.confusion("eve").rows()
         [('cat', 0.0, 1.0), ('dog', 0.0, 0.0)]
         """
-        matrix = self.confusion_matrix(worker)
-        names = self.votes.labels.texts()
-        columns = {name: matrix[:, given] for given, name in enumerate(label_columns(names, "true"))}
-        return self._native(pl.DataFrame({"true": column(self.votes.labels), **columns}))
+        return self._native(confusion_frame(self.votes.labels, self.confusion_matrix(worker)))
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
         """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""
@@ -297,30 +290,27 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned (not the votes, nor the labels of tasks) to one file at `path`, for `adjudge.load`."""
+        from adjudge.results.saved import write_model
+
         check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
-        model_file.save(Path(path), self.learned())
+        write_model(Path(path), self.learned())
 
     def predict(
         self,
         votes: Votes | Source,
         *,
-        engine: EngineName | str | Engine = DEFAULTS.engine,
-        threads: int | None = None,
-        task: str | None = None,
-        worker: str | None = None,
-        label: str | None = None,
-        duplicates: Duplicates = DEFAULTS.duplicates,
+        engine: EngineChoice = DEFAULTS.engine,
         confidence: Confidence | None = None,
-        **shaping: Unpack[Shaping],
+        **reading: Unpack[ReadOptions],
     ) -> Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
         Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
 
-        - `votes`: anything that `adj.read` takes, or a Spark frame, which gives a result of Spark frames; `task`, `worker`,
-          `label`, `duplicates` and `shaping` (`wide`, `weight`, `format`, …) are as there.
-        - `engine`, `threads`: where it runs, and on how many threads, as for `adj.aggregate`.
+        - `votes`: anything that `adj.read` takes, or a Spark frame, which gives a result of Spark frames.
+        - `engine`: where it runs, as for `adj.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
+        - `reading`: the options of `adj.read`.
 
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=200, workers=10, seed=1)
@@ -328,10 +318,9 @@ class Result:
         >>> found.labels["label"].to_list(), found.unknown_workers
         (['l2'], ['zoe'])
         """
-        from adjudge.results.predicted import predicted
+        from adjudge.results.saved import predict
 
-        reading = {"task": task, "worker": worker, "label": label, "duplicates": duplicates}
-        return predicted(self.learned(), votes, engine, threads, confidence, **reading, **shaping)
+        return predict(self.learned(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
         """Return your own frame with the label of each row's task beside it: its rows, their order and its columns are kept.
@@ -352,7 +341,7 @@ class Result:
         >>> adj.aggregate(judged, model="mv").join(texts).select("example_id", "text", "consensus").rows()
         [('8', 'x', 'bad'), ('9', 'y', None), ('7', 'z', 'good')]
         """
-        from adjudge.io.join import join
+        from adjudge.io.write_back import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
 
@@ -426,8 +415,8 @@ class Result:
         ...     print(out.read_text().splitlines()[0])
         item,ann,bob,consensus,consensus_confidence,consensus_votes,consensus_tie
         """
-        from adjudge.io.back import write_back
-        from adjudge.io.formats.consensus import Consensus
+        from adjudge.io.formats.export import Consensus
+        from adjudge.io.write_back import write_back
 
         write_back(Consensus(self.labels_frame(), self.model, self.understood), source, path, format)
 
@@ -460,7 +449,7 @@ class Result:
         ...     print("Can I trust these labels?" in page.read_text())
         True
         """
-        from adjudge.results.higher import load  # a report is asked for seldom
+        from adjudge.results.plotting import load  # a report is asked for seldom
 
         columns = {"truth_task": truth_task, "truth_label": truth_label}
         load("adjudge.report.page:write")(self, path, truth=truth, title=title, comparison=comparison, **columns)
@@ -497,8 +486,8 @@ class Result:
             return
         nothing = {name: pl.lit(None, kind) for name, kind in frame.schema.items()}  # what a model tells of tasks is null here
         nothing |= {"task": pl.col("task"), "votes": pl.lit(0, pl.Int64), "tie": pl.lit(False)}
-        for start in range(0, len(votes.unvoted), CHUNK):
-            ids = column(votes.unvoted.take(np.arange(start, min(start + CHUNK, len(votes.unvoted)))))
+        for start in range(0, len(votes.unvoted), RESULT_CHUNK_TASKS):
+            ids = column(votes.unvoted.take(np.arange(start, min(start + RESULT_CHUNK_TASKS, len(votes.unvoted)))))
             yield pl.DataFrame({"task": ids}).select(**nothing)
 
     def probability_batches(self, *, posterior: bool = False) -> Iterator[pl.DataFrame]:
@@ -523,15 +512,19 @@ class Result:
     @cached_property
     def judged(self) -> JudgedWorkers:
         """The workers as verdicts see them: what stands behind the columns of `workers`."""
+        from adjudge.results.workers import JudgedWorkers  # labels alone need no verdicts
+
         return JudgedWorkers(self)
 
     def agreeing_votes(self) -> NDArray[np.int64]:
         """Return the votes of each row (a worker and a given label) that equal the label of their task, [rows]."""
+        from adjudge.results.workers import agreeing_votes
+
         return agreeing_votes(self)
 
     def _cuts(self) -> list[slice]:
         """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""
-        n, size = self.votes.n_tasks, CHUNK if self.is_on_disk else max(self.votes.n_tasks, 1)
+        n, size = self.votes.n_tasks, RESULT_CHUNK_TASKS if self.is_on_disk else max(self.votes.n_tasks, 1)
         return [slice(start, start + size) for start in range(0, n, size)]
 
     @property
@@ -541,6 +534,12 @@ class Result:
 
     def _native(self, frame: pl.DataFrame) -> Frame:
         return frames.native(frame, self.votes.frame_kind)
+
+
+def confusion_frame(labels: Vocabulary, matrix: NDArray[np.float64]) -> pl.DataFrame:
+    """Return a confusion, [K true, K given], as a frame: a row per true label, a column per given label."""
+    columns = {name: matrix[:, given] for given, name in enumerate(label_columns(labels.texts(), "true"))}
+    return pl.DataFrame({"true": column(labels), **columns})
 
 
 def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:

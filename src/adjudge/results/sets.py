@@ -1,4 +1,7 @@
-"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6)."""
+"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6).
+
+A saved model of sets is a checksummed container (`adjudge.io.container`) of kind "sets"; docs/saved-models.md names its parts.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,97 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Unpack, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Parameters
-from adjudge.data.fit import Fit, Outcome
-from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Confidence, Duplicates, EngineName
-from adjudge.data.understood import Understood
-from adjudge.data.votes import abstention_rates
-from adjudge.engines.base import Engine
-from adjudge.engines.registry import resolve
-from adjudge.errors import InputError, listed
-from adjudge.io import frames
-from adjudge.io.frames import Frame
-from adjudge.io.ids import column, label_columns, numbers
-from adjudge.io.read import Shaping
-from adjudge.io.sets import SetVotes, read_sets
+from adjudge.data.fit import Fit, FitOutcome, Parameters
+from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import Understood, abstention_rates
+from adjudge.engines.registry import EngineChoice, resolve
+from adjudge.errors import AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.io import container, frames
+from adjudge.io.container import Bounds, Types
+from adjudge.io.frames import Frame, column, label_columns, numbers
+from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sets import NO_YES, SetVotes, read_sets
 from adjudge.io.sources import Source
-from adjudge.results import sets_file
-from adjudge.results.honest import AccuracyLaw, accuracy_columns
-from adjudge.results.predicted import predicted
+from adjudge.models.honest import AccuracyLaw, accuracy_columns
+from adjudge.models.knowledge import Learned
 from adjudge.results.result import Result
-from adjudge.results.sets_file import LearnedSets
+from adjudge.results.saved import ARRAYS, META, FittedModel, check_model, model_contents, predict
 from adjudge.results.workers import gold_frame
 
 if TYPE_CHECKING:
     from adjudge.results.explanation import SetExplanation
+
+SETS_KIND: Final = "sets"
+SETS_VERSION: Final = 1
+SETS_META: Final[Types] = {"options": list, "models": list}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSets:
+    """All that a fit of sets knows of workers and options, without votes and tasks."""
+
+    options: Vocabulary
+    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
+
+    def __post_init__(self) -> None:
+        if not len(self.options):
+            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
+        if len(self.parts) not in (1, len(self.options)):
+            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
+        for part in self.parts:
+            labels = tuple(part.knowledge.labels.ids())
+            if labels != NO_YES:
+                raise InputError(f"a model of an option is over the labels {listed(map(shown, labels))}: give {listed(NO_YES)}")
+
+    def option(self, option: object) -> int:
+        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
+        code = int(self.options.codes([option])[0])
+        if code < 0:
+            raise InputError(f"each option was fitted apart: name one of {listed(self.options.ids())}, not {shown(option)}")
+        return code
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.parts[0].model
+
+
+def write_set_model(path: Path, learned: LearnedSets) -> None:
+    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
+    arrays: dict[str, NDArray[Any]] = {}
+    models = []
+    for number, part in enumerate(learned.parts):
+        meta, own = model_contents(part)
+        models.append(meta)
+        arrays |= {f"{number}.{name}": array for name, array in own.items()}
+    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
+
+
+def read_set_model(path: Path) -> LearnedSets:
+    """Return what was saved; a damaged, forged or foreign file is an error."""
+    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
+    bounds, parts = Bounds(path), []
+    for number, one in enumerate(meta["models"]):
+        bounds.need(isinstance(one, dict), f"model {number} is {shown(one)}, not an object")
+        bounds.fields(f"its model {number}", one, META)
+        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
+        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
+        bounds.arrays(own, ARRAYS)
+        parts.append(check_model(path, one, own))
+    bounds.need(not arrays, f"it has an array {listed(map(shown, arrays), 3)} that nothing uses")
+    bounds.need(parts, "it has no model")
+    try:
+        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
+    except AdjudgeError as error:
+        raise InputError(f"{path} is not valid: {error}") from error
+
 
 YES = 1  # the code of "yes"
 
@@ -172,28 +237,22 @@ class MultiResult:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned (not the votes, nor the sets of tasks) to one file at `path`, for `adjudge.load`."""
-        sets_file.save(Path(path), self.learned_sets())
+        write_set_model(Path(path), self.learned_sets())
 
     def predict(
         self,
         votes: SetVotes | Source,
         *,
-        engine: EngineName | str | Engine = DEFAULTS.engine,
-        threads: int | None = None,
-        task: str | None = None,
-        worker: str | None = None,
-        label: str | None = None,
-        duplicates: Duplicates = DEFAULTS.duplicates,
-        set_separator: str = SET_SEPARATOR,
+        engine: EngineChoice = DEFAULTS.engine,
         confidence: Confidence | None = None,
-        **shaping: Unpack[Shaping],
+        **reading: Unpack[ReadOptions],
     ) -> MultiResult:
         """Return the sets of other tasks under what was learned here; nothing is learned from their votes.
 
-        - `votes`: sets of the options here, in anything that `adj.aggregate(multi=True)` takes; `task`, `worker`, `label`,
-          `duplicates`, `set_separator` and `shaping` (`wide`, `format`, …) are as there.
-        - `engine`, `threads`: where it runs, and on how many threads, as for `adj.aggregate`.
+        - `votes`: sets of the options here, in anything that `adj.aggregate(multi=True)` takes.
+        - `engine`: where it runs, as for `adj.aggregate`.
         - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
+        - `reading`: the options of `adj.read`.
 
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
@@ -202,13 +261,11 @@ class MultiResult:
         >>> found.labels["label"].to_list(), found.unknown_workers
         ([['joy']], ['zoe'])
         """
-        reading: dict[str, Any] = {"task": task, "worker": worker, "label": label}
-        reading |= {"duplicates": duplicates, "set_separator": set_separator}
-        return predicted_sets(self.learned_sets(), votes, engine, threads, confidence, **reading, **shaping)
+        return predict_sets(self.learned_sets(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
         """Return your own `frame` with the set of each row's task beside it; `task` and `prefix` are as for `Result.join`."""
-        from adjudge.io.join import join
+        from adjudge.io.write_back import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
 
@@ -245,8 +302,8 @@ class MultiResult:
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
         """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
-        from adjudge.io.back import write_back
-        from adjudge.io.formats.consensus import Consensus
+        from adjudge.io.formats.export import Consensus
+        from adjudge.io.write_back import write_back
 
         options, table = self.votes.options.texts(), self.probabilities_frame().drop("task")
         scores = [dict(zip(options, line, strict=True)) for line in table.iter_rows()]
@@ -262,7 +319,7 @@ class MultiResult:
         title: str | None = None,
     ) -> None:
         """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
-        from adjudge.results.higher import load  # a report is asked for seldom
+        from adjudge.results.plotting import load  # a report is asked for seldom
 
         load("adjudge.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
 
@@ -345,7 +402,7 @@ class MultiResult:
         if self._is_pooled:
             return replace(self.results[0], per_set=per_set)
         votes, first = self.votes.binary, self.results[0]
-        outcome = Outcome(
+        outcome = FitOutcome(
             labels=np.ascontiguousarray(self._matrix("labels").ravel(), np.int32),
             confidence=self._matrix("confidence").ravel(),
             tie=self._matrix("tie").ravel(),
@@ -404,26 +461,113 @@ class MultiResult:
         return frames.native(frame, self.votes.frame_kind)
 
 
-def predicted_sets(
+def predict_sets(
     learned: LearnedSets,
     votes: SetVotes | Source,
-    engine: str | Engine = "auto",
-    threads: int | None = None,
+    engine: EngineChoice = "auto",
     confidence: Confidence | None = None,
-    **reading: Any,
+    reading: Reading = PLAIN_READING,
 ) -> MultiResult:
-    """Return the sets of votes under a model that was learned on others; `reading` are options of `read_sets`."""
+    """Return the sets of votes under a model that was learned on others."""
     options = learned.options
-    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, labels=options.ids(), **reading)
+    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
     if sets.options.texts() != options.texts():
         raise InputError(
             f"the model has the options {listed(options.ids())}, the votes have {listed(sets.options.ids())}: "
             "give the votes as they were before they were read, or read them with labels=…"
         )
-    place = resolve(engine, threads)
+    place = resolve(engine)
     apart = len(learned.parts) > 1
     problems = [sets.of_option(o) for o in range(len(options))] if apart else [sets.binary]
     results = tuple(
-        predicted(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
+        predict(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
     )
     return MultiResult(sets, results, learned.model)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedSets:
+    """What `adjudge.load` returns for a fit of sets (`multi=True`): all that it has learned of workers and options.
+
+    >>> import adjudge as adj, tempfile, pathlib
+    >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "moods.adjudge"
+    >>> adj.aggregate(votes, model="mv", multi=True).save(path)
+    >>> model = adj.load(path)
+    >>> model
+    FittedSets(mv: 2 workers, 2 options)
+    >>> model.predict([("new", "ann", ["joy"]), ("new", "bob", ["joy"])]).labels["label"].to_list()
+    [['joy']]
+    """
+
+    content: LearnedSets
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, LearnedSets):
+            raise InputError(f"content is {shown(self.content)}: adjudge.load makes fitted models of files")
+
+    def __repr__(self) -> str:
+        workers = self.content.parts[0].knowledge.n_workers
+        return f"FittedSets({self.model}: {workers} workers, {len(self.content.options)} options)"
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.content.model
+
+    @property
+    def options(self) -> list[object]:
+        """The options, in their order."""
+        return list(self.content.options.ids())
+
+    @property
+    def iterations(self) -> int:
+        """The iterations that led here; the most of any option where each was fitted apart."""
+        return max(part.iterations for part in self.content.parts)
+
+    @property
+    def workers(self) -> pl.DataFrame:
+        """Worker, votes (sets, expected) and accuracy (expected share of right answers to the (task, option) questions)."""
+        frame = pl.concat([FittedModel(part).workers for part in self.content.parts])
+        weighted = (pl.col("accuracy") * pl.col("votes")).sum() / pl.col("votes").sum()
+        every = frame.group_by("worker", maintain_order=True).agg(pl.col("votes").sum(), accuracy=weighted)
+        return every.with_columns(pl.col("votes") / max(len(self.content.options), 1))
+
+    @property
+    def priors(self) -> pl.DataFrame:
+        """Option and prior: the share of tasks that have it; the same for all options unless each was fitted apart."""
+        parts, options = self.content.parts, self.content.options
+        yes = [float(parts[n if len(parts) > 1 else 0].priors[1]) for n in range(len(options))]
+        return pl.DataFrame({"option": column(options), "prior": pl.Series(yes, dtype=pl.Float64)})
+
+    def confusion(self, worker: object = None, option: object = None) -> pl.DataFrame:
+        """Return the 2 x 2 confusion of a `worker`, or of the population (for one `option` where each was fitted apart)."""
+        parts = self.content.parts
+        if len(parts) == 1:
+            return FittedModel(parts[0]).confusion(worker)
+        return FittedModel(parts[self.content.option(option)]).confusion(worker)
+
+    def predict(
+        self,
+        votes: SetVotes | Source,
+        *,
+        engine: EngineChoice = DEFAULTS.engine,
+        confidence: Confidence | None = None,
+        **reading: Unpack[ReadOptions],
+    ) -> MultiResult:
+        """Return the sets of votes under what was learned; unknown workers are taken for the mean one, and named.
+
+        - `votes`: sets of the model's options, in anything that `adj.aggregate(multi=True)` takes.
+        - `engine`: where it runs, as for `adj.aggregate`.
+        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
+        - `reading`: the options of `adj.read`.
+        """
+        return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))
+
+    def learned(self) -> NoReturn:
+        """Raise: what was learned of sets is no history or start of another fit, and cannot be merged."""
+        raise OptionError("this model is of sets (multi=True), which only predict can use: give one of tasks with one label")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        write_set_model(Path(path), self.content)

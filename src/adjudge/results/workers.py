@@ -5,25 +5,107 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.options import DEFAULTS
-from adjudge.data.votes import Votes, abstention_rates, piece
-from adjudge.data.weights import unweighted
+from adjudge.data.votes import Votes, abstention_rates, piece, without_weights
 from adjudge.engines.base import Session
 from adjudge.engines.registry import resolve
-from adjudge.io.ids import column, matched, numbers
-from adjudge.results.honest import HonestProbabilities, accuracy_columns, has_room, judged_later
+from adjudge.io.frames import column, match_ids, numbers
+from adjudge.models.honest import HonestProbabilities, accuracy_columns, has_room, measure_and_judge
+from adjudge.results.trust.verdicts import MIN_BITS, VERDICT_NAMES, Assessment, assess
 
 if TYPE_CHECKING:
     from adjudge.results.result import Result
-    from adjudge.results.trust.verdicts import Assessment
 
-CHUNK = 1 << 20  # tasks looked at at once, so that copies stay small
+ONE_LABEL: Final = 0.9  # share of one label among a spammer's votes from which it is named
+
+
+def reasons(
+    votes: Votes,
+    found: Assessment,
+    given: NDArray[np.int64],
+    agreement: NDArray[np.float64],
+    below: NDArray[np.float64] | None,
+    noun: str = "vote",
+) -> pl.Series:
+    """Return the sentence of each worker, [workers]; null where memory did not suffice to judge them.
+
+    `given` has the votes of each, `agreement` the share that equals the label, `below` how far they follow what others say.
+    `noun` is what votes are called.
+    """
+    favourite, most = _favourites(votes)
+    needed, right = np.zeros(votes.n_workers), np.zeros(votes.n_workers)
+    for proof in found.proofs:
+        needed[proof.members], right[proof.members] = proof.needed, proof.found
+    facts = pl.DataFrame(
+        {
+            "word": pl.Series(VERDICT_NAMES).gather(found.verdict),
+            "votes": pl.Series(given).cast(pl.String) + np.where(given == 1, f" {noun}", f" {noun}s"),
+            "equal": _percent(agreement),
+            "label": column(votes.labels, favourite).cast(pl.String),
+            "most": _percent(most / np.maximum(given, 1)),
+            "is_one": most >= ONE_LABEL * given,
+            "bits": found.evidence,
+            "compared": found.compared,
+            "z": np.full(len(given), np.nan) if below is None else below,
+            "like": column(votes.workers, found.answers_like).cast(pl.String),
+            "agreeing": found.agreeing,
+            "shared": found.shared,
+            "needed": _percent(needed),
+            "right": _percent(right),
+        }
+    )
+    word, bits = pl.col("word"), _figure("bits")
+    alike = pl.format("agrees with {} on {} of {} shared tasks", "like", "agreeing", "shared")
+    own = (
+        pl.when(word == "informative")
+        .then(pl.format("{} of {} equal the labels: {} bits of evidence against guessing", "equal", "votes", bits))
+        .when(word == "adversary")
+        .then(pl.format("{} of {} equal the labels, and answers avoid what others say (z = {})", "equal", "votes", _figure("z")))
+        .when((word == "spammer") & pl.col("is_one"))
+        .then(pl.format("gives '{}' in {} of {}, whatever is shown", "label", "most", "votes"))
+        .when(word == "spammer")
+        .then(pl.format("{} of {} equal the labels, as guesses would: {} bits of evidence", "equal", "votes", bits))
+        .when(pl.col("compared") == 0)
+        .then(pl.format("nothing to compare {} with: no other worker judged the same tasks", "votes"))
+        .when(pl.col("bits") >= MIN_BITS)
+        .then(pl.format("{} of {} equal the labels, but evidence points both ways (z = {})", "equal", "votes", _figure("z")))
+        .otherwise(pl.format("{} cannot tell: {} bits of evidence, {} are needed", "votes", bits, pl.lit(f"{MIN_BITS:.1f}")))
+    )
+    # Where agreement needs an accuracy that the others deny, it is the reason; else it is told beside the reason.
+    proved = pl.format("{}, which takes an accuracy of {}; the others' votes say {}", alike, "needed", "right")
+    why = pl.when(word == "copy").then(proved).when(pl.col("like").is_not_null()).then(pl.format("{}; {}", own, alike))
+    out = facts.select(why=pl.when(pl.col("bits").is_not_nan()).then(why.otherwise(own)))
+    return out["why"]
+
+
+def _favourites(votes: Votes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the label that each worker gives most often, the first of several, and how often, [workers] each."""
+    by_row, worker = votes.votes_per_row(), votes.row_worker()
+    order = np.lexsort((-by_row, worker))  # rows of a worker are in the order of their labels
+    first = order[votes.worker_ptr[:-1]] if votes.n_workers else np.zeros(0, np.int64)
+    return votes.row_label[first].astype(np.int64), by_row[first]
+
+
+def _percent(share: NDArray[np.float64]) -> pl.Series:
+    """Return shares as text in percent, [n], with a decimal where they are close to all without being all."""
+    percent = pl.Series("p", share, pl.Float64).fill_nan(None) * 100
+    near = (percent > 99) & (percent < 100)
+    close = percent.clip(0, 99.9).round(1).cast(pl.String)
+    return close.zip_with(near.fill_null(False), percent.round(0).cast(pl.Int64).cast(pl.String)) + "%"
+
+
+def _figure(name: str) -> pl.Expr:
+    """Return a column as text with one decimal."""
+    return pl.col(name).round(1).cast(pl.String)
+
+
+CONFUSION_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay small
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +147,13 @@ class JudgedWorkers:
     @cached_property
     def assessment(self) -> Assessment:
         """Intervals and verdicts of all workers, whatever the model."""
-        from adjudge.results.trust.verdicts import assess
-
         result, honest = self.result, self.honest
-        votes, labels, gold, per_set = unweighted(result.votes), result.fit.outcome.labels, result.session.gold(), result.per_set
+        votes, labels, gold, per_set = (
+            without_weights(result.votes),
+            result.fit.outcome.labels,
+            result.session.gold(),
+            result.per_set,
+        )
         if honest is None:
             return assess(votes, labels, gold, per_set=per_set)
         judge, z, k = self.judge_without, self.below_chance, int(honest.exists.sum())
@@ -80,18 +165,20 @@ class JudgedWorkers:
         session = getattr(self.result.session, "own", self.result.session)  # members of groups are judged by their own votes
         if self.result.fit.honest is not None and session is self.result.session:
             return cast(HonestProbabilities, self.result.fit.honest)
-        if not self.result.is_here or not hasattr(session, "below_chance") or not has_room(self.result.votes):
+        if not self.result.is_here or not hasattr(session, "run") or not has_room(self.result.votes):
             return None
         named = self.result.votes.given_labels() | (self.result.fit.params.priors > 0)
         if self.result.history is not None:
-            named[matched(self.result.history.labels, self.result.votes.labels)[np.unique(self.result.history.row_label)]] = True
-        return judged_later(session, self.result.fit.outcome.labels, named)
+            named[match_ids(self.result.history.labels, self.result.votes.labels)[np.unique(self.result.history.row_label)]] = (
+                True
+            )
+        return measure_and_judge(session, self.result.fit.outcome.labels, named)
 
     @cached_property
     def below_chance(self) -> NDArray[np.float64] | None:
         """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
         known = self.honest
-        if known is None or not hasattr(known.session, "below_chance"):
+        if known is None or hasattr(known.session, "honest_outcome"):  # its tasks are not in this process
             return None
         z: NDArray[np.float64] = known.below_chance(self.result.votes) / np.sqrt(self.result.per_set)
         return z
@@ -100,7 +187,7 @@ class JudgedWorkers:
         """Return how likely labels are right, [tasks], judged by a fit of this model without some workers, [workers]."""
         assert self.honest is not None
         left, tasks = self.result.votes.without_workers(left_out)
-        honest = None if not len(left) else judged_later(*self._refitted(left, tasks), self.honest.exists)
+        honest = None if not len(left) else measure_and_judge(*self._refitted(left, tasks), self.honest.exists)
 
         def chance(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
             out = np.full(self.result.votes.n_tasks, np.nan)
@@ -122,9 +209,6 @@ class JudgedWorkers:
         return session, session.majority().labels
 
     def _trust_columns(self, votes: NDArray[np.int64], agreement: NDArray[np.float64]) -> dict[str, Any]:
-        from adjudge.results.trust.reasons import reasons
-        from adjudge.results.trust.verdicts import VERDICTS
-
         found, below, what = self.assessment, self.below_chance, "vote" if self.result.per_set == 1 else "answer"
         return {
             "accuracy_low": found.accuracy.low,
@@ -132,9 +216,9 @@ class JudgedWorkers:
             "information": found.information,
             "evidence": found.evidence,
             "below_chance": pl.repeat(None, len(votes), dtype=pl.Float64, eager=True) if below is None else numbers(below),
-            "verdict": pl.Series(VERDICTS).gather(found.verdict),
+            "verdict": pl.Series(VERDICT_NAMES).gather(found.verdict),
             "answers_like": column(self.result.votes.workers, found.answers_like),
-            "why": reasons(unweighted(self.result.votes), found, votes, agreement, below, what),
+            "why": reasons(without_weights(self.result.votes), found, votes, agreement, below, what),
         }
 
     def _repeat_columns(self) -> dict[str, pl.Series]:
@@ -163,10 +247,10 @@ def agreeing_votes(result: Result) -> NDArray[np.int64]:
     v, out = result.votes, np.zeros(result.votes.n_rows, np.int64)
     for part, whole_ptr, whole_row in v.parts():
         labels = piece(result.fit.outcome.labels, part)
-        for start in range(0, len(labels), CHUNK):
-            ptr = whole_ptr[start : start + CHUNK + 1]
+        for start in range(0, len(labels), CONFUSION_CHUNK_TASKS):
+            ptr = whole_ptr[start : start + CONFUSION_CHUNK_TASKS + 1]
             row = whole_row[ptr[0] : ptr[-1]]
-            chosen = np.repeat(labels[start : start + CHUNK], np.diff(ptr))
+            chosen = np.repeat(labels[start : start + CONFUSION_CHUNK_TASKS], np.diff(ptr))
             out += np.bincount(row[v.row_label[row] == chosen], minlength=v.n_rows)
     return out
 
@@ -183,8 +267,8 @@ def repeated_answers(votes: Votes) -> tuple[NDArray[np.int64], NDArray[np.int64]
     same, pairs = np.zeros(votes.n_workers, np.int64), np.zeros(votes.n_workers, np.int64)
     row_worker, row_label = votes.row_worker(), votes.row_label
     for _, whole_ptr, whole_row in votes.parts():
-        for start in range(0, len(whole_ptr) - 1, CHUNK):
-            ptr = whole_ptr[start : start + CHUNK + 1]
+        for start in range(0, len(whole_ptr) - 1, CONFUSION_CHUNK_TASKS):
+            ptr = whole_ptr[start : start + CONFUSION_CHUNK_TASKS + 1]
             row = whole_row[ptr[0] : ptr[-1]]
             worker, label = row_worker[row], row_label[row]
             begins = np.ones(len(row), np.bool_)  # of a worker's votes on a task: they stand together

@@ -16,36 +16,38 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Others
 from adjudge.data.exact import from_coarse
+from adjudge.data.fit import Others
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Gold, Panel, Votes
-from adjudge.engines.base import HonestFunction, Recipe, WorkerBlock
+from adjudge.data.votes import Gold, Votes, WorkerRows
+from adjudge.engines.base import Recipe, WorkerBlock
+from adjudge.engines.passes import Answers, PairSums, RowFunction
 from adjudge.engines.session import DecidedBy
 from adjudge.engines.shard import hashes
 from adjudge.io.answers import gold_codes
-from adjudge.io.ids import column, matched, sort_order, vocabulary
+from adjudge.io.encode import sort_order
+from adjudge.io.frames import column, match_ids, vocabulary
 from adjudge.kernels.cpu import compiled, fastest
 from adjudge.kernels.reference import HonestRule
 from adjudge.spark.executor import (
-    Answers,
-    Decision,
+    DecisionPass,
+    EStepTables,
     FitSettings,
-    Judged,
+    HonestTables,
     PartCounts,
-    Scores,
+    PartPass,
     Shards,
     TaskSums,
     count_gold,
     count_majority,
     count_step,
-    pair_sums,
+    sums_of,
 )
 from adjudge.spark.garbage import spare_loaded
-from adjudge.spark.layout import LINE, SCHEMA, Packing, Part, line
+from adjudge.spark.layout import PART_DTYPES, PART_SCHEMA, Packing, TaskPart, line
 from adjudge.spark.session import ipc
 
-ROUTED_SCHEMA = f"{SCHEMA}, slices binary, requests binary"
+ROUTED_SCHEMA = f"{PART_SCHEMA}, slices binary, requests binary"
 Floats = NDArray[np.float64]
 Items = Iterable[tuple[int, Any]]  # of a partition: pairs of a number (of a part or block) and an object
 
@@ -56,7 +58,7 @@ def block_of(workers: Vocabulary, blocks: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BlockPanel(Panel):
+class BlockPanel(WorkerRows):
     """The panel of a worker block, without the workers' ids, and the routes to the parts that use its rows."""
 
     per_row: NDArray[np.int64]  # [rows] votes
@@ -92,7 +94,7 @@ class NamedBlock(NamedTuple):
     block: BlockPanel
     workers: Vocabulary
 
-    def panel(self) -> Panel:
+    def panel(self) -> WorkerRows:
         """Return the block with the ids of its workers."""
         return replace(self.block, workers=self.workers)
 
@@ -114,7 +116,7 @@ def number_rows(requests: Iterable[RowRequest], labels: Vocabulary) -> NamedBloc
     distinct = vocabulary(every["worker"].unique())
     workers = distinct.take(sort_order(distinct))
     k = max(len(labels), 1)
-    keys, row = np.unique(matched(vocabulary(every["worker"]), workers) * k + every["label"].to_numpy(), return_inverse=True)
+    keys, row = np.unique(match_ids(vocabulary(every["worker"]), workers) * k + every["label"].to_numpy(), return_inverse=True)
     ends = np.cumsum([len(request.rows) for request in ordered])
     routes = {one.part: row[end - len(one.rows) : end].astype(np.uint32) for one, end in zip(ordered, ends, strict=True)}
     block = BlockPanel(
@@ -306,7 +308,7 @@ class PairValues:
 class HonestTable:
     """Puts the lines of honest confidence beside the table that decided, which was sent, or alone where votes did."""
 
-    function: HonestFunction
+    function: RowFunction
 
     def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
         """Return a state that has nothing but the table: [rows, 2 K or 3 K]."""
@@ -332,7 +334,7 @@ class RoutedPacking(Packing):
     @property
     def schema(self) -> dict[str, Any]:
         """The columns of a line."""
-        return {**LINE, "slices": pl.Binary, "requests": pl.Binary}
+        return {**PART_DTYPES, "slices": pl.Binary, "requests": pl.Binary}
 
     def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:
         rank = np.empty(votes.n_workers, np.int64)
@@ -364,9 +366,9 @@ class RoutedPart(NamedTuple):
     data: bytes  # of a `Part`, whose `rows` are the labels of its own rows
     slices: NDArray[np.int64]  # [blocks + 1] first row of each block
 
-    def unpack(self, settings: FitSettings) -> tuple[FitSettings, Part]:
+    def unpack(self, settings: FitSettings) -> tuple[FitSettings, TaskPart]:
         """Return the settings over the own rows, and the part, whose panel is its own rows."""
-        part = Part.unpack(self.data)
+        part = TaskPart.unpack(self.data)
         rows = np.arange(len(part.rows), dtype=np.uint32)
         return replace(settings, row_label=part.rows.astype(np.int32)), part._replace(rows=rows)
 
@@ -389,7 +391,7 @@ class PartInput(NamedTuple):
     """A part, and what the blocks have sent to it."""
 
     settings: FitSettings
-    part: Part
+    part: TaskPart
     table: Floats | None  # [own rows, K], or other figures of these rows
     labels: NDArray[Any] | None  # [tasks] after the last pass
 
@@ -423,7 +425,7 @@ class RoutedStep:
         assert given.table is not None
         rules, shards = given.settings.shards(given.part)
         _take_labels(given, shards)
-        params = Scores(self.priors, given.table, self.uses_prior).whole()
+        params = EStepTables(self.priors, given.table, self.uses_prior).whole()
         how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
         return count_step(given.part, rules, shards, params, **how), _labels(shards)
 
@@ -453,16 +455,16 @@ class RoutedDecision:
         """Whether labels are counted."""
         return self.hard or self.by != "scores"
 
-    def on(self, given: PartInput) -> Decision:
+    def on(self, given: PartInput) -> DecisionPass:
         """Return the decision on the tasks of a part."""
         table, k = given.table, len(self.priors)
         scores = honest = None
         if self.by != "votes" and table is not None:
-            scores = LocalBroadcast(Scores(self.priors, np.ascontiguousarray(table[:, :k]), self.uses_prior))
+            scores = LocalBroadcast(EStepTables(self.priors, np.ascontiguousarray(table[:, :k]), self.uses_prior))
         if self.rule is not None and table is not None:
             lines, without = (np.ascontiguousarray(part) for part in (table[:, -2 * k : -k], table[:, -k:]))
-            honest = LocalBroadcast(Judged(lines, without, self.rule))
-        return Decision(LocalBroadcast(given.settings), self.by, scores, self.hard, honest)
+            honest = LocalBroadcast(HonestTables(lines, without, self.rule))
+        return DecisionPass(LocalBroadcast(given.settings), self.by, scores, self.hard, honest)
 
     def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32] | None]:
         """Return the counts of a part's labels, and these, [tasks].
@@ -482,7 +484,9 @@ class RoutedAnswers:
     def __call__(self, given: PartInput) -> tuple[PartCounts, None]:
         """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
         made = self.decide.on(given)
-        return Answers(made.settings, made.source, made.honest)(given.part), None
+        judged = made.honest.value
+        work = PartPass(made.settings, made.source, Answers(judged.rule), LocalBroadcast(judged.inputs))
+        return work(given.part), None
 
 
 def gold_of_part(given: PartInput) -> tuple[PartCounts, None]:
@@ -495,10 +499,10 @@ def pairs_of_part(settings: FitSettings, items: Items) -> Iterator[Floats]:
     for _, _, given in part_inputs(settings, items):
         if given.table is None or not len(given.table):
             continue
-        _, shards = given.settings.shards(given.part)
+        rules, shards = given.settings.shards(given.part)
         _take_labels(given, shards)
         values = np.ascontiguousarray(given.table.T).reshape(-1, 2, len(given.table))
-        yield pair_sums(shards, values)
+        yield sums_of(PairSums(), rules, shards, {"values": values})
 
 
 def ends_of_part(settings: FitSettings, decide: RoutedDecision, items: Items) -> Iterator[Floats]:

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines, Others, Parameters, Statistics
+from adjudge.data.fit import Others, Parameters, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary, text_of
-from adjudge.data.votes import Panel
-from adjudge.engines.base import Estimate, HonestFunction, PassSums, Recipe, WorkerBlock
+from adjudge.data.votes import WorkerRows
+from adjudge.engines.base import FitEstimate, PassSums, Recipe, WorkerBlock
+from adjudge.engines.passes import Answers, PairSums, RowFunction, VotePass
 from adjudge.engines.shard import Units, class_totals
 from adjudge.errors import OptionError
 from adjudge.kernels import reference
 from adjudge.kernels.reference import HonestRule
-from adjudge.results.honest import AccuracyLaw
+from adjudge.models.honest import AccuracyLaw
 from adjudge.spark import session as spark
 from adjudge.spark.blocks import (
     AtBlock,
@@ -59,9 +60,9 @@ from adjudge.spark.executor import FitSettings, TaskSums, gold_tasks
 from adjudge.spark.layout import FIT_FAILED, Size
 from adjudge.spark.result import DistributedResult, RemoteOutcome, RemoteSession
 from adjudge.spark.routes import (
-    ANSWERS,
-    END,
-    OWN,
+    ANSWERS_STATE,
+    FINAL_STATE,
+    TABLE_STATE,
     Routes,
     TaggedState,
     task_frames,
@@ -78,7 +79,9 @@ PASSES_PER_SWEEP = 8  # after so many, Java collects garbage: the messages of ea
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Rdd = Any  # pyspark is optional, so its types are not named
-NO_ROWS = "the rows of this fit are on the executors, and this needs them here: use SparkEngine(rows='driver') where they fit"
+ROWS_ON_EXECUTORS = (
+    "the rows of this fit are on the executors, and this needs them here: use SparkEngine(rows='driver') where they fit"
+)
 
 
 class PassState(NamedTuple):
@@ -122,7 +125,7 @@ class DistributedSession(RemoteSession):
         seed: int,
         ties: str,
         gold: Any,
-        history: Callable[[Panel], Others] | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> None:
         self.spark = votes.frame.sparkSession
         self.gold_given = 0 if gold is None else len(gold)
@@ -164,7 +167,7 @@ class DistributedSession(RemoteSession):
         self._keep_only()
         return PassSums(self._pass_state.class_counts)
 
-    def adopt(self, parameters: Callable[[Panel], Parameters], priors: Floats) -> None:
+    def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere, as a function of a panel."""
         with plain_errors(FIT_FAILED):
             state = self._stored(self._routes.named.mapValues(partial(_with_table, parameters)))
@@ -184,11 +187,11 @@ class DistributedSession(RemoteSession):
             with plain_errors(FIT_FAILED):
                 state = self._stored(self._at_blocks(Tabulate(recipe, shared), state, others))
                 penalty = reduce(BlockSummary.plus, state.map(_summary).collect()).penalty
-        empty: Lines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
+        empty: TableLines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
         self._recipe = recipe if shared is None and not others else None
         self._scored = DistributedTable(state, priors, empty.uses_prior, penalty, recipe, tuple(empty.columns))
         self._confusion_source = recipe, state
-        self._digests = not recipe.is_likelihood and not recipe.is_bounded
+        self._digests = recipe.may_cycle
 
     def remember(self) -> None:
         """Keep the counts of the last pass, to start from again, and as the anchor of M-steps."""
@@ -262,18 +265,21 @@ class DistributedSession(RemoteSession):
         with plain_errors(FIT_FAILED):
             return int(self._routes.parts.values().map(partial(_gold_tasks, votes)).sum())
 
-    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
-        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
+    def run(self, job: VotePass[Any], function: RowFunction) -> Any:
+        """Return the result of a pass: sums over pairs of votes, or a frame of probabilities.
+
+        Sums by row would be on the driver: `workers` computes what is made of them on the executors.
+        """
+        if isinstance(job, Answers):
+            raise OptionError(ROWS_ON_EXECUTORS)
+        if not isinstance(job, PairSums):
+            return super().run(job, function)
         others = self._less_gold()
         with plain_errors(FIT_FAILED):
             state = self._at_blocks(PairValues(function), self._last_pass.state, others)
             items = self._with_messages(self._routes.parts, state)
             found: list[Floats] = items.mapPartitions(partial(pairs_of_part, self._settings)).collect()
         return reduce(operator.add, found)
-
-    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
-        """Raise: sums by row would be here; `workers` computes what is made of them on the executors."""
-        raise OptionError(NO_ROWS)
 
     def majority(self) -> RemoteOutcome:
         """Return the outcome of majority vote, summed over all tasks."""
@@ -287,7 +293,7 @@ class DistributedSession(RemoteSession):
         self._pass_state = self._decide(RoutedDecision("weights", scored.priors, False), scored.state, width=self._votes.n_labels)
         return replace(_outcome(self._pass_state), log_likelihood=float("nan"))
 
-    def estimate(self, shown: Recipe | None = None) -> Estimate:
+    def estimate(self, shown: Recipe | None = None) -> FitEstimate:
         """Return what the fit knows of labels; the parameters of workers stay on the executors."""
         none, last = np.zeros((0, self._votes.n_labels)), self._last_pass
         priors = None if self._scored is None else self._scored.priors
@@ -295,7 +301,7 @@ class DistributedSession(RemoteSession):
             self._confusion_source = shown, last.state
             priors = shown.class_priors(last.class_counts).priors
         assert priors is not None
-        return Estimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
+        return FitEstimate(Parameters(priors, none, none), Statistics(none, last.class_counts), {})
 
     def workers(self, law: AccuracyLaw | None = None) -> Frame:
         """Return a Spark frame of worker, votes, accuracy, agreement, abstained, and further columns of the model.
@@ -304,9 +310,9 @@ class DistributedSession(RemoteSession):
         """
         scored = self._scored
         names: tuple[str, ...] = () if scored is None else scored.names
-        states = {END: self._end} if scored is None or not names else {END: self._end, OWN: scored.state}
+        states = {FINAL_STATE: self._end} if scored is None or not names else {FINAL_STATE: self._end, TABLE_STATE: scored.state}
         if law is not None:
-            states[ANSWERS] = self._answers
+            states[ANSWERS_STATE] = self._answers
         recipe = None if scored is None else scored.recipe
         found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, law, self._votes.abstentions))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
@@ -341,7 +347,7 @@ class DistributedSession(RemoteSession):
         text = text_of(worker)
         block = int(block_of(Vocabulary.of_texts([text]), self._routes.n_blocks)[0])
         with plain_errors(FIT_FAILED):
-            found = self.spark.sparkContext.runJob(self._named_with({END: state}), partial(look, text), [block])
+            found = self.spark.sparkContext.runJob(self._named_with({FINAL_STATE: state}), partial(look, text), [block])
         return found[0] if found else None
 
     def release(self) -> None:
@@ -441,7 +447,7 @@ class DistributedSession(RemoteSession):
             self._pass_state = self._pass(hard, Receive(None, True, False, self._votes.n_labels), state)
         return PassSums(self._last_pass.class_counts)
 
-    def _judged(self, function: HonestFunction, rule: HonestRule) -> tuple[RoutedDecision, Rdd]:
+    def _judged(self, function: RowFunction, rule: HonestRule) -> tuple[RoutedDecision, Rdd]:
         assert self._decided is not None
         decide, state = self._decided
         others = [] if state is None else self._others(state, _table)
@@ -484,7 +490,7 @@ class DistributedSession(RemoteSession):
         self._states = [state for state in self._states if any(state is one for one in used)]
 
 
-def _with_table(parameters: Callable[[Panel], Parameters], named: NamedBlock) -> BlockState:
+def _with_table(parameters: Callable[[WorkerRows], Parameters], named: NamedBlock) -> BlockState:
     k = named.block.n_labels
     none = BlockSummary(np.zeros(k), np.zeros(len(TaskSums._fields)))
     return BlockState(np.zeros((0, k)), parameters(named.panel()).table, (), none)

@@ -12,41 +12,40 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Others
-from adjudge.data.options import Choice, Number
-from adjudge.data.votes import Gold, Panel, Votes
-from adjudge.data.weights import REMEDY, require_unweighted
-from adjudge.engines.base import HonestFunction, PassSums, WorkerBlock
+from adjudge.data.fit import Others
+from adjudge.data.votes import WEIGHT_REMEDY, Gold, Votes, WorkerRows, require_unweighted
+from adjudge.engines.base import PassSums
 from adjudge.engines.memory import cells_fit, most_pairs, require_cells
+from adjudge.engines.passes import Answers, PairSums, RowFunction, VotePass
 from adjudge.engines.session import DecidedBy, WorkerState
 from adjudge.engines.shard import PassRules, Units, cuts
 from adjudge.errors import OptionError
 from adjudge.io.answers import gold_codes, read_gold
-from adjudge.io.read import Shaping, as_votes
-from adjudge.io.sources import Source, is_spark_frame
+from adjudge.io.read import as_votes
+from adjudge.io.reading import ABOUT_VOTES, PLAIN_READING, Reading
+from adjudge.io.sources import Opened, Source, is_spark_frame
 from adjudge.kernels.cpu import fastest
-from adjudge.kernels.reference import ANSWER_UNIT, HonestRule, Sums
+from adjudge.kernels.reference import HonestRule, Sums
 from adjudge.spark import files as spark_files
 from adjudge.spark import session as spark
 from adjudge.spark import votes as spark_votes
 from adjudge.spark.distributed import DistributedSession
 from adjudge.spark.executor import (
-    Answers,
     Broadcast,
     CountGold,
-    Decision,
+    DecisionPass,
+    EStepTables,
     FitSettings,
-    Judged,
-    Pairs,
+    HonestTables,
+    MajorityPass,
     PartCounts,
-    Scores,
-    Start,
-    Step,
+    PartPass,
+    TallyPass,
     TaskSums,
     gold_tasks,
     run,
 )
-from adjudge.spark.layout import FIT_FAILED, LINE, SCHEMA, Packing, Part, Size, lines, partitions_for, size_of
+from adjudge.spark.layout import FIT_FAILED, PART_DTYPES, PART_SCHEMA, Packing, Size, TaskPart, lines, partitions_for, size_of
 from adjudge.spark.result import RemoteOutcome, RemoteSession, SparkResult
 from adjudge.spark.session import Frame, arrow_batches, plain_errors
 from adjudge.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_gold
@@ -73,27 +72,22 @@ class SparkEngine:
     quiet: bool = False  # whether what Java and Spark log is kept off the screen
     on_start: Callable[[Any], None] | None = None  # called with a session before votes are read by it
 
-    def __post_init__(self) -> None:
-        Choice(("auto", "driver", "executors")).check("rows", self.rows)
-        for name, value in (("partitions", self.partitions), ("blocks", self.blocks)):
-            if value is not None:
-                Number(least=1, whole=True).check(name, value)
-
-    def read(self, source: Votes | Source | SparkVotes, **options: Any) -> Votes | SparkVotes:
+    def read(self, source: Votes | Source | SparkVotes | Opened, reading: Reading = PLAIN_READING) -> Votes | SparkVotes:
         """Return votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
+        source = Opened.of(source).source
         if isinstance(source, SparkVotes):
             return spark_votes.distributed(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
-        given = next((name for name in Shaping.__annotations__ if name in options), None)
+        given = next((name for name in reading.given() if name not in ABOUT_VOTES), None)
         if given is not None and (is_spark_frame(source) or isinstance(names, list | tuple)):
             raise OptionError(f"{given} is for votes that are read into memory or onto disk, not by Spark: leave it out")
         if is_spark_frame(source):
-            return self._survey(source, narrow=False, **options)
+            return self._survey(source, reading, narrow=False)
         if isinstance(names, list | tuple) and names and all(isinstance(name, str | os.PathLike) for name in names):
-            spark_votes.require_no_order(options.get("duplicates", "all"))
+            spark_votes.require_no_order(reading.duplicates)
             frame, is_text = spark_files.scan([os.fspath(name) for name in names], self.start())
-            return self._survey(frame, narrow=is_text, **options)
-        return as_votes(source, **options)
+            return self._survey(frame, reading, narrow=is_text)
+        return as_votes(source, reading)
 
     def start(self) -> Any:
         """Return the running session, or a new one."""
@@ -102,11 +96,12 @@ class SparkEngine:
             self.on_start(running)
         return running
 
-    def _survey(self, frame: Frame, **options: Any) -> SparkVotes:
+    def _survey(self, frame: Frame, reading: Reading, *, narrow: bool) -> SparkVotes:
+        options: dict[str, Any] = {name: getattr(reading, name) for name in ABOUT_VOTES}
         if self.rows == "driver":
-            return spark_votes.read(frame, **options)
+            return spark_votes.read(frame, narrow=narrow, **options)
         max_pairs, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, _never)
-        return spark_votes.read(frame, max_pairs=max_pairs, fits=fits, **options)
+        return spark_votes.read(frame, max_pairs=max_pairs, fits=fits, narrow=narrow, **options)
 
     def load(
         self,
@@ -115,10 +110,10 @@ class SparkEngine:
         seed: int,
         ties: str,
         gold: Any = None,
-        history: Callable[[Panel], Others] | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
     ) -> SparkSession | DistributedSession:
         """Return a session over these votes; raise if its table would not fit into the memory of the driver."""
-        require_unweighted(votes, "engine 'spark'", f"{REMEDY}, or use engine='disk'")
+        require_unweighted(votes, "engine 'spark'", f"{WEIGHT_REMEDY}, or use engine='disk'")
         given: Any = None
         if gold is not None:
             given = remote_gold(gold, votes) if isinstance(votes, SparkVotes) else read_gold(gold, votes.labels)
@@ -143,7 +138,7 @@ class SparkSession(RemoteSession, WorkerState):
         seed: int,
         ties: str,
         gold: Gold | RemoteGold | None,
-        history: Callable[[Panel], Others] | None,
+        history: Callable[[WorkerRows], Others] | None,
     ) -> None:
         kernels, units = fastest(), Units.of(len(votes))
         rules = PassRules.of(kernels, engine.threads, votes.row_label, votes.labels, ties, lambda: units)
@@ -156,7 +151,7 @@ class SparkSession(RemoteSession, WorkerState):
         self._settings = FitSettings(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
         self._gold: Any = gold
         self._before: Any = None  # source of the current labels: a broadcast table, "votes" (majority vote) or None
-        self._ended: Decision | None = None  # on the tasks, once the fit has ended
+        self._ended: DecisionPass | None = None  # on the tasks, once the fit has ended
         self._on_gold: Any = None  # [rows, K] votes on gold tasks
 
     @cached_property
@@ -174,7 +169,7 @@ class SparkSession(RemoteSession, WorkerState):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        tally = self._sum(Start(self._shared_settings, hard)).add_to(self._rules.empty(hard=hard))
+        tally = self._sum(MajorityPass(self._shared_settings, hard)).add_to(self._rules.empty(hard=hard))
         self._follow("votes")
         return self._counted_now(tally, hard=hard)
 
@@ -182,7 +177,7 @@ class SparkSession(RemoteSession, WorkerState):
         """Return the sums of a pass: an E-step under the current table, and the recount."""
         tally, delta = self._count_into(hard=hard)
         now = self._broadcast_scores()
-        counted = self._sum(Step(self._shared_settings, self._before, now, hard, delta, likelihood))
+        counted = self._sum(TallyPass(self._shared_settings, self._before, now, hard, delta, likelihood))
         counted.add_to(tally)
         self._follow(now)
         found = TaskSums(*counted.sums)
@@ -215,21 +210,20 @@ class SparkSession(RemoteSession, WorkerState):
         with plain_errors(FIT_FAILED):
             return int(self._parts.map(partial(gold_tasks, votes)).sum())
 
-    def pair_sums(self, function: Callable[[WorkerBlock, Any], Floats]) -> Floats:
-        """Return sums over pairs of votes on one task (see `reference.pair_sums`), of what a function says of rows and counts."""
-        values = self._broadcast(function(self._block, self._open_counts()))
-        sums = self._sum(Pairs(self._shared_settings, self._source, values)).sums
-        values.destroy()
-        return sums
-
-    def honest_answers(self, function: HonestFunction, rule: HonestRule) -> Floats:
-        """Return sums by row of the probability of every vote's answer, and of its task's label being wrong, [2, rows]."""
-        judged = self._broadcast(Judged(*function(self._block, self._counted[0]), rule))
-        counted, sums = self._sum(Answers(self._shared_settings, self._source, judged)), np.zeros((self._votes.n_rows, 2))
-        judged.destroy()
+    def run(self, job: VotePass[Any], function: RowFunction) -> Any:
+        """Return the result of a pass: sums over pairs of votes or by row, or a frame of probabilities."""
+        if not isinstance(job, PairSums | Answers):
+            return super().run(job, function)
+        counts = self._open_counts() if job.skips_gold else self._counted[0]
+        inputs = self._broadcast(job.inputs(function(self._block, counts), self._block))
+        counted = self._sum(PartPass(self._shared_settings, self._source, job, inputs))
+        inputs.destroy()
+        if isinstance(job, PairSums):
+            return job.result(counted.sums)
+        sums = np.zeros((2, self._votes.n_rows), np.int64)
         if len(counted.rows):
-            sums[counted.rows] = counted.lines * ANSWER_UNIT
-        return sums.T
+            sums[:, counted.rows] = counted.lines.T
+        return job.result(sums)
 
     def _open_counts(self) -> Any:
         counts = self._counted[0]
@@ -251,12 +245,13 @@ class SparkSession(RemoteSession, WorkerState):
             self._counted_now(counted.add_to(self._rules.empty(hard=True)), hard=False)
         return PassSums(self._counted[1])
 
-    def _judged(self, function: HonestFunction, rule: HonestRule) -> Decision:
+    def _judged(self, function: RowFunction, rule: HonestRule) -> DecisionPass:
         assert self._ended is not None
-        judged = Judged(*function(self._block, self._counted[0]), rule)
+        lines, without = function(self._block, self._counted[0])
+        judged = HonestTables(lines, without, rule)
         return replace(self._ended, honest=self._broadcast(judged), temperature=1.0)
 
-    def _own_decision(self) -> Decision:
+    def _own_decision(self) -> DecisionPass:
         assert self._ended is not None
         return replace(self._ended, honest=None, temperature=1.0)
 
@@ -266,7 +261,7 @@ class SparkSession(RemoteSession, WorkerState):
         self._ended = replace(self._ended, temperature=temperature)
         return replace(outcome, confidence_sum=self._ends(self._ended).confidence)
 
-    def _ends(self, ended: Decision) -> TaskSums:
+    def _ends(self, ended: DecisionPass) -> TaskSums:
         return TaskSums(*self._sum(ended.ends).sums)
 
     def release(self) -> None:
@@ -283,12 +278,12 @@ class SparkSession(RemoteSession, WorkerState):
         return RemoteOutcome.of(TaskSums(*counted.sums), own.astype(np.float64), own)
 
     def _decide(self, by: DecidedBy, *, hard: bool = False) -> PartCounts:
-        self._ended = Decision(self._shared_settings, by, None if by == "votes" else self._broadcast_scores(), hard)
+        self._ended = DecisionPass(self._shared_settings, by, None if by == "votes" else self._broadcast_scores(), hard)
         self._follow(None)
         self._is_current = False
         return self._sum(self._ended)
 
-    def _by_task(self, ended: Decision, names: list[str] | None, schema: str) -> Frame:
+    def _by_task(self, ended: DecisionPass, names: list[str] | None, schema: str) -> Frame:
         return spark.map_arrow(self._packed.select("part", "ids"), partial(_task_batches, ended, names), schema)
 
     def _sum(self, work: Any) -> PartCounts:
@@ -309,7 +304,7 @@ class SparkSession(RemoteSession, WorkerState):
 
     def _broadcast_scores(self) -> Broadcast:
         params = self._scored_by
-        return self._broadcast(Scores(params.priors, params.table, params.uses_prior))
+        return self._broadcast(EStepTables(params.priors, params.table, params.uses_prior))
 
     def _broadcast(self, value: Any) -> Broadcast:
         with plain_errors(FIT_FAILED):
@@ -326,15 +321,17 @@ class SparkSession(RemoteSession, WorkerState):
         n = self._engine.partitions or partitions_for(len(votes), context)
         with plain_errors(FIT_FAILED):
             if isinstance(votes, SparkVotes):
-                panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
+                panel = WorkerRows(
+                    worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels
+                )
                 packing = self._broadcast(Packing(panel, votes.duplicates, self._gold is not None))
                 source = votes.frame if self._gold is None else with_gold(votes, self._gold)
-                frame = spark.map_arrow(source.repartition(n, "task"), partial(_pack, packing), SCHEMA)
+                frame = spark.map_arrow(source.repartition(n, "task"), partial(_pack, packing), PART_SCHEMA)
             else:
                 pieces = cuts(votes.task_ptr, max(len(votes) // n, 1)) or [slice(0, 0)]
                 gold = None if self._gold is None else gold_codes(self._gold, votes.tasks)
-                parts = [tuple(one[name] for name in LINE) for one in lines(votes, pieces, gold)]
-                frame = self.spark.createDataFrame(context.parallelize(parts, len(parts)), SCHEMA)
+                parts = [tuple(one[name] for name in PART_DTYPES) for one in lines(votes, pieces, gold)]
+                frame = self.spark.createDataFrame(context.parallelize(parts, len(parts)), PART_SCHEMA)
             return frame.persist(spark.storage("DISK_ONLY"))
 
     @cached_property
@@ -360,14 +357,14 @@ def _pack(packing: Broadcast, batches: Iterator[Any]) -> Iterator[Any]:
     return packing.value(batches)  # type: ignore[no-any-return]
 
 
-def _task_batches(decision: Decision, names: list[str] | None, batches: Iterator[Any]) -> Iterator[Any]:
+def _task_batches(decision: DecisionPass, names: list[str] | None, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for data, ids in pl.DataFrame(batch).iter_rows():
-            part = Part.unpack(data)
+            part = TaskPart.unpack(data)
             for frame in decision.labels(part, ids) if names is None else decision.probabilities(part, ids, names):
                 yield from arrow_batches(frame)
 
 
-def spark_engine(threads: int) -> SparkEngine:
+def spark_engine(threads: int, **settings: Any) -> SparkEngine:
     """Return the engine of Spark, whose driver uses so many threads."""
-    return SparkEngine(threads=threads)
+    return SparkEngine(threads=threads, **settings)

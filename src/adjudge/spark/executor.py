@@ -14,25 +14,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Parameters
 from adjudge.data.exact import from_coarse
+from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
+from adjudge.engines.passes import Answers, Confidence, PairSums, Probabilities, RowInputs
 from adjudge.engines.session import DecidedBy
 from adjudge.engines.shard import PassRules, Shard, Tally, Units, cuts
-from adjudge.io.ids import column
+from adjudge.io.frames import column
 from adjudge.kernels import reference
 from adjudge.kernels.cpu import fastest
 from adjudge.kernels.reference import HonestRule
-from adjudge.results.temperature import tempered
+from adjudge.models.temperature import tempered
 from adjudge.spark.garbage import spare_loaded
-from adjudge.spark.layout import Part, ids_of
+from adjudge.spark.layout import TaskPart, ids_of
 
 REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
 DECISION_CELLS = 1 << 22  # tasks x labels decided at once
 Broadcast = Any  # of Spark: its value is loaded on first access
 
 
-class Scores(NamedTuple):
+class EStepTables(NamedTuple):
     """The parameters of an E-step."""
 
     priors: NDArray[np.float64]  # [K]
@@ -48,14 +49,19 @@ class Scores(NamedTuple):
         return Parameters(self.priors, self.table, np.zeros((0, len(self.priors))), uses_prior=self.uses_prior)
 
 
-class Judged(NamedTuple):
+class HonestTables(NamedTuple):
     """What honest confidence is judged by: log-probabilities of votes with and without one of them, and the rule."""
 
     lines: NDArray[np.float64]  # [rows, K]
     without: NDArray[np.float64]  # [rows, K]
     rule: HonestRule
 
-    def on(self, rows: NDArray[np.uint32]) -> Judged:
+    @property
+    def inputs(self) -> RowInputs:
+        """The lines as passes read them."""
+        return {"lines": self.lines, "without": self.without}
+
+    def on(self, rows: NDArray[np.uint32]) -> HonestTables:
         """Return the lines of these rows, in this order."""
         return self._replace(lines=self.lines[rows], without=self.without[rows])
 
@@ -72,7 +78,7 @@ class FitSettings:
     tie_weights: NDArray[np.float64] | None  # [K] of majority vote: the largest wins a tie
     units: Units  # of soft shares: equal in all parts, so that sums do not depend on their order
 
-    def shards(self, part: Part, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
+    def shards(self, part: TaskPart, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
         """Return the rules over a part's own rows, and its votes in shards of about `votes` votes, each with its tasks."""
         kernels = fastest()
         rules = PassRules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
@@ -130,7 +136,7 @@ class TaskSums(NamedTuple):
 Shards = list[tuple[slice, Shard]]  # each with its tasks
 
 
-def count_majority(settings: FitSettings, part: Part, *, hard: bool) -> tuple[PartCounts, Shards]:
+def count_majority(settings: FitSettings, part: TaskPart, *, hard: bool) -> tuple[PartCounts, Shards]:
     """Return the counts of majority vote: by winner (hard) or by vote shares (soft); and the shards."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=hard)
@@ -139,7 +145,7 @@ def count_majority(settings: FitSettings, part: Part, *, hard: bool) -> tuple[Pa
     return part_counts(part, tally, TaskSums()), shards
 
 
-def count_step(part: Part, rules: PassRules, shards: Shards, params: Parameters, *, hard: bool, **how: bool) -> PartCounts:
+def count_step(part: TaskPart, rules: PassRules, shards: Shards, params: Parameters, *, hard: bool, **how: bool) -> PartCounts:
     """Return the counts of an E-step over shards that have the labels before it; `how` has `delta` and `likelihood`.
 
     With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
@@ -151,18 +157,18 @@ def count_step(part: Part, rules: PassRules, shards: Shards, params: Parameters,
 
 
 @dataclass(frozen=True)
-class Start:
+class MajorityPass:
     """Counts majority vote: by winner (hard) or by vote shares (soft)."""
 
     settings: Broadcast
     hard: bool
 
-    def __call__(self, part: Part) -> PartCounts:
+    def __call__(self, part: TaskPart) -> PartCounts:
         """Return the counts of a part."""
         return count_majority(self.settings.value, part, hard=self.hard)[0]
 
 
-def label(settings: FitSettings, part: Part, shards: Shards, source: Broadcast) -> None:
+def label(settings: FitSettings, part: TaskPart, shards: Shards, source: Broadcast) -> None:
     """Label the tasks of a part by majority vote ("votes") or by a broadcast table; None leaves them as they are."""
     if source is None:
         return
@@ -175,7 +181,7 @@ def label(settings: FitSettings, part: Part, shards: Shards, source: Broadcast) 
 
 
 @dataclass(frozen=True)
-class Step:
+class TallyPass:
     """One pass. The labels before it follow from `before`: a table, majority vote, or nothing."""
 
     settings: Broadcast
@@ -185,7 +191,7 @@ class Step:
     delta: bool
     likelihood: bool
 
-    def __call__(self, part: Part) -> PartCounts:
+    def __call__(self, part: TaskPart) -> PartCounts:
         """Return the counts of a part."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part)
@@ -195,7 +201,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionPass:
     """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
 
     settings: Broadcast
@@ -215,11 +221,11 @@ class Decision:
         """What labels follow from: a table, or "votes"."""
         return "votes" if self.scores is None else self.scores
 
-    def __call__(self, part: Part) -> PartCounts:
+    def __call__(self, part: TaskPart) -> PartCounts:
         """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
         return self.counted(part)[0]
 
-    def counted(self, part: Part) -> tuple[PartCounts, NDArray[np.int32]]:
+    def counted(self, part: TaskPart) -> tuple[PartCounts, NDArray[np.int32]]:
         """Return the counts of a part, and its labels, [tasks]."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
@@ -239,12 +245,12 @@ class Decision:
             tally = np.stack([right, agreeing], axis=1), tally[1]
         return part_counts(part, tally, TaskSums(*ends)), np.concatenate(labels)
 
-    def ends(self, part: Part) -> PartCounts:
+    def ends(self, part: TaskPart) -> PartCounts:
         """Return the sums over a part's tasks alone."""
         counted, k = self(part), len(self.settings.value.labels)
         return PartCounts.nothing(k)._replace(sums=counted.sums)
 
-    def labels(self, part: Part, ids: bytes) -> Iterator[pl.DataFrame]:
+    def labels(self, part: TaskPart, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
@@ -262,7 +268,7 @@ class Decision:
             columns.append(pl.lit(None, pl.Boolean).alias("gold"))
         yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(columns)
 
-    def probabilities(self, part: Part, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
+    def probabilities(self, part: TaskPart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""
         settings: FitSettings = self.settings.value
         tables = self._tables(part)
@@ -273,18 +279,18 @@ class Decision:
             out = self._probabilities(settings, shard, *tables)
             yield pl.DataFrame({"task": tasks[piece], **dict(zip(names, out.T, strict=True))})
 
-    def _tables(self, part: Part) -> tuple[Parameters | None, Judged | None]:
+    def _tables(self, part: TaskPart) -> tuple[Parameters | None, HonestTables | None]:
         """Return the lines of a part's rows that decide, and those that honest confidence is judged by; None for neither."""
         params = None if self.scores is None else self.scores.value.on(part.rows)
         return params, None if self.honest is None else self.honest.value.on(part.rows)
 
     def _probabilities(
-        self, settings: FitSettings, shard: Shard, params: Parameters | None, judged: Judged | None
+        self, settings: FitSettings, shard: Shard, params: Parameters | None, judged: HonestTables | None
     ) -> NDArray[np.float64]:
         """Return the probabilities of a shard's tasks, [tasks, K]; honest ones are those of its current labels."""
         out = np.empty((shard.n_tasks, len(settings.labels)))
         if judged is not None:
-            shard.honest_probabilities(judged[:2], judged.rule, out)
+            Probabilities(judged.rule).write(shard, judged.inputs, out)
         elif params is None:
             shard.shares(settings.tie_weights, out)
         elif self.by == "weights":
@@ -294,7 +300,7 @@ class Decision:
         return out if self.temperature == 1.0 else tempered(out, self.temperature)
 
     def _decided(
-        self, settings: FitSettings, part: Part, shards: Shards, tally: Tally
+        self, settings: FitSettings, part: TaskPart, shards: Shards, tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
         params, judged = self._tables(part)
@@ -307,7 +313,7 @@ class Decision:
             else:
                 likelihood = shard.finish(params, tally, sure, tie).log_likelihood
             if judged is not None:
-                shard.honest(judged[:2], judged.rule, sure, tie)
+                Confidence(judged.rule, tie).write(shard, judged.inputs, sure, tie)
             if self.temperature != 1.0:
                 sure = self._probabilities(settings, shard, params, judged)[np.arange(shard.n_tasks), shard.labels]
             yield piece, shard, sure, tie, likelihood
@@ -319,12 +325,12 @@ class CountGold:
 
     settings: Broadcast
 
-    def __call__(self, part: Part) -> PartCounts:
+    def __call__(self, part: TaskPart) -> PartCounts:
         """Return the counts of a part."""
         return count_gold(self.settings.value, part)
 
 
-def count_gold(settings: FitSettings, part: Part) -> PartCounts:
+def count_gold(settings: FitSettings, part: TaskPart) -> PartCounts:
     """Return the counts of the votes on a part's gold tasks."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=True)
@@ -333,67 +339,61 @@ def count_gold(settings: FitSettings, part: Part) -> PartCounts:
     return part_counts(part, tally, TaskSums())
 
 
+class PartStore(NamedTuple):
+    """The shards of a part, as passes need them."""
+
+    rules: PassRules
+    shards: Shards
+
+    def scan(self, what: str, act: Callable[[slice, Shard], Any]) -> list[Any]:
+        """Return what an act says of each shard."""
+        return [act(*shard) for shard in self.shards]
+
+
 @dataclass(frozen=True)
-class Pairs:
-    """Sums over pairs of votes on one task; the labels follow from `source`, as in `label`."""
+class PartPass:
+    """A pass that adds up over votes; the labels follow from `source`, as in `label`."""
 
     settings: Broadcast
     source: Broadcast
-    values: Broadcast  # [quantities, 2, rows]
+    job: PairSums | Answers
+    inputs: Broadcast  # `RowInputs`
 
-    def __call__(self, part: Part) -> PartCounts:
-        """Return the sums of a part."""
+    def __call__(self, part: TaskPart) -> PartCounts:
+        """Return the sums of a part: over all votes, or of its rows, [rows, 2]."""
         settings: FitSettings = self.settings.value
-        _, shards = settings.shards(part)
+        rules, shards = settings.shards(part)
         label(settings, part, shards, self.source)
-        values = np.ascontiguousarray(self.values.value[:, :, part.rows])
-        sums = pair_sums(shards, values)
-        return PartCounts.nothing(len(settings.labels))._replace(sums=sums)
-
-
-def pair_sums(shards: Shards, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sums over pairs of votes on one task of shards that have their labels, [quantities + 2]."""
-    sums: NDArray[np.float64] = sum((shard.pair_sums(values) for _, shard in shards), np.zeros(len(values) + 2))
-    return sums
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Sums by row of the honest probability of every vote's answer, and of its task's label being wrong."""
-
-    settings: Broadcast
-    source: Broadcast  # of the labels, as in `label`
-    honest: Broadcast
-
-    def __call__(self, part: Part) -> PartCounts:
-        """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
-        settings: FitSettings = self.settings.value
-        _, shards = settings.shards(part)
-        label(settings, part, shards, self.source)
-        judged, sums = self.honest.value.on(part.rows), np.zeros((2, len(part.rows)), np.int64)
-        for _, shard in shards:
-            shard.honest_answers(judged[:2], judged.rule, *sums)
+        sums = sums_of(self.job, rules, shards, self.job.inputs_at(self.inputs.value, part.rows))
+        if isinstance(self.job, PairSums):
+            return PartCounts.nothing(len(settings.labels))._replace(sums=sums)
         return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums())
+
+
+def sums_of(job: PairSums | Answers, rules: PassRules, shards: Shards, inputs: RowInputs) -> NDArray[Any]:
+    """Return the sums of a pass over shards that have their labels."""
+    store: Any = PartStore(rules, shards)  # sums need nothing else of a store
+    return job.over(store, inputs)
 
 
 def gold_tasks(votes: int, data: bytes) -> int:
     """Return how many gold tasks of a part have at least so many votes."""
-    part = Part.unpack(data)
+    part = TaskPart.unpack(data)
     return int(((part.gold >= 0) & (np.diff(part.task_ptr) >= votes)).sum())
 
 
-def run(work: Callable[[Part], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
+def run(work: Callable[[TaskPart], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
     """Yield the sum over the parts of a partition, if it has any."""
     spare_loaded()
     total = None
     for data in parts:
-        counted = work(Part.unpack(data))
+        counted = work(TaskPart.unpack(data))
         total = counted if total is None else total.plus(counted)
     if total is not None:
         yield total
 
 
-def part_counts(part: Part, tally: Tally, ends: TaskSums) -> PartCounts:
+def part_counts(part: TaskPart, tally: Tally, ends: TaskSums) -> PartCounts:
     """Return a tally over the own rows as counts of the panel's rows, without rows of zeros."""
     lines, classes = tally
     some = lines.any(axis=1)

@@ -15,23 +15,23 @@ from adjudge.errors import InputError, listed
 from adjudge.spark.session import Frame, plain_errors, session
 
 # Ids keep their spaces, and a quote within quotes is doubled; Spark's defaults differ.
-TEXT: Final = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-FORMATS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
+CSV_OPTIONS: Final = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+SPARK_FORMATS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProxyType(
     {
         ".parquet": ("parquet", {}),
         ".pq": ("parquet", {}),
         ".orc": ("orc", {}),
-        ".csv": ("csv", TEXT),
-        ".tsv": ("csv", {**TEXT, "sep": "\t"}),
+        ".csv": ("csv", CSV_OPTIONS),
+        ".tsv": ("csv", {**CSV_OPTIONS, "sep": "\t"}),
         ".json": ("json", {}),
         ".jsonl": ("json", {}),
         ".ndjson": ("json", {}),
     }
 )
-PACKED: Final = (".gz", ".zst", ".bz2")
+SPARK_COMPRESSED_SUFFIXES: Final = (".gz", ".zst", ".bz2")
 PATTERN: Final = "*?[{"  # what makes a path of Hadoop a pattern
 # Where one of these variables is set, or one of these files is there, paths may be on another file system by default.
-ELSEWHERE: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_GATEWAY_PORT")
+REMOTE_FILESYSTEM_VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_GATEWAY_PORT")
 SITE_FILES: Final = ("spark-env.sh", "core-site.xml", "hdfs-site.xml")
 Sink = Callable[[Frame, int], object]  # takes decisions (task, label, confidence, votes, tie, batch_id) and the batch's id
 # In CSV a torn line, another column or another order of columns is an error. A torn line of JSON is a row without a task.
@@ -48,7 +48,7 @@ def scan(names: Sequence[str], spark: Any) -> tuple[Frame, bool]:
     if len(suffixes) > 1:
         raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
     suffix = suffixes.pop()
-    form, options = FORMATS[suffix]
+    form, options = SPARK_FORMATS[suffix]
     with plain_errors(f"cannot read {listed(names)}"):
         reader = spark.read.format(form).options(**options)
         if form in ("csv", "json"):
@@ -94,7 +94,7 @@ def local_path(name: str) -> Path | None:
 
 def _is_default_file_system_local() -> bool:
     """Return whether nothing that Spark reads at its start could name another file system for paths without a scheme."""
-    if any(name in os.environ for name in ELSEWHERE):
+    if any(name in os.environ for name in REMOTE_FILESYSTEM_VARIABLES):
         return False
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (None if home is None else f"{home}/conf")
@@ -107,8 +107,8 @@ def _is_default_file_system_local() -> bool:
 
 def _writable(name: str) -> None:
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
+    if suffix not in SPARK_FORMATS:
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SPARK_FORMATS)}")
 
 
 def _exists(name: str) -> InputError:
@@ -121,7 +121,7 @@ def _absent(name: str) -> InputError:
 
 def save(frame: Frame, name: str) -> None:
     """Write a Spark frame as a folder of files, in the format of its suffix; never overwrite."""
-    form, options = FORMATS[PurePosixPath(name.rstrip("/")).suffix.lower()]
+    form, options = SPARK_FORMATS[PurePosixPath(name.rstrip("/")).suffix.lower()]
     with plain_errors(f"cannot write {name}"):
         frame.write.format(form).options(**options).mode("errorifexists").save(name)
 
@@ -129,7 +129,7 @@ def save(frame: Frame, name: str) -> None:
 def _format_suffix(name: str, spark: Any) -> str:
     """Return the suffix that names the format: of the path, or of the files in the folder."""
     suffix = _suffix(name)
-    if suffix in FORMATS:
+    if suffix in SPARK_FORMATS:
         return suffix
     with plain_errors(f"cannot read {name}"):
         path, files = _hadoop(name, spark)
@@ -137,15 +137,15 @@ def _format_suffix(name: str, spark: Any) -> str:
             raise _absent(name)
         found = files.globStatus(path) or []
         inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
-        known = {_suffix(s.getPath().getName()) for s in inside} & FORMATS.keys()
+        known = {_suffix(s.getPath().getName()) for s in inside} & SPARK_FORMATS.keys()
     if len(known) != 1:
-        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(FORMATS)}")
+        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(SPARK_FORMATS)}")
     return known.pop()
 
 
 def _suffix(name: str) -> str:
     path = PurePosixPath(name.rstrip("/"))
-    return PurePosixPath(path.stem).suffix.lower() if path.suffix.lower() in PACKED else path.suffix.lower()
+    return PurePosixPath(path.stem).suffix.lower() if path.suffix.lower() in SPARK_COMPRESSED_SUFFIXES else path.suffix.lower()
 
 
 def _hadoop(name: str, spark: Any) -> tuple[Any, Any]:
@@ -164,9 +164,9 @@ def watch(
     """
     path = PurePosixPath(source)
     suffix = f".{form}" if form else path.suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in FORMATS)}")
-    kind, options = FORMATS[suffix]
+    if suffix not in SPARK_FORMATS:
+        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in SPARK_FORMATS)}")
+    kind, options = SPARK_FORMATS[suffix]
     options = {**options, **STRICT.get(kind, {})}
     if glob.has_magic(path.name):
         source, options["pathGlobFilter"] = source[: -len(path.name)] or ".", path.name
@@ -183,9 +183,9 @@ def watch(
 def into_folder(target: str) -> Sink:
     """Return the sink that writes each batch into `target/batch_id=N`, and overwrites the rest of an interrupted write."""
     suffix = PurePosixPath(target).suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(FORMATS)}")
-    form, options = FORMATS[suffix]
+    if suffix not in SPARK_FORMATS:
+        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(SPARK_FORMATS)}")
+    form, options = SPARK_FORMATS[suffix]
 
     def write(decisions: Frame, number: int) -> None:
         rows = decisions.drop("batch_id")  # readers take it from the name of the folder

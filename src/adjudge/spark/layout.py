@@ -17,12 +17,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Gold, Panel, Votes
+from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines.shard import NO_GOLD, hashes
-from adjudge.errors import InputError, MissingLabels, AdjudgeError, listed, shown
+from adjudge.errors import AdjudgeError, InputError, MissingLabels, listed, shown
 from adjudge.io.answers import gold_codes
-from adjudge.io.encode import Encoder
-from adjudge.io.ids import column, matched, sort_order, vocabulary
+from adjudge.io.encode import Encoder, sort_order
+from adjudge.io.frames import column, match_ids, vocabulary
 from adjudge.kernels import reference
 from adjudge.kernels.cpu import fastest
 from adjudge.spark.session import Frame, arrow_batches, ipc, plain_errors
@@ -30,12 +30,12 @@ from adjudge.spark.session import Frame, arrow_batches, ipc, plain_errors
 MIN_PARTITION_VOTES: Final = 1 << 18  # a smaller partition is not worth its task
 MAX_PARTITION_VOTES: Final = 1 << 21
 FIT_FAILED: Final = "the fit on Spark failed"
-CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
-COUNTED: Final = ("tasks", "votes", "unvoted", "gold")
-SCHEMA: Final = "".join(f"{name} bigint, " for name in COUNTED) + "problem string, part binary, ids binary"
+SOURCE_CHANGED: Final = "the source gave other votes when it was read again: write it down first, or cache it"
+COUNT_COLUMNS: Final = ("tasks", "votes", "unvoted", "gold")
+PART_SCHEMA: Final = "".join(f"{name} bigint, " for name in COUNT_COLUMNS) + "problem string, part binary, ids binary"
 
 
-class Part(NamedTuple):
+class TaskPart(NamedTuple):
     """The votes of a partition's tasks, as arrays."""
 
     task_ptr: NDArray[np.int64]  # [tasks + 1]
@@ -53,7 +53,7 @@ class Part(NamedTuple):
         return b"".join(blocks)
 
     @classmethod
-    def unpack(cls, data: bytes) -> Part:
+    def unpack(cls, data: bytes) -> TaskPart:
         """Return what `pack` made of a part, without copying it."""
         kinds = (np.int64, np.uint32, np.uint32, np.uint64, np.int32)
         lengths = np.frombuffer(data, np.int64, len(kinds))
@@ -68,7 +68,7 @@ class Part(NamedTuple):
 class Packing:
     """Makes a part of the record batches of a partition: task, worker and label; all votes of a task must be among them."""
 
-    panel: Panel
+    panel: WorkerRows
     duplicates: str
     with_gold: bool  # whether lines that are no vote give a task's label as a code, in the column `gold`
 
@@ -83,10 +83,10 @@ class Packing:
     @property
     def schema(self) -> dict[str, Any]:
         """The columns of a line."""
-        return LINE
+        return PART_DTYPES
 
     def _nothing(self, problem: str) -> dict[str, Any]:
-        return {**dict.fromkeys(COUNTED, 0), "problem": problem, "part": b"", "ids": b""}
+        return {**dict.fromkeys(COUNT_COLUMNS, 0), "problem": problem, "part": b"", "ids": b""}
 
     def _packed(self, batches: Iterator[Any]) -> dict[str, Any]:
         encoder = Encoder(labels=self.panel.labels.ids(), duplicates=self.duplicates)
@@ -114,10 +114,10 @@ class Packing:
         return Gold(vocabulary(gold["task"]), gold["gold"].to_numpy().astype(np.int32))
 
     def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:
-        worker = matched(votes.workers, self.panel.workers)
+        worker = match_ids(votes.workers, self.panel.workers)
         rows = self.panel.row_of(worker[votes.row_worker()], votes.row_label)
         if (worker < 0).any() or (rows < 0).any():
-            raise AdjudgeError(CHANGED)
+            raise AdjudgeError(SOURCE_CHANGED)
         codes = gold_codes(gold, votes.tasks) if gold is not None else self.no_gold(votes.n_tasks)
         return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
 
@@ -126,15 +126,15 @@ class Packing:
         return np.full(tasks, NO_GOLD, np.int32) if self.with_gold else None
 
 
-LINE: Final = {
-    **dict.fromkeys(COUNTED, pl.Int64),
+PART_DTYPES: Final = {
+    **dict.fromkeys(COUNT_COLUMNS, pl.Int64),
     "problem": pl.String,
     **dict.fromkeys(("part", "ids"), pl.Binary),
 }
 
 
 def lines(votes: Votes, pieces: list[slice], gold: NDArray[np.int32] | None) -> Iterator[dict[str, Any]]:
-    """Yield votes in memory as lines of `SCHEMA`, one per slice of tasks; the last also has the tasks without votes."""
+    """Yield votes in memory as lines of `PART_SCHEMA`, one per slice of tasks; the last also has the tasks without votes."""
     nobody = votes.tasks.take(np.zeros(0, np.int64))
     for piece in pieces:
         ptr = votes.task_ptr[piece.start : piece.stop + 1]
@@ -152,11 +152,11 @@ def line(
     unvoted: Vocabulary,
     gold: NDArray[np.int32] | None,  # [tasks]
 ) -> dict[str, Any]:
-    """Return the votes of some tasks as a line of `SCHEMA`."""
+    """Return the votes of some tasks as a line of `PART_SCHEMA`."""
     order = sort_order(tasks).astype(np.int64)
     tasks, unvoted = tasks.take(order), unvoted.take(sort_order(unvoted))
     given = np.zeros(0, np.int32) if gold is None else gold[order]
-    part = Part(*reference.select(task_ptr, row, order), rows, hashes(fastest(), tasks), given)
+    part = TaskPart(*reference.select(task_ptr, row, order), rows, hashes(fastest(), tasks), given)
     return {
         "tasks": len(tasks),
         "votes": len(row),
@@ -191,12 +191,12 @@ def partitions_for(votes: int, context: Any, max_votes: int = MAX_PARTITION_VOTE
 def size_of(packed: Frame, votes: int, release: Callable[[], None]) -> Size:
     """Return the size of what was laid out; raise the error of a partition that failed, or if the number of votes changed."""
     with plain_errors(FIT_FAILED):
-        lines = packed.select(*COUNTED, "problem").collect()
+        lines = packed.select(*COUNT_COLUMNS, "problem").collect()
     for row in lines:
         if row["problem"] is not None:
             release()
             raise InputError(row["problem"])
-    size = Size(*(sum(row[name] for row in lines) for name in COUNTED))
+    size = Size(*(sum(row[name] for row in lines) for name in COUNT_COLUMNS))
     if size.votes != votes:
-        raise AdjudgeError(CHANGED)
+        raise AdjudgeError(SOURCE_CHANGED)
     return size

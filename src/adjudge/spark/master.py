@@ -7,13 +7,15 @@ import socket
 from contextlib import closing
 from typing import Final
 
-from adjudge.errors import InputError, OptionError, AdjudgeError, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, shown
 
 # Threads of this machine, or processes on it: what Spark itself accepts.
-LOCAL: Final = re.compile(r"local(\[\s*(\*|[1-9][0-9]*)\s*(,\s*[0-9]+\s*)?\])?|local-cluster\[\s*[0-9]+\s*(,\s*[0-9]+\s*){2}\]")
-ELSEWHERE: Final = ("k8s://", "mesos://")  # what answers there is not known before Spark asks
-ACCEPTED: Final = "give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT"
-PATIENCE: Final = 5.0  # seconds for a master to take a connection
+LOCAL_MASTER_PATTERN: Final = re.compile(
+    r"local(\[\s*(\*|[1-9][0-9]*)\s*(,\s*[0-9]+\s*)?\])?|local-cluster\[\s*[0-9]+\s*(,\s*[0-9]+\s*){2}\]"
+)
+UNCHECKED_SCHEMES: Final = ("k8s://", "mesos://")  # what answers there is not known before Spark asks
+ACCEPTED_MASTERS: Final = "give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT"
+CONNECT_TIMEOUT_S: Final = 5.0  # seconds for a master to take a connection
 
 
 def check_master(master: str) -> None:
@@ -25,16 +27,16 @@ def check_master(master: str) -> None:
     ...
     adjudge.errors.OptionError: 'foo' is no master: give local[N], spark://HOST:PORT, yarn or k8s://HOST:PORT
     """
-    if LOCAL.fullmatch(master) or master == "yarn":
+    if LOCAL_MASTER_PATTERN.fullmatch(master) or master == "yarn":
         return
     if master.startswith("sc://"):
-        raise InputError(f"{master} is a server of Spark Connect, which lends no executors: {ACCEPTED}")
-    if any(master.startswith(scheme) and master != scheme for scheme in ELSEWHERE):
+        raise InputError(f"{master} is a server of Spark Connect, which lends no executors: {ACCEPTED_MASTERS}")
+    if any(master.startswith(scheme) and master != scheme for scheme in UNCHECKED_SCHEMES):
         return
     addresses = [_address(one) for one in master.removeprefix("spark://").split(",")]
     known = [address for address in addresses if address is not None]
     if not master.startswith("spark://") or len(known) < len(addresses):
-        raise OptionError(f"{shown(master)} is no master: {ACCEPTED}")
+        raise OptionError(f"{shown(master)} is no master: {ACCEPTED_MASTERS}")
     silent = [_silence(*address) for address in known]
     reasons = [reason for reason in silent if reason is not None]
     if len(reasons) == len(known):  # of several masters one is enough
@@ -52,9 +54,9 @@ def _address(text: str) -> tuple[str, int] | None:
 def _silence(host: str, port: int) -> str | None:
     """Return why nobody takes a connection there; None if somebody does."""
     try:
-        with closing(socket.create_connection((host, port), timeout=PATIENCE)):
+        with closing(socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)):
             return None
     except TimeoutError:
-        return f"no answer within {PATIENCE:g} seconds"
+        return f"no answer within {CONNECT_TIMEOUT_S:g} seconds"
     except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one of a host
         return str(getattr(error, "strerror", None) or error).lower()

@@ -11,26 +11,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.fit import Outcome
-from adjudge.engines.base import Checkpoint, HonestFunction, PassSums, WorkerBlock
-from adjudge.errors import InputError, OptionError, AdjudgeError, shown
-from adjudge.io.frames import Frame
-from adjudge.io.ids import label_columns
+from adjudge.data.fit import FitOutcome
+from adjudge.engines.base import Checkpoint, PassSums, WorkerBlock
+from adjudge.engines.passes import Probabilities, RowFunction, VotePass
+from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.io.frames import Frame, label_columns
 from adjudge.kernels.reference import HonestRule
-from adjudge.results.careful import CarefulShared, apply_to, confusion_of, known_labels, shared_by_all
-from adjudge.results.honest import Dependence
-from adjudge.results.knowledge import Learned, over
+from adjudge.models.careful import CarefulShared, apply_to, confusion_of, known_labels, shared_by_all
+from adjudge.models.honest import Dependence
+from adjudge.models.knowledge import Learned, over
 from adjudge.results.result import Result
 from adjudge.spark import session as spark
 from adjudge.spark.executor import FitSettings, TaskSums
 from adjudge.spark.votes import SQL_KIND, SparkVotes
 
-NO_START = "engine 'spark' takes no labels to start with: leave start out"
+START_UNSUPPORTED = "engine 'spark' takes no labels to start with: leave start out"
 REMOTE_TASKS = "the tasks of a Spark fit stay on the executors: ask the result for probabilities"
 
 
 @dataclass(frozen=True, eq=False)
-class RemoteOutcome(Outcome):
+class RemoteOutcome(FitOutcome):
     """The outcome of the last E-step without its tasks: these stay on the executors, and the arrays of tasks are empty."""
 
     agreeing: NDArray[np.int64]  # [rows] votes equal to the label of their task; empty where rows are remote, too
@@ -70,33 +70,34 @@ class RemoteSession:
 
     def labels_to_start(self, labels: Any) -> NoReturn:
         """Raise: the labels of all tasks are never on the driver."""
-        raise OptionError(NO_START)
+        raise OptionError(START_UNSUPPORTED)
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Count the labels that the fit decided, which are on the executors, and return their sums; no others can be given."""
         if self._ended is None or len(labels):
-            raise OptionError(NO_START)
+            raise OptionError(START_UNSUPPORTED)
         return self._recount()
 
     def _recount(self) -> PassSums:
         """Return the sums of the labels that the fit decided."""
         raise NotImplementedError
 
-    def honest(self, function: HonestFunction, rule: HonestRule, tie: NDArray[np.bool_]) -> NoReturn:
-        """Raise: the confidence of all tasks is never on the driver; `honest_outcome` has it computed where the tasks are."""
+    def run(self, job: VotePass[Any], function: RowFunction) -> Any:
+        """Return a Spark frame of task and a column per label for honest probabilities.
+
+        Other figures of all tasks are never on the driver; `honest_outcome` computes confidence where the tasks are.
+        """
+        if isinstance(job, Probabilities):
+            return self._probabilities(self._judged(function, job.rule))
         raise TypeError(REMOTE_TASKS)
 
-    def honest_outcome(self, outcome: RemoteOutcome, function: HonestFunction, rule: HonestRule) -> RemoteOutcome:
+    def honest_outcome(self, outcome: RemoteOutcome, function: RowFunction, rule: HonestRule) -> RemoteOutcome:
         """Return the outcome with honest confidence; frames of labels and probabilities are honest from now on."""
         self._ended = self._judged(function, rule)
         sums = self._ends(self._ended)
         return replace(outcome, ties=int(sums.ties), confidence_sum=sums.confidence)
 
-    def honest_probabilities(self, function: HonestFunction, rule: HonestRule) -> spark.Frame:
-        """Return a Spark frame of task and a column per label: the honest probabilities."""
-        return self._probabilities(self._judged(function, rule))
-
-    def _judged(self, function: HonestFunction, rule: HonestRule) -> Any:
+    def _judged(self, function: RowFunction, rule: HonestRule) -> Any:
         """Return how the fit decided tasks, with honest confidence instead of its own."""
         raise NotImplementedError
 

@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.counts import Lines, Others, Parameters, lay_out
+from adjudge.data.fit import Others, Parameters, TableLines, lay_out
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import Panel
+from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import Recipe
-from adjudge.io.ids import column, matched
+from adjudge.io.frames import column, match_ids
 from adjudge.kernels.reference import ANSWER_UNIT
-from adjudge.results.honest import AccuracyLaw, accuracy_columns, worker_law
+from adjudge.models.honest import AccuracyLaw, accuracy_columns, worker_law
 from adjudge.spark import session as spark
 from adjudge.spark.blocks import (
     ROUTED_SCHEMA,
@@ -41,9 +41,9 @@ from adjudge.spark.layout import FIT_FAILED, Size, partitions_for, size_of
 from adjudge.spark.session import Frame, arrow_batches, functions, ipc, partition_of, plain_errors, serialized_like
 from adjudge.spark.votes import DistributedVotes, with_gold
 
-END = "end"  # the name of the state with the final counts
-OWN = "own"  # the name of the state with the counts that the table was made of
-ANSWERS = "answers"  # the name of the state with the honest probabilities of answers
+FINAL_STATE = "end"  # the name of the state with the final counts
+TABLE_STATE = "own"  # the name of the state with the counts that the table was made of
+ANSWERS_STATE = "answers"  # the name of the state with the honest probabilities of answers
 MAX_PART_VOTES = 1 << 20  # each vote may request a row of its own
 MAX_BLOCK_CELLS = 1 << 21  # rows x labels
 MIN_BLOCK_ROWS = 1 << 16  # a smaller block is not worth its task
@@ -83,7 +83,7 @@ def worker_frames(
     With `law` accuracy is honest, and has its interval. `abstentions` of all workers are not counted by worker.
     """
     for named, states in _blocks_with_states(items):
-        block, end = named.block, states[END].counts
+        block, end = named.block, states[FINAL_STATE].counts
         if end.dtype == np.float64:  # expected right and agreeing votes; otherwise the counts of hard labels
             right, agreeing = end[:, 0], end[:, 1]
         else:
@@ -97,10 +97,10 @@ def worker_frames(
             "abstained": pl.repeat(None if abstentions else 0.0, len(votes), dtype=pl.Float64, eager=True),
         }
         if law is not None:
-            sums = (states[ANSWERS].counts * ANSWER_UNIT).T
+            sums = (states[ANSWERS_STATE].counts * ANSWER_UNIT).T
             columns |= accuracy_columns(*worker_law(block, sums, votes, law))
         if names and recipe is not None:
-            known = recipe.on(block.worker_block())(states[OWN].counts, None).columns
+            known = recipe.on(block.worker_block())(states[TABLE_STATE].counts, None).columns
             columns |= {name: known[name] for name in names}
         yield ipc(pl.DataFrame(columns))
 
@@ -111,9 +111,9 @@ def worker_confusion(recipe: Recipe | None, worker: str, items: Items) -> list[N
         code, block = _index_of(named.workers, worker), named.block
         if code is not None:
             if recipe is None:
-                lines = Lines(states[END].table, np.zeros((block.n_workers, block.n_labels)))
+                lines = TableLines(states[FINAL_STATE].table, np.zeros((block.n_workers, block.n_labels)))
             else:
-                lines = recipe.on(block.worker_block())(states[END].counts, None)
+                lines = recipe.on(block.worker_block())(states[FINAL_STATE].counts, None)
             return [Parameters.of(np.zeros(block.n_labels), lines).confusion(block, code)]
     return []
 
@@ -126,7 +126,7 @@ def worker_counts(worker: str, items: Items) -> list[NDArray[np.float64]]:
             past = lay_out(block, None, block.history)
             own = np.zeros((block.n_labels, block.n_labels)) if past is None else past.matrix(block, code)
             rows = slice(block.worker_ptr[code], block.worker_ptr[code + 1])
-            own[block.row_label[rows]] += states[END].counts[rows]
+            own[block.row_label[rows]] += states[FINAL_STATE].counts[rows]
             return [own]
     return []
 
@@ -134,7 +134,7 @@ def worker_counts(worker: str, items: Items) -> list[NDArray[np.float64]]:
 def workers_here(workers: Vocabulary, items: Items) -> Iterator[NDArray[np.bool_]]:
     """Yield which of these workers a block has, [workers]."""
     for _, named in items:
-        yield matched(workers, named.workers) >= 0
+        yield match_ids(workers, named.workers) >= 0
 
 
 def _index_of(workers: Vocabulary, worker: str) -> int | None:
@@ -159,7 +159,7 @@ class Routes:
     """Parts and blocks, laid out on first access."""
 
     def __init__(self, votes: DistributedVotes, partitions: int | None, blocks: int | None, gold: Any) -> None:
-        self.past: Callable[[Panel], Others] | None = None  # prior knowledge of workers; set before blocks are laid out
+        self.past: Callable[[WorkerRows], Others] | None = None  # prior knowledge of workers; set before blocks are laid out
         self._spark = votes.frame.sparkSession
         self._votes, self._partitions, self._gold = votes, partitions, gold
         cells, cores = votes.n_rows * votes.n_labels, self._spark.sparkContext.defaultParallelism
@@ -175,7 +175,7 @@ class Routes:
         """The votes on the executors' disks, a line per partition, with the ids of its tasks and its requests."""
         votes = self._votes
         n = self._partitions or partitions_for(len(votes), self._spark.sparkContext, MAX_PART_VOTES)
-        panel = Panel(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
+        panel = WorkerRows(worker_ptr=votes.worker_ptr, row_label=votes.row_label, workers=votes.workers, labels=votes.labels)
         packing = RoutedPacking(panel, votes.duplicates, self._gold is not None, self.n_blocks)
         with plain_errors(FIT_FAILED):
             source = votes.frame if self._gold is None else with_gold(votes, self._gold)
@@ -250,7 +250,7 @@ def _request(line: Any) -> tuple[int, tuple[int, bytes]]:
 
 def _numbered(
     labels: Vocabulary,
-    past: Callable[[Panel], Others] | None,
+    past: Callable[[WorkerRows], Others] | None,
     index: int,
     requests: Iterable[tuple[int, tuple[int, bytes]]],
 ) -> Iterator[tuple[int, NamedBlock]]:

@@ -14,16 +14,16 @@ from typing import Any, Final
 
 import polars as pl
 
-from adjudge.errors import InputError, AdjudgeError
+from adjudge.errors import AdjudgeError, InputError
 from adjudge.spark.garbage import spare_loaded
 from adjudge.spark.master import check_master
 
 Frame = Any  # a Spark frame: pyspark is optional, so its types are not named
-NO_START: Final = "cannot start Spark"
+START_FAILED: Final = "cannot start Spark"
 JAVA: Final = "install Java 17 and set JAVA_HOME to it"
 SQL_TYPE: Final = {pl.String(): "string", pl.Int64(): "bigint", pl.Boolean(): "boolean", pl.Float64(): "double"}
 # The polars type of an empty column, by the name of its Spark type.
-DTYPE: Final = {
+DTYPE_OF_SPARK_TYPE: Final = {
     **{name: pl.Int64() for name in ("byte", "short", "integer", "long")},
     **{name: pl.String() for name in ("string", "varchar", "char")},
     "boolean": pl.Boolean(),
@@ -92,7 +92,7 @@ def _started(master: str | None, quiet: bool) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
         settings["spark.ui.enabled"] = "false"
-    with plain_errors(NO_START if master is None else f"{NO_START} at {master}"), _no_word_on_pandas():
+    with plain_errors(START_FAILED if master is None else f"{START_FAILED} at {master}"), _no_word_on_pandas():
         if quiet:
             _launch(settings)
         builder: Any = SparkSession.builder
@@ -114,7 +114,7 @@ def _launch(settings: dict[str, str]) -> None:
             reason = _last_words(said.read().decode(errors="replace"))
             if reason is None:
                 raise
-            raise AdjudgeError(f"{NO_START}: {reason}") from error
+            raise AdjudgeError(f"{START_FAILED}: {reason}") from error
         SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -149,7 +149,9 @@ def gather(frame: Frame) -> pl.DataFrame:
 
 def empty_like(frame: Frame) -> pl.DataFrame:
     """Return an empty polars frame with the columns of a Spark frame."""
-    return pl.DataFrame(schema={field.name: DTYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields})
+    return pl.DataFrame(
+        schema={field.name: DTYPE_OF_SPARK_TYPE.get(field.dataType.typeName(), pl.Null()) for field in frame.schema.fields}
+    )
 
 
 def to_spark(frame: pl.DataFrame, spark: Any) -> Frame:
@@ -243,7 +245,7 @@ def _plain(error: Exception, what: str) -> AdjudgeError:
         )
     if "JAVA_GATEWAY_EXITED" in text:
         return AdjudgeError(f"{what}: Java did not start; {JAVA}")
-    if what.startswith(NO_START) and ("stopped SparkContext" in text or "All masters are unresponsive" in text):
+    if what.startswith(START_FAILED) and ("stopped SparkContext" in text or "All masters are unresponsive" in text):
         return AdjudgeError(f"{what}: what answers there is no Spark master of this version")
     if "Checkpoint block" in text:
         return AdjudgeError(

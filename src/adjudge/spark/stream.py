@@ -26,12 +26,12 @@ import polars as pl
 from adjudge.data import options
 from adjudge.data.options import Choice, Number, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
-from adjudge.errors import InputError, AdjudgeError, listed, shown, undeclared
+from adjudge.engines.registry import AutoEngine
+from adjudge.errors import AdjudgeError, InputError, listed, shown, undeclared
 from adjudge.io import container
-from adjudge.io.bounds import Bounds, Types
 from adjudge.io.columns import find
-from adjudge.io.frames import select
-from adjudge.io.ids import DTYPE, prepared
+from adjudge.io.container import Bounds, Types
+from adjudge.io.frames import ID_DTYPES, prepare_ids, select
 from adjudge.io.sources import is_spark_frame
 from adjudge.online import Online
 from adjudge.spark.files import Sink, into_folder
@@ -55,7 +55,7 @@ def sound(rows: pl.DataFrame, online: Online, batch: int, *, skip: bool) -> tupl
     >>> votes.rows(), left_out
     ([('t1', 'ann', 'cat')], 1)
     """
-    rows = rows.select(prepared(rows[role], role) for role in ROLES)
+    rows = rows.select(prepare_ids(rows[role], role) for role in ROLES)
     declared = [text_of(label) for label in online.settings["labels"]]
     undeclared = ~pl.col("label").cast(pl.String).is_in(declared)
     is_bad = pl.any_horizontal(pl.col("task").is_null(), pl.col("worker").is_null(), undeclared.fill_null(value=False))
@@ -94,7 +94,7 @@ def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> p
 def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
     """Return the rows of `Online.labels` for these tasks, looked up by id."""
     labels = Vocabulary.of(online.settings["labels"], "label")
-    types = {"label": DTYPE[labels.kind], "confidence": pl.Float64(), "votes": pl.Int64(), "tie": pl.Boolean()}
+    types = {"label": ID_DTYPES[labels.kind], "confidence": pl.Float64(), "votes": pl.Int64(), "tie": pl.Boolean()}
     found = [online.predict(task) for task in tasks]
     columns = [pl.Series(name, [getattr(one, name) for one in found], dtype) for name, dtype in types.items()]
     return pl.DataFrame([tasks, *columns])
@@ -104,7 +104,7 @@ def _refitted(tasks: pl.Series, online: Online) -> pl.DataFrame:
     """Refit, and return the labels of these tasks and of those whose label changed."""
     before = online.labels_frame()
     # The last bits of sums of probabilities depend on the number of threads; whole numbers do not.
-    online.refit(threads=None if online.settings["model"] == "fds" else 1)
+    online.refit(engine=AutoEngine(threads=None if online.settings["model"] == "fds" else 1))
     now = _labels_as(online, tasks.dtype)
     return now.filter(now["task"].is_in(tasks.implode()) | now["label"].ne_missing(before["label"]))
 
@@ -325,9 +325,9 @@ class SparkStream:
             job.close()
         return self.progress
 
-    def _start(self, votes: Frame, name: str | None, trigger: dict[str, Any]) -> tuple[Any, _Job]:
+    def _start(self, votes: Frame, name: str | None, trigger: dict[str, Any]) -> tuple[Any, _StreamRun]:
         picked = self._picked(votes)
-        job = _Job(self._folder, *self._folder.begin(self._given), self._sink, self._bad, self._refit_every)
+        job = _StreamRun(self._folder, *self._folder.begin(self._given), self._sink, self._bad, self._refit_every)
         atexit.register(job.close)
         writer = picked.writeStream.foreachBatch(job).option("checkpointLocation", f"file://{self._folder.checkpoint}")
         with plain_errors("cannot start the stream"):
@@ -355,7 +355,7 @@ class SparkStream:
         return picked
 
 
-class _Job:
+class _StreamRun:
     """One run of a stream: Spark calls it with every batch."""
 
     def __init__(

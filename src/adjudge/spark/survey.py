@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from adjudge.io.ids import narrowed, vocabulary
+from adjudge.io.encode import narrow_ids
+from adjudge.io.frames import vocabulary
 from adjudge.spark.session import Frame, arrow_batches, empty_like, functions, gather, ipc, map_arrow
 
 ROLES: Final = ("task", "worker", "label")
@@ -119,4 +120,4 @@ def _added(sums: list[pl.DataFrame]) -> pl.DataFrame:
 def _are_whole(ids: pl.Series) -> bool:
     """Return whether all ids are texts of whole numbers; True for no texts at all."""
     texts = ids.drop_nulls().unique()
-    return ids.dtype == pl.String and (not len(texts) or narrowed(vocabulary(texts)).kind == "integer")
+    return ids.dtype == pl.String and (not len(texts) or narrow_ids(vocabulary(texts)).kind == "integer")

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.understood import NOT_COUNTED, Understood
 from adjudge.data.vocabulary import Kind, Vocabulary
-from adjudge.data.votes import FrameKind, Panel
+from adjudge.data.votes import NOT_COUNTED, FrameKind, Understood, WorkerRows
 from adjudge.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
 from adjudge.io import answers
 from adjudge.io.columns import find
-from adjudge.io.encode import check_duplicates
-from adjudge.io.ids import DTYPE, EXACT, column, matched, narrowed, sort_order, vocabulary
+from adjudge.io.encode import narrow_ids, sort_order
+from adjudge.io.frames import ID_DTYPES, MAX_EXACT_ID, column, match_ids, vocabulary
+from adjudge.io.reading import check_duplicates
 from adjudge.io.sources import Source, is_spark_frame
 from adjudge.spark.files import scan
 from adjudge.spark.session import Frame, functions, gather, plain_errors, quoted, to_spark
@@ -28,11 +28,11 @@ from adjudge.spark.survey import PLAIN_NUMBER, ROLES, UNLIMITED, Survey, survey
 TEXTS: Final = ("string", "varchar", "char", "void")
 WHOLE: Final = ("byte", "short", "integer", "long")
 SQL_KIND: Final[Mapping[Kind, str]] = {"string": "string", "integer": "bigint", "boolean": "boolean"}
-ROLE = "gold label"
+GOLD_ROLE = "gold label"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class SparkVotes(Panel):
+class SparkVotes(WorkerRows):
     """Votes in a Spark frame of task, worker and label; a missing label is an abstention."""
 
     engine: ClassVar[str] = "spark"  # where these votes are
@@ -61,7 +61,7 @@ class SparkVotes(Panel):
 
     def over(self, labels: Vocabulary) -> SparkVotes:
         """Return the same votes over a superset of their labels."""
-        label = matched(self.labels, labels)[self.row_label]
+        label = match_ids(self.labels, labels)[self.row_label]
         order = np.lexsort((label, self.row_worker()))
         return replace(self, labels=labels, row_label=label[order].astype(np.int32), per_row=self.per_row[order])
 
@@ -101,7 +101,7 @@ class DistributedVotes(SparkVotes):
     def over(self, labels: Vocabulary) -> DistributedVotes:
         """Return the same votes over a superset of their labels."""
         given = np.zeros(len(labels), np.int64)
-        given[matched(self.labels, labels)] = self.given
+        given[match_ids(self.labels, labels)] = self.given
         return replace(self, labels=labels, given=given)
 
 
@@ -152,7 +152,7 @@ def read(
         votes = _numbered(pairs, order, kinds, **rest)
     else:
         given = np.zeros(len(order), np.int64)
-        given[matched(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
+        given[match_ids(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
         votes = _distributed(order, given, seen.rows, kinds["worker"], **rest)
     warn_abstentions(missing, missing + len(votes))
     return replace(
@@ -213,7 +213,7 @@ def ids_and_odd(given: Any, kind: str, role: str) -> tuple[Any, Any]:
     if kind not in ("float", "double"):
         raise InputError(f"the {role} column holds {kind}: give text, whole numbers or booleans")
     value = f.when(~f.isnan(given), given.cast("double"))
-    whole = (value == f.floor(value)) & (f.abs(value) <= EXACT)
+    whole = (value == f.floor(value)) & (f.abs(value) <= MAX_EXACT_ID)
     return f.when(whole, value).cast("bigint"), f.when(~whole, value)
 
 
@@ -241,7 +241,7 @@ def _kind(seen: Survey, prepared: Frame, role: str, narrow: bool) -> Kind:
         return "integer" if len(seen.labels) and bool(seen.labels["tasks_are_whole"].all()) else "string"
     if role == "worker":
         return "integer" if seen.workers_are_whole else "string"
-    return narrowed(vocabulary(seen.labels["label"].drop_nulls())).kind
+    return narrow_ids(vocabulary(seen.labels["label"].drop_nulls())).kind
 
 
 def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Vocabulary, Vocabulary]:
@@ -249,7 +249,7 @@ def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Voca
     found = _ids(seen.labels["label"].drop_nulls(), kind)
     if declared is None:
         return found, found.take(sort_order(found))
-    strangers = np.flatnonzero(matched(found, declared) < 0)
+    strangers = np.flatnonzero(match_ids(found, declared) < 0)
     if len(strangers):
         first = found.take(strangers).take(sort_order(found.take(strangers)))[0]
         raise undeclared(first, declared.ids())
@@ -266,10 +266,10 @@ def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind]
     worker, label = (_ids(pairs[role], kinds[role]) for role in ("worker", "label"))
     workers = _ids(pairs["worker"].unique(), kinds["worker"])
     workers = workers.take(sort_order(workers))
-    codes = matched(worker, workers), matched(label, labels)
+    codes = match_ids(worker, workers), match_ids(label, labels)
     order = np.lexsort((codes[1], codes[0]))
     abstained = np.zeros(len(workers) + 1, np.int64)  # the last is of those who did nothing else
-    np.add.at(abstained, matched(_ids(silent["worker"], kinds["worker"]), workers), silent["votes"].to_numpy())
+    np.add.at(abstained, match_ids(_ids(silent["worker"], kinds["worker"]), workers), silent["votes"].to_numpy())
     return SparkVotes(
         abstained=abstained[:-1],
         worker_ptr=np.searchsorted(codes[0][order], np.arange(len(workers) + 1)).astype(np.int64),
@@ -285,7 +285,7 @@ def _distributed(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker
     return DistributedVotes(
         worker_ptr=np.zeros(1, np.int64),
         row_label=np.zeros(0, np.int32),
-        workers=vocabulary(pl.Series([], dtype=DTYPE[worker_kind])),
+        workers=vocabulary(pl.Series([], dtype=ID_DTYPES[worker_kind])),
         labels=labels,
         per_row=np.zeros(0, np.int64),
         given=given,
@@ -335,13 +335,13 @@ def with_gold(votes: SparkVotes, gold: RemoteGold) -> Frame:
 
 def _texts(source: Frame) -> Frame:
     """Return task and label as text, of the lines that have both."""
-    columns = find(source.columns, {"task": None, ROLE: None}, "the gold")
+    columns = find(source.columns, {"task": None, GOLD_ROLE: None}, "the gold")
     f, ready = functions(), _prepared(source, columns)
     odd = ready.agg(*(f.max(f.col(f"`odd_{role}`")) for role in columns)).first()
     for role, value in zip(columns, odd, strict=True):
         if value is not None:
             raise InputError(f"a {role} of the gold is {value}: give text or whole numbers")
-    texts = [f.col(quoted(role)).cast("string").alias(name) for role, name in (("task", "task"), (ROLE, "label"))]
+    texts = [f.col(quoted(role)).cast("string").alias(name) for role, name in (("task", "task"), (GOLD_ROLE, "label"))]
     return ready.select(*texts).dropna()
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import fleiss_kappa
 
-import oracle_agreement as naive
 import adjudge as adj
+import oracle_agreement as naive
 from strategies import crowds
 
 CLOSE = {"rel": 1e-9, "abs": 1e-9, "nan_ok": True}
@@ -53,7 +53,7 @@ def test_alpha_equals_the_krippendorff_package(draw, seed):
     data = matrix(votes)
     paired = (~np.isnan(data)).sum(axis=0) > 1
     for level in LEVELS:
-        mine = plain(votes, level=level).alpha
+        mine = plain(votes, scale=level).alpha
         if len(np.unique(data[:, paired][~np.isnan(data[:, paired])])) < 2:
             assert math.isnan(mine)
             continue
@@ -101,7 +101,7 @@ def test_the_others_equal_plain_loops(draw, seed):
     labels = list(range(1, 8))  # declared: some of them nobody gave
     values = {k: float(k) for k in labels}
     for level in ("ordinal", "interval"):
-        found = plain(votes, level=level, labels=labels)
+        found = plain(votes, scale=level, labels=labels)
         assert found.percent == pytest.approx(naive.percent(votes), **CLOSE)
         assert found.fleiss == pytest.approx(naive.fleiss(votes, labels), **CLOSE)
         assert found.ac1 == pytest.approx(naive.gwet(votes, labels), **CLOSE)
@@ -112,7 +112,7 @@ def test_the_others_equal_plain_loops(draw, seed):
 def test_ac2_measures_distances_of_numbers_at_level_interval(draw):
     votes = [(t, w, (1, 2, 10, 100)[k - 1]) for t, w, k in draw(3)]
     values = {1: 1.0, 2: 2.0, 10: 10.0, 100: 100.0}
-    found, ranked = plain(votes, level="interval"), plain(votes, level="ordinal")
+    found, ranked = plain(votes, scale="interval"), plain(votes, scale="ordinal")
     assert found.ac2_linear == pytest.approx(naive.gwet(votes, list(values), naive.linear(values)), **CLOSE)
     ranks = {k: float(n) for n, k in enumerate(values)}
     assert ranked.ac2_linear == pytest.approx(naive.gwet(votes, list(values), naive.linear(ranks)), **CLOSE)
@@ -163,7 +163,7 @@ def published():
 
 def test_published_figures_of_four_observers():
     """Krippendorff (2011) gives alpha; Gwet's irrCAC gives the other coefficients of the same data."""
-    alpha = {level: round(plain(published(), level=level).alpha, 3) for level in LEVELS}
+    alpha = {level: round(plain(published(), scale=level).alpha, 3) for level in LEVELS}
     assert alpha == {"nominal": 0.743, "ordinal": 0.815, "interval": 0.849}
     found = plain(published())
     assert round(found.percent, 5) == 0.81818
@@ -206,7 +206,7 @@ def test_where_everybody_says_the_same():
 @pytest.mark.parametrize("level", LEVELS)
 def test_perfect_agreement(level):
     votes = [(t, w, t % 3) for t in range(9) for w in range(3)]
-    found = adj.agreement(votes, level=level)
+    found = adj.agreement(votes, scale=level)
     for name, value in found.estimates().items():
         assert (value, value.low, value.high) == pytest.approx((1, 1, 1)), name
 
@@ -214,4 +214,4 @@ def test_perfect_agreement(level):
 def test_huge_numbers_keep_their_digits():
     votes = [(t, w, k) for t, w, k in published()]
     far = [(t, w, 10**9 + k) for t, w, k in votes]
-    assert plain(far, level="interval").alpha == pytest.approx(plain(votes, level="interval").alpha, rel=1e-9)
+    assert plain(far, scale="interval").alpha == pytest.approx(plain(votes, scale="interval").alpha, rel=1e-9)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import adjudge as adj
+from adjudge.evaluation import intervals as home
 from adjudge.evaluation.agreement import coefficients
 from adjudge.evaluation.agreement import pairs as of_pairs
-from adjudge.evaluation.agreement.coefficients import Estimate
 from adjudge.evaluation.agreement.pairs import figures, pair_tables
+from adjudge.evaluation.intervals import Estimate
 
 NAMES = ("percent", "cohen", "scott", "fleiss", "alpha", "ac1", "ac2_linear", "ac2_quadratic")
 
@@ -31,7 +32,7 @@ def resampled(votes, rng, level):
     tasks = list(by_task)
     drawn = rng.integers(len(tasks), size=len(tasks))
     again = [(n, w, k) for n, place in enumerate(drawn) for w, k in by_task[tasks[place]]]
-    found = adj.agreement(again, level=level, resamples=0, model=None, labels=[1, 2, 3, 4])
+    found = adj.agreement(again, scale=level, resamples=0, model=None, labels=[1, 2, 3, 4])
     return [getattr(found, name) for name in NAMES]
 
 
@@ -41,7 +42,7 @@ def test_intervals_are_those_of_tasks_drawn_with_replacement(draw, level):
     rng = np.random.default_rng(0)
     drawn = np.array([resampled(votes, rng, level) for _ in range(300)])
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
-    mine = intervals(adj.agreement(votes, level=level, labels=[1, 2, 3, 4], confidence=0.9, resamples=4000, model=None))
+    mine = intervals(adj.agreement(votes, scale=level, labels=[1, 2, 3, 4], level=0.9, resamples=4000, model=None))
     spread = drawn.std(axis=0)
     assert np.all(np.abs(mine[:, 0] - low) < 0.35 * spread)  # the naive quantiles are that sure
     assert np.all(np.abs(mine[:, 1] - high) < 0.35 * spread)
@@ -49,9 +50,9 @@ def test_intervals_are_those_of_tasks_drawn_with_replacement(draw, level):
 
 def test_groups_of_tasks_give_the_same_figures_and_nearly_the_same_intervals(draw, monkeypatch):
     votes = draw(2, tasks=1500, workers=5)
-    exact = adj.agreement(votes, level="ordinal", model=None)
-    monkeypatch.setattr(coefficients, "MAX_UNITS", 256)
-    grouped = adj.agreement(votes, level="ordinal", model=None)
+    exact = adj.agreement(votes, scale="ordinal", model=None)
+    monkeypatch.setattr(home, "MAX_UNITS", 256)
+    grouped = adj.agreement(votes, scale="ordinal", model=None)
     for name in NAMES:
         assert getattr(grouped, name) == pytest.approx(getattr(exact, name), rel=1e-12)
     assert np.all(np.abs(widths(grouped) / widths(exact) - 1) < 0.25)
@@ -64,8 +65,8 @@ def test_equal_tasks_are_drawn_as_one_pattern(draw):
     assert len(found) == 4  # 3 votes for two labels
     assert found.sizes.sum() == 1500
     assert len(coefficients.by_pattern(votes, 1 << 30, rng)) == 4
-    assert len(coefficients.by_task(1500, 9, rng)) == 1500
-    assert np.ptp(np.bincount(coefficients.by_task(1500, 1 << 17, rng).unit)) <= 1
+    assert len(home.by_task(1500, 9, rng)) == 1500
+    assert np.ptp(np.bincount(home.by_task(1500, 1 << 17, rng).unit)) <= 1
 
 
 def test_patterns_that_need_too_many_digits_are_not_told_apart():
@@ -91,7 +92,7 @@ def test_no_resamples_no_intervals(draw):
 
 
 def test_wider_confidence_is_wider(draw):
-    narrow, wide = (adj.agreement(draw(4), confidence=c, level="ordinal") for c in (0.5, 0.99))
+    narrow, wide = (adj.agreement(draw(4), level=c, scale="ordinal") for c in (0.5, 0.99))
     assert np.all(widths(narrow) < widths(wide))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation.agreement import agreement, figures, pairs
+from adjudge.evaluation.agreement import agreement, pairs
 from adjudge.evaluation.agreement.pairs import KeyCounts
 
 
@@ -53,7 +53,7 @@ def test_a_tally_counts_large_keys(monkeypatch):
 
 def test_too_many_pairs_leave_the_other_figures(votes, monkeypatch):
     whole = adj.agreement(votes)
-    monkeypatch.setattr(agreement, "MAX_VOTE_PAIRS", 100)
+    monkeypatch.setattr(pairs, "MAX_COUNTED_VOTE_PAIRS", 100)
     found = adj.agreement(votes)
     assert "more than 100: look at a sample" in found.without_pairs
     assert math.isnan(found.cohen)
@@ -68,7 +68,7 @@ def test_too_many_pairs_leave_the_other_figures(votes, monkeypatch):
 
 def test_too_many_cells_leave_the_other_figures(votes, monkeypatch):
     monkeypatch.setattr(pairs, "MAX_DENSE_KEYS", 0)
-    monkeypatch.setattr(pairs, "MAX_KEYS", 10)
+    monkeypatch.setattr(pairs, "MAX_PAIR_TABLE_CELLS", 10)
     assert "more than 10 cells: look at a sample" in adj.agreement(votes).without_pairs
 
 
@@ -79,7 +79,7 @@ def test_pairs_may_be_left_out(votes):
 
 
 def test_a_matrix_of_many_workers_is_refused(votes, monkeypatch):
-    monkeypatch.setattr(figures, "MAX_MATRIX_WORKERS", 7)
+    monkeypatch.setattr(agreement, "MAX_MATRIX_WORKERS", 7)
     found = adj.agreement(votes)
     with pytest.raises(adj.InputError, match="8 workers has 64 cells: use pairs"):
         found.matrix  # noqa: B018
@@ -120,7 +120,7 @@ def test_frames_are_the_callers_own(votes):
 
 
 def test_the_summary_is_plain(votes):
-    document = json.loads(json.dumps(adj.agreement(votes, level="ordinal").summary(), allow_nan=False))
+    document = json.loads(json.dumps(adj.agreement(votes, scale="ordinal").summary(), allow_nan=False))
     assert document["votes"] == len(votes)
     assert document["workers"] == 8
     assert document["pairs"] == 28

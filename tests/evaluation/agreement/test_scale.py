@@ -27,33 +27,33 @@ def test_a_declared_order_is_kept(draw):
     names = {1: "poor", 2: "fair", 3: "good", 4: "best"}
     votes = draw(1)
     words = [(t, w, names[k]) for t, w, k in votes]
-    expected = adj.agreement(votes, level="ordinal").alpha
-    assert adj.agreement(words, level="ordinal", labels=list(names.values())).alpha == pytest.approx(expected)
-    assert adj.agreement(words, level="ordinal").alpha != pytest.approx(expected)  # best, fair, good, poor
+    expected = adj.agreement(votes, scale="ordinal").alpha
+    assert adj.agreement(words, scale="ordinal", labels=list(names.values())).alpha == pytest.approx(expected)
+    assert adj.agreement(words, scale="ordinal").alpha != pytest.approx(expected)  # best, fair, good, poor
     texts = [(t, w, str(k * 5)) for t, w, k in votes]  # 5, 10, 15, 20
-    assert adj.agreement(texts, level="ordinal").alpha == pytest.approx(expected)
-    assert adj.agreement(texts, level="interval").alpha == pytest.approx(adj.agreement(votes, level="interval").alpha)
+    assert adj.agreement(texts, scale="ordinal").alpha == pytest.approx(expected)
+    assert adj.agreement(texts, scale="interval").alpha == pytest.approx(adj.agreement(votes, scale="interval").alpha)
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", "1_0", ""])
 def test_interval_needs_numbers(label):
     votes = [(1, "a", "1"), (1, "b", label)]
     with pytest.raises(
-        adj.InputError, match=f"level 'interval' needs numbers as labels, but '{label}' is none: take level 'ordinal'"
+        adj.InputError, match=f"scale 'interval' needs numbers as labels, but '{label}' is none: take scale 'ordinal'"
     ):
-        adj.agreement(votes, level="interval")
+        adj.agreement(votes, scale="interval")
 
 
 def test_an_order_of_too_many_labels():
     votes = [(t, w, t) for t in range(600) for w in "ab"]
-    with pytest.raises(adj.InputError, match="at most 512 labels, and these votes have 600: take level 'interval'"):
-        adj.agreement(votes, level="ordinal")
-    assert adj.agreement(votes, level="interval", resamples=10).alpha == 1
+    with pytest.raises(adj.InputError, match="at most 512 labels, and these votes have 600: take scale 'interval'"):
+        adj.agreement(votes, scale="ordinal")
+    assert adj.agreement(votes, scale="interval", resamples=10).alpha == 1
 
 
 def test_labels_of_equal_value():
     votes = [(1, "a", "1"), (1, "b", "1.0"), (2, "a", "1"), (2, "b", "1")]
-    found = adj.agreement(votes, level="interval")
+    found = adj.agreement(votes, scale="interval")
     assert math.isnan(found.alpha)
     assert math.isnan(found.ac2_linear)
     assert found.percent == 0.5
@@ -62,9 +62,9 @@ def test_labels_of_equal_value():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": "ratio"}, "unknown level 'ratio'"),
+        ({"scale": "ratio"}, "unknown scale 'ratio'"),
         ({"resamples": -1}, "resamples is -1"),
-        ({"confidence": 1.5}, "confidence is 1.5"),
+        ({"level": 1.5}, "level is 1.5"),
         ({"seed": -1}, "seed is -1"),
         ({"model": "fdz"}, "unknown model 'fdz'"),
     ],

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation.compare import advice
-from adjudge.evaluation.compare.choice import choose
-from adjudge.evaluation.compare.judged import Scores, pairs
+from adjudge.evaluation.compare import judging
+from adjudge.evaluation.compare.judging import ModelFigures, choose, compare_pairs
+from adjudge.evaluation.intervals import Estimate
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,8 @@ def test_few_workers_and_tasks_are_called_by_their_number():
 def first_sentence(tasks, **right):
     """Why a model is advised that is right on the first so many tasks."""
     where = {name: np.arange(tasks) < number for name, number in sorted(right.items(), key=lambda one: -one[1])}
-    found = {name: Scores(tasks, n, n / tasks, 0.0, 1.0, *[np.nan] * 4) for name, n in right.items()}
-    return advice._why(choose(where), found, pairs(where, 500, 0.95, 0), "these tasks")
+    found = {name: ModelFigures(tasks, n, Estimate(n / tasks, 0.0, 1.0), *[np.nan] * 4) for name, n in right.items()}
+    return judging._why(choose(where), found, compare_pairs(where, 500, 0.95, 0), "these tasks")
 
 
 def test_a_lead_is_called_what_it_is():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjudge.evaluation.compare.choice import cautious_of, choose
+from adjudge.evaluation.compare.judging import cautious_of, choose
 
 
 def models(tasks, **right):

@@ -11,7 +11,7 @@ import adjudge as adj
 from adjudge.data.votes import Gold
 from adjudge.evaluation.compare import fits
 from adjudge.io.sets import read_sets
-from adjudge.models.base import USUAL
+from adjudge.models.base import DEFAULT_COMPARED_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +21,16 @@ def crowd():
 
 def test_the_usual_models_take_part_by_default(crowd):
     found = adj.compare(crowd.votes, refits=0)
-    assert found.models["model"].to_list() == list(USUAL)
-    assert found.labels.columns == ["task", *USUAL]
+    assert found.models["model"].to_list() == list(DEFAULT_COMPARED_MODELS)
+    assert found.labels.columns == ["task", *DEFAULT_COMPARED_MODELS]
     assert len(found.differences) == 28
-    assert found.models["accuracy"].null_count() == len(USUAL)
+    assert found.models["accuracy"].null_count() == len(DEFAULT_COMPARED_MODELS)
     assert found.models["agrees_with_mv"].min() > 0.8
 
 
 def test_labels_are_those_of_aggregate(crowd):
     found = adj.compare(crowd.votes, seed=5, refits=0)
-    for model in USUAL:
+    for model in DEFAULT_COMPARED_MODELS:
         assert found.labels[model].to_list() == adj.aggregate(crowd.votes, model, seed=5).labels["label"].to_list()
 
 
@@ -50,7 +50,7 @@ def test_named_models_and_majority_vote(crowd):
         ({"folds": 1}, "folds is 1: give a whole number of at least 2"),
         ({"refits": -1}, "refits is -1"),
         ({"resamples": 0.5}, "resamples is 0.5"),
-        ({"confidence": 1.5}, "confidence is 1.5"),
+        ({"level": 1.5}, "level is 1.5"),
         ({"seed": -1}, "seed is -1"),
         ({"threads": 0}, "threads is 0"),
     ],
@@ -87,22 +87,22 @@ def test_threads_change_nothing(crowd):
 def test_threads_are_not_oversubscribed(crowd, monkeypatch, jobs, threads, at_once, each):
     """Fits side by side, times the threads of each, are never more than were asked for."""
     pools, engines = [], []
-    whole, pool = fits._fitted, fits.ThreadPoolExecutor
+    whole, pool = fits._fit, fits.ThreadPoolExecutor
     monkeypatch.setattr(fits, "ThreadPoolExecutor", lambda n, **how: pools.append(n) or pool(n, **how))
-    monkeypatch.setattr(fits, "_fitted", lambda job, engine: engines.append(engine.threads) or whole(job, engine))
+    monkeypatch.setattr(fits, "_fit", lambda job, engine: engines.append(engine.threads) or whole(job, engine))
     votes = adj.read(crowd.votes)
-    fits.run([fits.Job(adj.MajorityVote(), votes)] * jobs, threads=threads)
+    fits.run([fits.FitJob("mv", adj.MajorityVote(), votes)] * jobs, threads=threads)
     assert pools == [at_once]
     assert set(engines) == {each}
 
 
 def test_few_fits_at_once_where_memory_is_small(crowd, monkeypatch):
     votes = adj.read(crowd.votes)
-    jobs = [fits.Job(adj.FastDawidSkene(), votes)] * 4
+    jobs = [fits.FitJob("fds", adj.FastDawidSkene(), votes)] * 4
     monkeypatch.setattr(fits, "available", lambda: 1)
-    assert fits._fitting(jobs) == 1
+    assert fits._jobs_in_memory(jobs) == 1
     monkeypatch.setattr(fits, "available", lambda: 1 << 40)
-    assert fits._fitting(jobs) > 4
+    assert fits._jobs_in_memory(jobs) > 4
 
 
 def test_a_model_that_refuses_is_listed_with_its_reason(crowd):
@@ -112,20 +112,22 @@ def test_a_model_that_refuses_is_listed_with_its_reason(crowd):
     assert list(rows) == [*(name for name in rows if name != "glad"), "glad"], "last"
     assert "glad" in rows["glad"]["refused"]
     assert rows["glad"]["accuracy"] is None
-    assert all(rows[name]["refused"] is None and rows[name]["accuracy"] > 0.5 for name in USUAL if name != "glad")
+    assert all(
+        rows[name]["refused"] is None and rows[name]["accuracy"] > 0.5 for name in DEFAULT_COMPARED_MODELS if name != "glad"
+    )
     assert any(sentence.startswith("glad could not run: ") for sentence in found.advice)
     assert len(found.differences) == 21
 
 
 def test_a_model_without_room_does_not_stop_the_others(crowd, monkeypatch):
-    whole = fits._fitted
+    whole = fits._fit
 
     def fit(job, engine):
         if job.model.name == "auto":
             raise MemoryError
         return whole(job, engine)
 
-    monkeypatch.setattr(fits, "_fitted", fit)
+    monkeypatch.setattr(fits, "_fit", fit)
     found = adj.compare(crowd.votes, refits=1)
     assert found.models.filter(model="auto")["refused"].item() == "out of memory"
     assert found.best == "mv"
@@ -135,7 +137,7 @@ def test_what_is_wrong_with_adjudge_is_not_hidden(crowd, monkeypatch):
     def broken(job, engine):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(fits, "_fitted", broken)
+    monkeypatch.setattr(fits, "_fit", broken)
     with pytest.raises(ZeroDivisionError):
         adj.compare(crowd.votes)
 
@@ -186,3 +188,11 @@ def test_tasks_and_labels_keep_their_kind():
 
 def test_facts_are_those_of_auto(crowd):
     assert adj.compare(crowd.votes, refits=0).facts == adj.aggregate(crowd.votes, "auto").facts
+
+
+def test_models_with_settings_of_their_own_take_part(crowd):
+    tuned = adj.DawidSkene(smoothing=2.0)
+    found = adj.compare(crowd.votes, models=["ds", tuned, "ds", adj.FastDawidSkene()], refits=0, seed=5)
+    assert found.models["model"].to_list() == ["ds", "ds (2)", "fds", "mv"]
+    alone = adj.aggregate(crowd.votes, adj.DawidSkene(smoothing=2.0, seed=5))
+    assert found.labels["ds (2)"].to_list() == alone.labels["label"].to_list()

@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation.compare.judged import Known, folds_of, macro_f1
+from adjudge.evaluation.compare.judging import assign_folds, macro_f1
+from adjudge.evaluation.inputs import KnownLabels
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +78,8 @@ def test_a_true_label_that_nobody_gave_is_an_error_of_all(crowd):
 
 
 def test_folds_spread_every_label(crowd):
-    known = Known("gold", np.arange(60), np.repeat([0, 1, 2], [40, 15, 5]))
-    fold = folds_of(known, 5, np.random.default_rng(1))
+    known = KnownLabels(np.arange(60), np.repeat([0, 1, 2], [40, 15, 5]))
+    fold = assign_folds(known, 5, np.random.default_rng(1))
     assert np.bincount(fold).tolist() == [12] * 5
     for label, each in ((0, 8), (1, 3), (2, 1)):
         assert np.bincount(fold[known.labels == label], minlength=5).tolist() == [each] * 5

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from adjudge.evaluation.compare.significance import accuracy_interval, holm, mid_p, paired, standard_error
+from adjudge.evaluation.intervals import accuracy_interval, holm, mid_p, paired, standard_error
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (9, 1), (3, 12), (40, 60), (0, 700), (1500, 1400)])
@@ -56,9 +56,9 @@ def test_intervals_of_differences_hold_what_they_promise(tasks, ahead, behind):
 
 def test_ten_of_ten_are_not_certain_and_no_difference_is_not_proof_of_none():
     rng = np.random.default_rng(0)
-    value, low, high = accuracy_interval(10, 10, 1000, 0.95, rng)
-    assert (value, high) == (1.0, 1.0)
-    assert 0.7 < low < 0.9
+    found = accuracy_interval(10, 10, 1000, 0.95, rng)
+    assert (found, found.high) == (1.0, 1.0)
+    assert 0.7 < found.low < 0.9
     same = paired(np.ones(10, bool), np.ones(10, bool), 1000, 0.95, rng)
     assert same.difference.low < -0.05 < 0.05 < same.difference.high
     assert (same.only_a, same.only_b, same.p_value) == (0, 0, 1.0)
@@ -66,8 +66,8 @@ def test_ten_of_ten_are_not_certain_and_no_difference_is_not_proof_of_none():
 
 def test_without_resamples_or_tasks_there_is_no_interval():
     rng = np.random.default_rng(0)
-    assert np.isnan(accuracy_interval(5, 10, 0, 0.95, rng)[1:]).all()
-    assert np.isnan(accuracy_interval(0, 0, 100, 0.95, rng)).all()
+    assert set(accuracy_interval(5, 10, 0, 0.95, rng).summary().values()) == {0.5, None}
+    assert set(accuracy_interval(0, 0, 100, 0.95, rng).summary().values()) == {None}
 
 
 def test_the_standard_error_is_that_of_paired_outcomes():

@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation.compare.stability import left_out, votes_kept
+from adjudge.evaluation.compare.fits import leave_out
+from adjudge.evaluation.inputs import subset
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def crowd():
 @pytest.mark.parametrize("what", ["workers", "tasks"])
 def test_votes_left_are_those_of_the_others(crowd, what):
     votes, column = adj.read(crowd.votes), what.removesuffix("s")
-    parts = [part for part in left_out(votes, 5, seed=1) if part.what == what]
+    parts = [part for part in leave_out(votes, 5, seed=1) if part.left_out == what]
     gone = []
     for part in parts:
         kept = crowd.votes.filter(pl.col(column).is_in(list(getattr(part.votes, what).ids())))
@@ -31,7 +32,7 @@ def test_votes_left_are_those_of_the_others(crowd, what):
 
 def test_weights_are_kept():
     votes = adj.read([(1, "a", "x", 0.5), (1, "b", "y", 2.0), (2, "a", "y", 1.0)], weight="w")
-    left, tasks = votes_kept(votes, np.array([False, True, True]))
+    left, tasks = subset(votes, np.array([False, True, True]))
     assert tasks.tolist() == [0, 1]
     assert left.row_weight.tolist() == [1.0, 2.0]
 
@@ -48,15 +49,15 @@ def test_by_hand(crowd):
     found = adj.compare(crowd.votes, models=["mv"], refits=2, seed=4)
     whole = dict(adj.aggregate(crowd.votes, "mv", seed=4).labels.select("task", "label").iter_rows())
     shares = []
-    for part in left_out(adj.read(crowd.votes), 2, seed=4):
-        if part.what == "workers":
+    for part in leave_out(adj.read(crowd.votes), 2, seed=4):
+        if part.left_out == "workers":
             again = adj.aggregate(part.votes, "mv", seed=4).labels
             shares.append(np.mean([whole[task] == label for task, label in again.select("task", "label").iter_rows()]))
     assert found.models["stable_workers"].item() == pytest.approx(np.mean(shares))
 
 
 def test_single_workers_and_tasks_cannot_be_left_out():
-    assert left_out(adj.read([(1, "a", "x")]), 5, seed=0) == []
+    assert leave_out(adj.read([(1, "a", "x")]), 5, seed=0) == []
     found = adj.compare([(1, "a", "x"), (2, "a", "y")])
     assert found.models["stable_workers"].null_count() == len(found.models)
     assert found.models["stable_tasks"].null_count() == 0

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+from adjudge.evaluation.intervals import Estimate
 from adjudge.evaluation.panel import panel as call
-from adjudge.evaluation.panel import sentences
+from adjudge.evaluation.panel import study as sentences
 
 
 def words(study):
@@ -54,12 +55,12 @@ def test_the_curve_is_that_of_its_panels(judges):
     assert points[1].panels == len(alone) == 9, "every panel there is"
     assert points[1].accuracy == pytest.approx(np.mean(alone))
     assert points[9].accuracy == adj.evaluate(adj.aggregate(votes, "mv"), truth).accuracy
-    assert points[1].shortfall.value == pytest.approx(points[9].accuracy - points[1].accuracy)
-    assert points[9].shortfall.value == 0
+    assert points[1].shortfall == pytest.approx(points[9].accuracy - points[1].accuracy)
+    assert points[9].shortfall == 0
     assert points[9].agreement == 1 > points[8].agreement > points[1].agreement
     for point in found.points:
         assert point.low <= point.accuracy <= point.high
-        assert point.shortfall.low <= point.shortfall.value <= point.shortfall.high
+        assert point.shortfall.low <= point.shortfall <= point.shortfall.high
 
 
 def test_effective_votes_are_those_of_agreement(judges):
@@ -85,7 +86,7 @@ def test_lost_without_is_the_fit_without_the_judge(judges, study):
 
 
 def test_enough_is_the_first_size_from_which_on_nothing_is_lost(study):
-    short = {point.size: point.shortfall.value for point in study.points}
+    short = {point.size: point.shortfall for point in study.points}
     assert all(lost <= study.within for size, lost in short.items() if size >= study.enough)
     smaller = [size for size in short if size < study.enough]
     assert short[max(smaller)] > study.within
@@ -121,7 +122,7 @@ def test_best_keeps_to_the_budget(study):
     assert cheap.cost <= 5 < rich.cost
     assert "expert" in rich.workers
     assert "expert" not in cheap.workers
-    affordable = [one.accuracy.value for one in study.chosen if one.cost <= 5]
+    affordable = [one.accuracy for one in study.chosen if one.cost <= 5]
     assert cheap.accuracy >= max(affordable) - study.within - 1e-9
     with pytest.raises(adj.InputError, match="the cheapest panel costs 1"):
         study.best(budget=0.5)
@@ -159,7 +160,7 @@ def test_judges_and_votes_can_be_asked_for():
 
 
 def test_of_many_votes_some_tasks_are_looked_at(monkeypatch):
-    monkeypatch.setattr(call, "MAX_VOTES", 500)
+    monkeypatch.setattr(call, "MAX_STUDY_VOTES", 500)
     crowd = adj.simulate(tasks=400, workers=8, votes_per_task=8, seed=1)
     known = crowd.truth.head(30)
     found = adj.panel(crowd.votes, truth=known, sizes=[1], subsets=2)
@@ -273,5 +274,5 @@ def test_where_every_label_is_wrong_no_share_is_below_nothing():
 
 
 def test_panels_above_all_are_said_to_be_above():
-    gap = SimpleNamespace(value=-0.02, low=-0.065, high=0.025)
+    gap = Estimate(-0.02, -0.065, 0.025)
     assert sentences._short(SimpleNamespace(shortfall=gap)) == "2.0 points above all, 90% interval -2.5 to 6.5"

@@ -6,10 +6,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adjudge.evaluation.rates.differences import differences, gold_needed
-from adjudge.evaluation.rates.gold import INVERTED, PPI, Gold, corrected, inverted, prediction_powered, table_of
-from adjudge.evaluation.rates.intervals import quantile, share_intervals, two_sided
-from adjudge.evaluation.rates.shares import Beliefs, Estimate, by_votes, most_likely
+from adjudge.evaluation.inputs import KnownLabels
+from adjudge.evaluation.intervals import quantile, share_intervals, two_sided
+from adjudge.evaluation.rates.shares import (
+    INVERTED,
+    PPI,
+    ShareEstimate,
+    TaskBeliefs,
+    by_votes,
+    differences,
+    estimate_shares,
+    gold_needed,
+    inverted,
+    most_likely,
+    prediction_powered,
+    table_of,
+)
 
 
 def judged(share, n, rng, *, accuracy=0.85, votes=3):
@@ -21,7 +33,7 @@ def judged(share, n, rng, *, accuracy=0.85, votes=3):
     likelihood = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1)
     honest = likelihood * [1 - share, share]
     honest /= honest.sum(axis=1, keepdims=True)
-    return Beliefs(likelihood, honest, honest.argmax(axis=1), np.array([True, True]), honest.mean(axis=0)), truth
+    return TaskBeliefs(likelihood, honest, honest.argmax(axis=1), np.array([True, True]), honest.mean(axis=0)), truth
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 7, 19, 40])
@@ -113,7 +125,7 @@ def test_shared_errors_are_undone_by_gold():
 
 def test_prediction_powered_by_hand():
     """With predictions that tell nothing the share is that of the gold; with all known, that of the truth."""
-    flat = Beliefs(np.ones((50, 2)), np.full((50, 2), 0.5), np.zeros(50, int), np.array([True, True]), np.array([0.5, 0.5]))
+    flat = TaskBeliefs(np.ones((50, 2)), np.full((50, 2), 0.5), np.zeros(50, int), np.array([True, True]), np.array([0.5, 0.5]))
     tasks, at = np.arange(50), np.arange(20)
     labels = np.array([1] * 5 + [0] * 15)
     estimate = prediction_powered(flat, tasks, at, labels, sample=True)
@@ -128,7 +140,7 @@ def test_prediction_powered_by_hand():
 def test_the_inverted_table_is_that_of_rogan_and_gladen():
     rng = np.random.default_rng(7)
     found, truth = judged(0.4, 2000, rng)
-    gold = Gold(np.arange(1000), truth[:1000])
+    gold = KnownLabels(np.arange(1000), truth[:1000])
     table = table_of(found, gold)
     group = np.arange(1500, 2000)
     estimate = inverted(found.of(group), group, table, sample=True)
@@ -141,8 +153,8 @@ def test_the_inverted_table_is_that_of_rogan_and_gladen():
     known = share**2 * right * (1 - right) / n1 + (1 - share) ** 2 * wrong * (1 - wrong) / n0
     assert estimate.variance[1] == pytest.approx((luck + known) / (right - wrong) ** 2)
     assert estimate.influence[:500, 1] @ estimate.influence[:500, 1] == pytest.approx(luck / (right - wrong) ** 2)
-    assert table_of(found, Gold(np.arange(6), truth[:6])) is None  # fewer than five of a label
-    guess = Beliefs(found.likelihood, found.honest, rng.integers(0, 2, 2000), found.exists, found.usual)
+    assert table_of(found, KnownLabels(np.arange(6), truth[:6])) is None  # fewer than five of a label
+    guess = TaskBeliefs(found.likelihood, found.honest, rng.integers(0, 2, 2000), found.exists, found.usual)
     assert table_of(guess, gold) is None  # labels that tell nothing cannot be inverted
 
 
@@ -151,22 +163,22 @@ def test_which_method_is_taken():
     found, truth = judged(0.4, 2000, rng)
     few, many = np.arange(0, 100), np.arange(100, 2000)
     at = np.concatenate([few[:5], many[:400]])
-    gold = Gold(at, truth[at])
+    gold = KnownLabels(at, truth[at])
     table = table_of(found, gold)
-    assert corrected(found, few, gold, table, sample=True).method == INVERTED  # too few of its own
-    assert corrected(found, few, gold, None, sample=True).method == "votes"
-    assert corrected(found, many, gold, table, sample=True).method == PPI  # most of the gold is its own
+    assert estimate_shares(found, few, gold, table, sample=True).method == INVERTED  # too few of its own
+    assert estimate_shares(found, few, gold, None, sample=True).method == "votes"
+    assert estimate_shares(found, many, gold, table, sample=True).method == PPI  # most of the gold is its own
     at = np.concatenate([few[:12], many[:400]])
-    gold = Gold(at, truth[at])
-    assert corrected(found, few, gold, table_of(found, gold), sample=True).method == INVERTED  # clearly tighter
-    other = Gold(at, np.where(at < 100, 1 - truth[at], truth[at]))  # judges err otherwise in this group
-    assert corrected(found, few, other, table_of(found, gold), sample=True).method == PPI
+    gold = KnownLabels(at, truth[at])
+    assert estimate_shares(found, few, gold, table_of(found, gold), sample=True).method == INVERTED  # clearly tighter
+    other = KnownLabels(at, np.where(at < 100, 1 - truth[at], truth[at]))  # judges err otherwise in this group
+    assert estimate_shares(found, few, other, table_of(found, gold), sample=True).method == PPI
 
 
 def estimate_of(share, variance, tasks, influence, shared=0.0):
     two = np.array([1 - share, share])
     both = np.stack([-influence, influence], axis=1)
-    return Estimate(two, np.full(2, variance), np.full(2, shared), "votes", math.inf, tasks, both, len(tasks))
+    return ShareEstimate(two, np.full(2, variance), np.full(2, shared), "votes", math.inf, tasks, both, len(tasks))
 
 
 def test_luck_with_the_same_items_cancels_out():

@@ -162,7 +162,7 @@ def test_what_is_left_out_is_counted():
         (PLAIN, {"by": SYSTEM, "baseline": "v9"}, "baseline is 'v9', which is no group with votes: choose one of new, old"),
         (PLAIN, {"gold": {"new t0": "ugly"}}, "label 'ugly', which is not among the labels: bad, good"),
         (PLAIN, {"gold": {"zzz": "bad"}}, "none of the 1 tasks of the gold has votes"),
-        (PLAIN, {"confidence": 1.0}, "confidence is 1.0: give a number of at least 0.5 and at most 0.999"),
+        (PLAIN, {"level": 1.0}, "level is 1.0: give a number of at least 0.5 and at most 0.999"),
         (PLAIN, {"sample": "yes"}, "sample is 'yes': give True or False"),
         (PLAIN, {"seed": -1}, "seed is -1"),
         (PLAIN, {"item": {"q": 1}}, "none of the 1 tasks of the items has votes"),
@@ -194,7 +194,7 @@ def test_the_shares_of_a_group_sum_to_one(known, sample):
 
 
 def test_no_interval_is_one_of_all():
-    assert adj.rates(PLAIN, confidence=0.999).sentences()[0].startswith("99.9% intervals")
+    assert adj.rates(PLAIN, level=0.999).sentences()[0].startswith("99.9% intervals")
 
 
 def test_small_and_odd_groups():
@@ -220,11 +220,11 @@ def test_a_group_that_is_known_and_one_that_is_not():
 
 
 def test_the_picture_shows_every_group(found):
-    chart = json.dumps(found.plot().to_dict())
-    assert "True share of good per group" in chart
-    assert '"new"' in chart
-    assert '"old"' in chart
-    assert "share of bad" in json.dumps(found.plot(label="bad", theme="dark").to_dict())
+    shown = found.plot().svg()
+    assert "True share of good per group" in shown
+    assert ">new<" in shown
+    assert ">old<" in shown
+    assert "share of bad" in found.plot(label="bad", theme="dark").svg()
     with pytest.raises(adj.OptionError, match="label is 'ugly': choose one of bad, good"):
         found.plot(label="ugly")
 

@@ -8,10 +8,10 @@ import zipfile
 
 import pytest
 
-import exports
 import adjudge as adj
-from exports import VOTES, WORKERS
+import exports
 from adjudge.io.formats import archive
+from exports import VOTES, WORKERS
 
 LINE = json.dumps({"id": 1, "text": "s", "label": ["x"]}) + "\n"
 

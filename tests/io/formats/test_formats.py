@@ -9,11 +9,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import exports
 import adjudge as adj
+import exports
+from adjudge.io.formats.registry import FORMATS, look, look_frame, recognise
 from exports import EXPORTS, TRUTH, VOTES, annotation, csv, dump, lines, result
-from adjudge.io.formats.content import look, look_frame
-from adjudge.io.formats.registry import FORMATS, recognise
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 
@@ -29,7 +28,7 @@ def counted(votes):
 
 
 def frame_of(votes):
-    from adjudge.io.ids import frame_of
+    from adjudge.io.frames import frame_of
 
     return frame_of(votes)
 

@@ -5,11 +5,11 @@ import warnings
 import polars as pl
 import pytest
 
-import exports
 import adjudge as adj
+import exports
+from adjudge.io.formats.export import PREDICTED, SeveralQuestions
+from adjudge.io.frames import frame_of
 from exports import TASKS, VOTES, annotation, csv, dump, lines, result
-from adjudge.io.formats.extract import PREDICTED, SeveralQuestions
-from adjudge.io.ids import frame_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 

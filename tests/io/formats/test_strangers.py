@@ -7,10 +7,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import exports
 import adjudge as adj
+import exports
+from adjudge.io.formats.label_studio import NUMBERED_PREDICTIONS, SEVERAL_REGIONS
 from exports import EXPORTS, VOTES, annotation, csv, dump, lines, result
-from adjudge.io.formats.label_studio import NUMBERS, SEVERAL
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 ROWS = {
@@ -136,13 +136,13 @@ def test_label_studio_counts_what_it_leaves_out(tmp_path):
     both = [result("a"), result("b")]
     votes = [annotation("ann", [result("a")]), annotation("bob", [result("b")])]
     found = adj.read(studio(tmp_path, [*votes, annotation("cyd", both, ground_truth=True)])).understood
-    assert (found.votes, found.gold, found.skipped) == (2, 0, {SEVERAL: 1})
+    assert (found.votes, found.gold, found.skipped) == (2, 0, {SEVERAL_REGIONS: 1})
     cancelled = annotation("cyd", [result("a")], ground_truth=True, was_cancelled=True)
     found = adj.read(studio(tmp_path, [*votes, cancelled])).understood
     assert (found.votes, found.gold, found.abstentions) == (2, 0, 1)
     models = [{"model_version": "m", "result": both}, {"model_version": "n", "result": [result("a")]}, 17]
     found = adj.read(studio(tmp_path, votes, predictions=models), predictions=True).understood
-    assert (found.votes, found.skipped) == (3, {SEVERAL: 1, NUMBERS: 1})
+    assert (found.votes, found.skipped) == (3, {SEVERAL_REGIONS: 1, NUMBERED_PREDICTIONS: 1})
 
 
 def test_label_studio_in_memory_with_drafts_and_a_task_that_nobody_has_seen():

@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from oracle_auto import judged
-from oracle_trust import below_chance
 from adjudge.kernels import cpu, reference
 from adjudge.results.trust.posterior import Kinds
 from adjudge.results.trust.verdicts import ADVERSARY, INFORMATIVE, UNCLEAR, verdicts
+from oracle_auto import judged
+from oracle_trust import below_chance
 
 CROWDS = {
     "plain": {"tasks": 60, "workers": 9, "labels": 3, "votes_per_task": 4, "seed": 1},

@@ -24,7 +24,7 @@ def both(monkeypatch, rows, gold=None):
     result = adj.aggregate(rows, model="mv", gold=gold)
     found = []
     for many in (10**9, 1):
-        monkeypatch.setattr("adjudge.results.trust.copies.MANY_LABELS", many)
+        monkeypatch.setattr("adjudge.results.trust.copies.MIN_CANDIDATE_LABELS", many)
         found.append(assess(result.votes, result.fit.outcome.labels, result.session.gold()))
     return found
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle_trust as naive
 import adjudge as adj
+import oracle_trust as naive
 from adjudge.results.trust.posterior import Ballots, compare, expected, kinds, mutual_information, of_labels, settle, tally
 from strategies import crowds
 

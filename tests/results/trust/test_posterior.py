@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle_trust as naive
 import adjudge as adj
+import oracle_trust as naive
 from adjudge.results.trust.posterior import Ballots, of_labels, settle, tally, update_posterior
 from strategies import crowds
 

@@ -3,7 +3,7 @@
 import re
 
 import adjudge as adj
-from adjudge.results.trust.verdicts import VERDICTS
+from adjudge.results.trust.verdicts import VERDICT_NAMES
 
 WORDS = {
     "informative": r"\d+% of \d+ votes equal the labels: \d+\.\d bits of evidence against guessing",
@@ -21,7 +21,7 @@ def test_every_word_has_its_reason():
     assert set(workers["verdict"]) == set(WORDS)
     for word, why in workers.select("verdict", "why").iter_rows():
         assert re.fullmatch(WORDS[word], why), why
-    assert set(WORDS) | {"unclear"} == set(VERDICTS)
+    assert set(WORDS) | {"unclear"} == set(VERDICT_NAMES)
 
 
 def test_numbers_are_those_of_the_votes():

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.results.trust.copies import MIN_LINK, ComparedVotes, Pairs, join_greedily, partners, prove, rings, same_answers
+from adjudge.results.trust.copies import (
+    MIN_LINK,
+    ComparedVotes,
+    SharedTaskPairs,
+    join_greedily,
+    partners,
+    prove,
+    rings,
+    same_answers,
+)
 from adjudge.results.trust.posterior import Ballots
 
 
@@ -62,7 +71,7 @@ def test_a_ring_stands_and_a_chance_companion_goes():
     every = list(itertools.combinations(range(8), 2))
     by_task = {(t, w): c for t, w, c in rows}
     evidence = [sum(0.9 if by_task[t, a] == by_task[t, b] else -3.0 for t in range(60)) for a, b in every]
-    found = Pairs(*(np.array([p[k] for p in every]) for k in (0, 1)), np.array(evidence))
+    found = SharedTaskPairs(*(np.array([p[k] for p in every]) for k in (0, 1)), np.array(evidence))
     ring = rings(ballot, found, -3.0, 8)
     assert ring.tolist() == [-1, -1, 2, -1, -1, 2, -1, 2]
     copies = partners(ring, found)
@@ -71,9 +80,9 @@ def test_a_ring_stands_and_a_chance_companion_goes():
 
 
 def test_partners_name_somebody_of_the_ring_even_without_a_shared_task():
-    nobody = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    nobody = SharedTaskPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     assert partners(np.array([0, -1, 0, 3, 3, 0]), nobody).tolist() == [2, -1, 0, 4, 3, 0]
-    strong = Pairs(np.array([0, 2]), np.array([5, 5]), np.array([2.0, 9.0]))
+    strong = SharedTaskPairs(np.array([0, 2]), np.array([5, 5]), np.array([2.0, 9.0]))
     assert partners(np.array([0, -1, 0, -1, -1, 0]), strong).tolist() == [5, -1, 5, -1, -1, 2]
 
 
@@ -85,6 +94,6 @@ def test_repeated_answers_of_a_ring_are_told_from_others():
 
 
 def test_without_workers_or_pairs_there_are_no_rings():
-    nobody = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    nobody = SharedTaskPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     empty = ComparedVotes(*(np.zeros(0, np.int64) for _ in range(3)), np.zeros(0), np.zeros(0))
     assert rings(empty, nobody, -3.0, 4).tolist() == [-1] * 4

@@ -8,7 +8,7 @@ from hypothesis import given
 
 import adjudge as adj
 from adjudge.models.base import MODELS
-from adjudge.results.trust.verdicts import VERDICTS
+from adjudge.results.trust.verdicts import VERDICT_NAMES
 from strategies import crowds
 
 WORD = {"spammer": "spammer", "adversary": "adversary", "colluder": "copy"}
@@ -129,7 +129,7 @@ def test_the_columns_keep_what_they_promise(rows):
     workers, priors = result.workers, result.priors
     again = ["self_consistency"] if len({(task, worker) for task, worker, _ in rows}) < len(rows) else []
     assert workers.columns == ["worker", "votes", "accuracy", "agreement", "abstained", *again, *ADDED]
-    assert set(workers["verdict"]) <= set(VERDICTS)
+    assert set(workers["verdict"]) <= set(VERDICT_NAMES)
     for low, high in ((workers["accuracy_low"], workers["accuracy_high"]), (priors["low"], priors["high"])):
         assert ((low >= 0) & (low <= high) & (high <= 1)).all()
     assert (workers["information"] >= 0).all()
@@ -187,7 +187,7 @@ def test_labels_do_not_pay(monkeypatch):
 
 
 def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
-    monkeypatch.setattr("adjudge.results.trust.copies.MAX_NUMBERS", 3)
+    monkeypatch.setattr("adjudge.results.trust.copies.MAX_COPY_SEARCH_CELLS", 3)
     with caplog.at_level(logging.WARNING, "adjudge.results.trust.copies"):
         result = adj.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")], confidence="posterior")
         workers = result.workers
@@ -217,8 +217,8 @@ def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_
     sampled = adj.aggregate(votes).workers
     for module in ("posterior", "verdicts"):
         monkeypatch.setattr(f"adjudge.results.trust.{module}.CHUNK_WORKERS", 37)
-    monkeypatch.setattr("adjudge.results.trust.posterior.MAX_CELLS", 2000)
-    monkeypatch.setattr("adjudge.results.honest.CHUNK_CELLS", 100)
+    monkeypatch.setattr("adjudge.results.trust.posterior.POSTERIOR_BLOCK_CELLS", 2000)
+    monkeypatch.setattr("adjudge.models.honest.CHUNK_CELLS", 100)
     parts = adj.aggregate(votes)
     numbers = [name for name, kind in sampled.schema.items() if kind.is_numeric()]
     assert parts.workers.drop(numbers).equals(sampled.drop(numbers))

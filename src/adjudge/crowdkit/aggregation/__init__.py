@@ -1,34 +1,11 @@
 """Aggregators of labels, sets of labels and comparisons."""
 
-from adjudge.crowdkit.aggregation import base
-from adjudge.crowdkit.aggregation.classification import (
-    GLAD,
-    KOS,
-    MACE,
-    MMSR,
-    DawidSkene,
-    GoldMajorityVote,
-    MajorityVote,
-    OneCoinDawidSkene,
-    Wawa,
-    ZeroBasedSkill,
-)
-from adjudge.crowdkit.aggregation.multilabel import BinaryRelevance
-from adjudge.crowdkit.aggregation.pairwise import BradleyTerry, NoisyBradleyTerry
+from adjudge.crowdkit.aggregation import base, classification, multilabel, pairwise
+from adjudge.crowdkit.aggregation.classification import *  # noqa: F403
+from adjudge.crowdkit.aggregation.multilabel import *  # noqa: F403
+from adjudge.crowdkit.aggregation.pairwise import *  # noqa: F403
 
-__all__ = [
-    "GLAD",
-    "KOS",
-    "MACE",
-    "MMSR",
-    "BinaryRelevance",
-    "BradleyTerry",
-    "DawidSkene",
-    "GoldMajorityVote",
-    "MajorityVote",
-    "NoisyBradleyTerry",
-    "OneCoinDawidSkene",
-    "Wawa",
-    "ZeroBasedSkill",
-    "base",
-]
+__all__ = ["base"]
+__all__ += classification.__all__
+__all__ += multilabel.__all__
+__all__ += pairwise.__all__

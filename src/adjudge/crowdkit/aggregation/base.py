@@ -1,11 +1,12 @@
-"""The base classes of the aggregators, by what they take and return."""
+"""Base classes of the aggregators, with scikit-learn's settings protocol but without scikit-learn."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 from adjudge.crowdkit.frames import pd
-from adjudge.crowdkit.params import Estimator
 
 __all__ = [
     "BaseClassificationAggregator",
@@ -16,77 +17,107 @@ __all__ = [
 ]
 
 
-class BaseClassificationAggregator(Estimator):
-    """Aggregates labels: `labels_` is a Series of the label of every task, indexed by task.
+class NotFittedError(ValueError, AttributeError):
+    """Raised for predictions of an aggregator that is not fitted."""
 
-    `data` is a frame with the columns task, worker and label.
-    """
 
+@dataclass(eq=False)
+class Aggregator:
+    """Settings are the constructor's arguments; `fit` sets attributes that end with an underscore."""
+
+    series_names: ClassVar[dict[str, str]] = {
+        "labels_": "agg_label",
+        "skills_": "skill",
+        "priors_": "prior",
+        "alphas_": "alpha",
+        "betas_": "beta",
+        "scores_": "agg_score",
+        "biases_": "bias",
+    }  # names of fitted Series, by attribute
+    output: ClassVar[str] = "labels_"  # what `fit_predict` returns
+
+    def fit(self, data: pd.DataFrame) -> Self:
+        """Fit the rows of a frame and return self."""
+        raise NotImplementedError()
+
+    def fit_predict(self, data: pd.DataFrame, *known: Any, **named: Any) -> Any:
+        """Fit the rows of a frame and return one label per task, or one score per item; takes the arguments of `fit`."""
+        return getattr(self.fit(data, *known, **named), self.output)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        wanted = self.series_names.get(name)
+        if wanted is not None and isinstance(value, pd.Series) and value.name != wanted:
+            value = value.rename(wanted)
+        super().__setattr__(name, value)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name; `deep` adds those of nested aggregators as "name__setting"."""
+        out = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        if deep:
+            nested = [(name, value) for name, value in out.items() if isinstance(value, Aggregator)]
+            out.update({f"{name}__{key}": inner for name, value in nested for key, inner in value.get_params().items()})
+        return out
+
+    def set_params(self, **params: Any) -> Self:
+        """Set settings by name, those of a nested aggregator as "name__setting", and return self."""
+        valid = [setting.name for setting in fields(self)]
+        for key in params:
+            if key.partition("__")[0] not in valid:
+                raise ValueError(f"Invalid parameter {key!r} for estimator {self!r}. Valid parameters are: {valid}.")
+        for key, value in params.items():
+            name, nested, setting = key.partition("__")
+            if nested:
+                getattr(self, name).set_params(**{setting: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def _require_fitted(self, attribute: str) -> None:
+        """Raise unless `fit` has set the attribute; the error is scikit-learn's own if the program has loaded it."""
+        if attribute not in vars(self):
+            sklearn = sys.modules.get("sklearn.exceptions")
+            kind = NotFittedError if sklearn is None else sklearn.NotFittedError
+            raise kind(f"this {type(self).__name__} is not fitted: call fit first")
+
+
+class BaseClassificationAggregator(Aggregator):
+    """Aggregates frames with the columns task, worker and label; `labels_` has one label per task."""
+
+    # Set by `fit`: every class has `labels_`, and its docstring lists the others.
     labels_: pd.Series[Any]
+    probas_: pd.DataFrame
+    scores_: pd.DataFrame
+    errors_: pd.DataFrame
+    skills_: pd.Series[Any]
+    priors_: pd.Series[Any]
+    alphas_: pd.Series[Any]
+    betas_: pd.Series[Any]
+    loss_history_: list[float]
 
-    def fit(self, data: pd.DataFrame) -> BaseClassificationAggregator:
-        """Fit the votes of a frame, and return self."""
-        raise NotImplementedError()
 
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the votes of a frame, and return the label of every task."""
-        raise NotImplementedError()
+class BasePairwiseAggregator(Aggregator):
+    """Aggregates frames with the columns worker, left, right and label, the winner; `scores_` has one score per item."""
 
-
-class BasePairwiseAggregator(Estimator):
-    """Aggregates comparisons: `scores_` is a Series of the score of every item.
-
-    `data` is a frame with the columns worker, left, right and label, the winner.
-    """
-
+    output: ClassVar[str] = "scores_"
     scores_: pd.Series[Any]
-
-    def fit(self, data: pd.DataFrame) -> BasePairwiseAggregator:
-        """Fit the comparisons of a frame, and return self."""
-        raise NotImplementedError()
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the comparisons of a frame, and return the score of every item."""
-        raise NotImplementedError()
+    skills_: pd.Series[Any]
+    biases_: pd.Series[Any]
+    loss_history_: list[float]
 
 
-class BaseTextsAggregator(Estimator):
-    """For aggregators of texts that others write: none of them is here."""
+class BaseTextsAggregator(Aggregator):
+    """Base for text aggregators written elsewhere; this package has none."""
 
-    texts_: pd.Series[Any]
-
-    def fit(self, data: pd.DataFrame) -> BaseTextsAggregator:
-        """Fit the texts of a frame, and return self."""
-        raise NotImplementedError()
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the texts of a frame, and return the text of every task."""
-        raise NotImplementedError()
+    output: ClassVar[str] = "texts_"
 
 
-class BaseImageSegmentationAggregator(Estimator):
-    """For aggregators of segmentations that others write: none of them is here."""
+class BaseImageSegmentationAggregator(Aggregator):
+    """Base for segmentation aggregators written elsewhere; this package has none."""
 
-    segmentations_: pd.Series[Any]
-
-    def fit(self, data: pd.DataFrame) -> BaseImageSegmentationAggregator:
-        """Fit the segmentations of a frame, and return self."""
-        raise NotImplementedError()
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Fit the segmentations of a frame, and return that of every task."""
-        raise NotImplementedError()
+    output: ClassVar[str] = "segmentations_"
 
 
-class BaseEmbeddingsAggregator(Estimator):
-    """For aggregators of embeddings that others write: none of them is here."""
+class BaseEmbeddingsAggregator(Aggregator):
+    """Base for embedding aggregators written elsewhere; this package has none."""
 
-    embeddings_and_outputs_: pd.DataFrame
-
-    def fit(self, data: pd.DataFrame) -> BaseEmbeddingsAggregator:
-        """Fit the embeddings of a frame, and return self."""
-        raise NotImplementedError()
-
-    def fit_predict(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Fit the embeddings of a frame, and return that of every task."""
-        raise NotImplementedError()
+    output: ClassVar[str] = "embeddings_and_outputs_"

@@ -2,95 +2,258 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Unpack
+from functools import cached_property, partial
+from typing import Any, Final, NamedTuple, Unpack, get_args
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from adjudge.data import options
-from adjudge.data.options import Choice, Duplicates, Level, ModelName, Number, Rules
-from adjudge.data.votes import Votes
-from adjudge.data.weights import require_unweighted
+from adjudge.data.options import Choice, ModelName, Number, ReadOptions, Rules, ScaleName
+from adjudge.data.vocabulary import Id, Vocabulary
+from adjudge.data.votes import FrameKind, Votes, require_unweighted
 from adjudge.errors import CopiedVotes, InputError, warn
-from adjudge.evaluation.agreement import coefficients
-from adjudge.evaluation.agreement.coefficients import (
-    LEVELS,
-    Bootstrap,
-    Estimate,
-    Floats,
-    Integers,
-    Scale,
-    Sums,
-    by_pattern,
-    by_task,
-    estimates,
-    ratio,
-    scale_of,
-    sum_by,
-    task_sums,
-    unit_numbers,
-)
-from adjudge.evaluation.agreement.figures import Agreement
-from adjudge.evaluation.agreement.pairs import (
-    CHUNK_TASKS,
-    MAX_VOTE_PAIRS,
-    REMEDY,
-    CopyingPairs,
-    PairFigures,
-    PairTables,
-    TooManyError,
-    VotePairs,
-    common_answers,
-    copying_pairs,
-    figures,
-    no_copying,
-    pair_means,
-    pair_tables,
-)
-from adjudge.evaluation.truth import truth_codes
-from adjudge.io.ids import column
-from adjudge.io.read import Shaping, as_votes
-from adjudge.io.sources import Source, is_spark_frame
-from adjudge.models.base import make
-from adjudge.results.honest import effective_votes, own_rates
+from adjudge.evaluation.agreement import coefficients, pairs
+from adjudge.evaluation.agreement.coefficients import MeasurementScale, measure_errors
+from adjudge.evaluation.agreement.pairs import CopyingPairs, PairFigures, TooManyError, VotePairs
+from adjudge.evaluation.inputs import read_truth_codes, read_votes
+from adjudge.evaluation.intervals import Bootstrap, Estimate, Floats, Integers, estimates, or_none
+from adjudge.io.frames import column, label_columns, native
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Source
+from adjudge.models.base import as_model
 from adjudge.results.result import Result
-from adjudge.results.trust.copies import NOBODY, Copies, find_copies
+from adjudge.results.trust.copies import NO_RING, Copies, find_copies
 
+MAX_MATRIX_WORKERS: Final = 2000
+MAX_CARD_RINGS: Final = 8  # lines of a card
+SAMPLE_REMEDY: Final = "look at a sample of the tasks, or of the workers"
+TITLES: Final = {
+    "percent": "percent agreement",
+    "cohen": "Cohen's kappa, mean of pairs",
+    "scott": "Scott's pi, mean of pairs",
+    "fleiss": "Fleiss' kappa",
+    "alpha": "Krippendorff's alpha",
+    "ac1": "Gwet's AC1",
+    "ac2_linear": "Gwet's AC2, linear weights",
+    "ac2_quadratic": "Gwet's AC2, quadratic weights",
+}
 RULES: Final[Rules] = {
-    "level": Choice(LEVELS),
+    "scale": Choice(get_args(ScaleName)),
     "resamples": Number(least=0, most=1_000_000, whole=True),
-    "confidence": Number(least=0.5, most=0.9999),
+    "level": Number(least=0.5, most=0.9999),
     "seed": Number(least=0, whole=True),
 }
+UNKNOWN: Final = Estimate(np.nan)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Agreement:
+    """How far workers agree. Figures are floats with an interval: `a.alpha`, `a.alpha.low`, `a.alpha.high`.
+
+    NaN stands for figures without a value: AC2 of labels without order, kappa where everybody always says the same.
+
+    >>> import adjudge as adj
+    >>> a = adj.agreement([(1, "ann", "x"), (1, "bob", "x"), (2, "ann", "y"), (2, "bob", "x"), (3, "ann", "y"), (3, "bob", "y")])
+    >>> a
+    Agreement(alpha 0.4444, 3 tasks, 2 workers, 2 labels)
+    >>> a.percent, a.percent.low, a.percent.high
+    (0.6667 [0, 1], 0.0, 1.0)
+    >>> a.pairs.select("worker_a", "worker_b", "shared", "kappa").rows()
+    [('ann', 'bob', 3, 0.39999999999999997)]
+    """
+
+    scale: str  # the kind of labels: nominal, ordinal or interval
+    votes: int
+    tasks: int
+    paired_tasks: int  # with two votes or more: the others say nothing about agreement
+    repeated_votes: int  # that are not the first of their worker on their task; they count as votes nevertheless
+    workers: Vocabulary
+    labels: Vocabulary
+    percent: Estimate
+    cohen: Estimate = UNKNOWN
+    scott: Estimate = UNKNOWN
+    fleiss: Estimate
+    alpha: Estimate
+    ac1: Estimate
+    ac2_linear: Estimate = UNKNOWN
+    ac2_quadratic: Estimate = UNKNOWN
+    reference: str | None  # what common wrong answers are counted against: truth, or the name of a model
+    votes_per_task: float  # on the task of a vote, in the mean over votes
+    error_correlation: Estimate
+    effective_votes: Estimate  # without truth that of `result.facts`
+    resamples: int
+    level: float  # of intervals
+    pair_figures: PairFigures | None = None
+    same_wrong: Integers | None = None  # [pairs]
+    ring: Integers  # [workers] the smallest code in the worker's ring; -1 for workers in none
+    copies: CopyingPairs = field(default_factory=pairs.no_copying)
+    without_pairs: str | None = None  # why pairs of workers were left out
+    frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        return f"Agreement(alpha {self.alpha:.4f}, {self.tasks} tasks, {len(self.workers)} workers, {len(self.labels)} labels)"
+
+    def _repr_html_(self) -> str:
+        from adjudge.results.card import Card, CardTable
+
+        figures = [
+            ("Krippendorff's alpha", _with_interval(self.alpha)),
+            ("percent agreement", _with_interval(self.percent)),
+            ("effective votes per task", f"{_with_interval(self.effective_votes)} of {self.votes_per_task:.3g}"),
+            ("tasks", self.tasks),
+            ("workers", len(self.workers)),
+        ]
+        rings = [(len(ring), ", ".join(map(str, ring))) for ring in self.rings]
+        table = CardTable.cut("workers who answer alike", ("workers", "who"), rings, "agreement.rings", MAX_CARD_RINGS)
+        against = "the truth" if self.errors_against == "truth" else self.errors_against
+        sentences = [] if against is None else [f"errors are measured against {against}"]
+        warnings = [f"no pairs of workers: {self.without_pairs}"] if self.without_pairs else []
+        return Card(repr(self), figures, sentences, [table], warnings, ["agreement.figures", "agreement.pairs"]).html()
+
+    @property
+    def figures(self) -> Any:
+        """Figure, title, value, low, high: every coefficient that these labels allow."""
+        return native(self.figures_frame(), self.frame_kind)
+
+    @cached_property
+    def pairs(self) -> Any:
+        """A line for every two workers that share a task: shared, agreement, kappa, pi, same_wrong, same_ring.
+
+        `shared` counts pairs of their votes on the same task, `agreement` is the share of them that agree, `same_wrong`
+        (null without a reference) those where both gave the same wrong label, `same_ring` whether both are in one of `rings`.
+        """
+        return native(self.pairs_frame(), self.frame_kind)
+
+    @cached_property
+    def matrix(self) -> Any:
+        """A row and a column per worker: the share of shared tasks on which they agree, null where there is none."""
+        return native(self.matrix_frame(), self.frame_kind)
+
+    @cached_property
+    def copying(self) -> Any:
+        """A line for every two workers of the same ring who share a task, the surest first.
+
+        `shared` counts tasks of known label, `same_wrong` those with the same wrong answer. `copied` is the likeliest share
+        of copied answers, `log10_odds` how much likelier copying makes their votes.
+        """
+        return native(self.copying_frame(), self.frame_kind)
+
+    @property
+    def rings(self) -> tuple[tuple[Id, ...], ...]:
+        """Workers who answer alike beyond what the truth explains, the largest ring first: `answers_like` of `result.workers`."""
+        members = [np.flatnonzero(self.ring == r) for r in np.unique(self.ring[self.ring >= 0])]
+        return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
+
+    @property
+    def errors_against(self) -> str | None:
+        """What `error_correlation` and `effective_votes` are measured against: "truth", "majority vote", or nothing."""
+        return self.reference if self.reference in (None, "truth") else "majority vote"
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return every coefficient that these labels allow, by name."""
+        ordered = self.scale != "nominal"
+        return {name: getattr(self, name) for name in TITLES if ordered or not name.startswith("ac2")}
+
+    def figures_frame(self) -> pl.DataFrame:
+        """Return `figures` as a polars frame."""
+        rows = [(name, TITLES[name], *e.summary().values()) for name, e in self.estimates().items()]
+        floats = dict.fromkeys(("value", "low", "high"), pl.Float64)
+        return pl.DataFrame(rows, schema={"figure": pl.String, "title": pl.String, **floats}, orient="row")
+
+    def pairs_frame(self) -> pl.DataFrame:
+        """Return `pairs` as a polars frame."""
+        p = self._pairs()
+        same_ring = (self.ring[p.a] >= 0) & (self.ring[p.a] == self.ring[p.b])
+        return pl.DataFrame(
+            {
+                "worker_a": column(self.workers, p.a),
+                "worker_b": column(self.workers, p.b),
+                "shared": p.shared,
+                "agreement": p.agreement,
+                "kappa": p.kappa,
+                "pi": p.pi,
+                "same_wrong": pl.Series([None] * len(p), dtype=pl.Int64) if self.same_wrong is None else self.same_wrong,
+                "same_ring": same_ring,
+            }
+        ).with_columns(pl.col("kappa", "pi").fill_nan(None))
+
+    def matrix_frame(self) -> pl.DataFrame:
+        """Return `matrix` as a polars frame."""
+        p, n = self._pairs(), len(self.workers)
+        if n > MAX_MATRIX_WORKERS:
+            raise InputError(f"a matrix of {n} workers has {n * n} cells: use pairs, which lists only those that share a task")
+        names = label_columns(self.workers.texts(), "worker")
+        square = self.matrix_array(p)
+        columns = {name: pl.Series(square[:, i]).fill_nan(None) for i, name in enumerate(names)}
+        return pl.DataFrame({"worker": column(self.workers), **columns})
+
+    def matrix_array(self, pairs: PairFigures) -> Floats:
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
+        square = np.full((len(self.workers), len(self.workers)), np.nan)
+        np.fill_diagonal(square, 1.0)
+        square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement
+        return square
+
+    def copying_frame(self) -> pl.DataFrame:
+        """Return `copying` as a polars frame."""
+        c = self.copies
+        return pl.DataFrame(
+            {
+                "worker_a": column(self.workers, c.a),
+                "worker_b": column(self.workers, c.b),
+                "shared": c.shared,
+                "same_wrong": c.same_wrong,
+                "copied": c.copied,
+                "log10_odds": c.log_odds / np.log(10),
+            }
+        ).with_columns(pl.col("copied").fill_nan(None))
+
+    def summary(self) -> dict[str, object]:
+        """Return every figure as plain Python values, ready for JSON."""
+        return {
+            **{name: getattr(self, name) for name in ("scale", "votes", "tasks", "paired_tasks", "repeated_votes")},
+            "workers": len(self.workers),
+            "labels": len(self.labels),
+            "level": self.level,
+            "resamples": self.resamples,
+            **{name: estimate.summary() for name, estimate in self.estimates().items()},
+            "pairs": None if self.pair_figures is None else len(self.pair_figures),
+            "without_pairs": self.without_pairs,
+            "reference": self.reference,
+            "errors_against": self.errors_against,
+            "votes_per_task": or_none(self.votes_per_task),
+            "error_correlation": self.error_correlation.summary(),
+            "effective_votes": self.effective_votes.summary(),
+            "copying": self.copying_frame().to_dicts(),
+            "rings": [list(ring) for ring in self.rings],
+        }
+
+    def _pairs(self) -> PairFigures:
+        if self.pair_figures is None:
+            raise InputError(f"there are no pairs of workers to show: {self.without_pairs}")
+        return self.pair_figures
 
 
 def agreement(
     source: Votes | Source,
     *,
-    level: Level = "nominal",
+    scale: ScaleName = "nominal",
     truth: Result | Source | None = None,
     model: ModelName | None = "fds",
     pairs: bool = True,
     resamples: int = 1000,
-    confidence: float = 0.95,
+    level: float = 0.95,
     seed: int = 0,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = "all",
     truth_task: str | None = None,
     truth_label: str | None = None,
-    **shaping: Unpack[Shaping],
+    **reading: Unpack[ReadOptions],
 ) -> Agreement:
     """Return how far the workers agree, with intervals, and how many independent votes they amount to.
 
     - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `level`: the kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or
+    - `scale`: the kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or
       numbers ("interval").
     - `truth`: known labels that errors are measured against, as for `adj.evaluate`; its columns are named by `truth_task` and
       `truth_label` where their usual names do not tell. Without it errors are measured against majority vote, so that
@@ -98,9 +261,9 @@ def agreement(
     - `model`: the model whose labels show common wrong answers and copies without truth; None measures no errors, and looks
       for no copies.
     - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
-    - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
+    - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
     - `seed`: what they are drawn from.
-    - `task`, `worker`, `label`, `labels`, `duplicates`, `shaping` (`wide`, `abstain`, `format`, …): as for `adj.read`.
+    - `reading`: the options of `adj.read`.
 
     Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
     `answers_like` of `result.workers`, which then says who is called a copy.
@@ -110,127 +273,99 @@ def agreement(
     >>> round(a.alpha, 3), round(a.effective_votes, 1), a.rings
     (0.35, 8.8, ())
     """
-    options.check({"level": level, "resamples": resamples, "confidence": confidence, "seed": seed}, RULES)
-    if is_spark_frame(source):
-        raise InputError(
-            "agreement looks at the votes of single tasks together and is not run on Spark: give the votes of some tasks in "
-            "memory (frame.toArrow())"
-        )
-    votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
+    votes = read_votes(source, Reading.of(reading), "agreement")
     require_unweighted(votes, "agreement", "read the votes without weight")
-    scale = scale_of(votes.labels, level)
+    kind = coefficients.scale_of(votes.labels, scale)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
     if not paired:
         raise InputError(f"none of the {votes.n_tasks} tasks has two votes: agreement needs tasks that several workers judged")
-    bootstrap = Bootstrap(resamples, confidence, seed)
-    reference = _reference(votes, truth, model, seed, truth_task, truth_label)
+    bootstrap, reference, compared = Bootstrap(resamples, level, seed), None, None
+    if truth is not None:
+        compared = read_truth_codes(votes, truth, truth_task, truth_label)
+        reference = ReferenceLabels(compared, "truth")
+    elif model is not None:
+        reference, compared = ReferenceLabels(fit_labels(votes, model, seed), model), fit_labels(votes, "mv", seed)
     vote_pairs = VotePairs(votes)
-    seen = _look(vote_pairs, reference, model, seed) if pairs else Panel(reference, "pairs=False leaves them out")
-    errors = measure_errors(votes, _compared_with(votes, reference, seed), bootstrap)
+    seen = _study_pairs(vote_pairs, reference, model, bootstrap) if pairs else {"without_pairs": "pairs=False leaves them out"}
+    errors = measure_errors(votes, compared, bootstrap)
+    own = {
+        "reference": None if reference is None else reference.source,
+        "ring": np.full(votes.n_workers, NO_RING),
+        **_task_figures(votes, kind, bootstrap),
+        **seen,
+    }
     out = Agreement(
-        level=level,
+        scale=scale,
         votes=len(votes),
         tasks=votes.n_tasks,
         paired_tasks=paired,
         repeated_votes=vote_pairs.repeats,
         workers=votes.workers,
         labels=votes.labels,
-        **_task_figures(votes, scale, bootstrap),
-        **_pair_figures(vote_pairs, seen, bootstrap),
-        reference=None if seen.reference is None else seen.reference.source,
         votes_per_task=errors.votes_per_task,
         error_correlation=errors.correlation,
         effective_votes=errors.effective_votes,
         resamples=resamples,
-        confidence=confidence,
-        pair_figures=seen.pairs,
-        same_wrong=seen.same_wrong,
-        ring=np.full(votes.n_workers, NOBODY) if seen.ring is None else seen.ring,
-        copies=seen.copies,
-        without_pairs=seen.without,
+        level=level,
         frame_kind=votes.frame_kind,
+        **own,
     )
     if len(out.copies):
         warn(_copied_votes(out), CopiedVotes)
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class Reference:
+class ReferenceLabels(NamedTuple):
     """The label that each task is taken to have."""
 
     labels: Integers  # [tasks] codes; K: a label that nobody gave; -1: not known
     source: str  # truth, or the name of the model
 
 
-def _reference(
-    votes: Votes,
-    truth: Result | Source | None,
-    model: str | None,
-    seed: int,
-    truth_task: str | None,
-    truth_label: str | None,
-) -> Reference | None:
-    """Return the given labels of the votes' tasks, matched by id as text, or else the labels of a fit."""
-    if truth is None:
-        return None if model is None else Reference(_fitted(votes, model, seed), model)
-    return Reference(truth_codes(votes, truth, truth_task, truth_label), "truth")
-
-
-def _compared_with(votes: Votes, reference: Reference | None, seed: int) -> Integers | None:
-    """Return the labels that errors are measured against, [tasks]: the truth or, as in `result.facts`, majority vote."""
-    if reference is None:
-        return None
-    return reference.labels if reference.source == "truth" else _fitted(votes, "mv", seed)
-
-
-def _fitted(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
+def fit_labels(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
     """Return the labels of a fit, [tasks]."""
-    fitted = make(model, {"seed": 0}, {"seed": seed}).fit(votes, trace="light", gold=gold, confidence="posterior")
+    fitted = as_model(model, seed).fit(votes, trace="light", gold=gold, confidence="posterior")
     return fitted.fit.outcome.labels.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """The pairs of workers, and who copies whom."""
-
-    reference: Reference | None  # the one given; without truth and with rings, one in which each ring has one vote per task
-    without: str | None = None  # why pairs were left out
-    tables: PairTables | None = None
-    pairs: PairFigures | None = None
-    same_wrong: Integers | None = None  # [pairs]
-    ring: Integers | None = None  # [workers] the smallest code in the worker's ring; -1 for workers in none
-    copies: CopyingPairs = field(default_factory=no_copying)
-
-
-def _look(vote_pairs: VotePairs, reference: Reference | None, model: str | None, seed: int) -> Panel:
+def _study_pairs(
+    vote_pairs: VotePairs, reference: ReferenceLabels | None, model: str | None, bootstrap: Bootstrap
+) -> dict[str, Any]:
+    """Return what `Agreement` has of pairs of workers, and of who copies whom; or why there are none."""
     votes, number = vote_pairs.votes, vote_pairs.number
-    if number > MAX_VOTE_PAIRS:
-        return Panel(reference, f"the tasks have {number} pairs of votes, more than {MAX_VOTE_PAIRS}: {REMEDY}")
-    if votes.n_workers**2 * votes.n_labels * (votes.n_labels + 1) >= 2**62:
-        return Panel(reference, f"{votes.n_workers} workers x {votes.n_labels} labels are too many: {REMEDY}")
+    workers, k = votes.n_workers, votes.n_labels
+    if number > pairs.MAX_COUNTED_VOTE_PAIRS:
+        why = f"the tasks have {number} pairs of votes, more than {pairs.MAX_COUNTED_VOTE_PAIRS}"
+        return {"without_pairs": f"{why}: {SAMPLE_REMEDY}"}
+    if workers**2 * k * (k + 1) >= 2**62:
+        return {"without_pairs": f"{workers} workers x {k} labels are too many: {SAMPLE_REMEDY}"}
     try:
-        return _look_at_pairs(vote_pairs, reference, model, seed)
+        tables = pairs.pair_tables(vote_pairs)
+        found = pairs.figures(tables)
+        seen = {} if reference is None else _study_copies(vote_pairs, reference, found, model, bootstrap.seed)
     except TooManyError as error:
-        return Panel(reference, f"the tables of all pairs of {votes.n_workers} workers have {error}: {REMEDY}")
+        return {"without_pairs": f"the tables of all pairs of {workers} workers have {error}: {SAMPLE_REMEDY}"}
+    return {"pair_figures": found, **seen, **pairs.pair_means(vote_pairs, tables, found, bootstrap)}
 
 
-def _look_at_pairs(vote_pairs: VotePairs, reference: Reference | None, model: str | None, seed: int) -> Panel:
-    votes, tables = vote_pairs.votes, pair_tables(vote_pairs)
-    pairs = figures(tables)
-    if reference is None:
-        return Panel(None, tables=tables, pairs=pairs)
-    found = _copies(votes, reference, model, seed)
-    if found is not None and (found.ring >= 0).any() and reference.source != "truth":
-        reference = Reference(found.labels(reference.labels), f"{reference.source}, one vote per ring")
+def _study_copies(
+    vote_pairs: VotePairs, reference: ReferenceLabels, found: PairFigures, model: str | None, seed: int
+) -> dict[str, Any]:
+    """Return what the pairs said alike and who copies; without truth, each ring then has one vote per task in the reference."""
+    copies = _copies(vote_pairs.votes, reference, model, seed)
+    labels, source = reference
+    if copies is not None and (copies.ring >= 0).any() and source != "truth":
+        labels, source = copies.labels(labels), f"{source}, one vote per ring"
     once = vote_pairs.once()
-    common = common_answers(once, reference.labels, pairs)
-    ring = None if found is None else found.ring
-    copies = no_copying() if ring is None else copying_pairs(once.votes, reference.labels, pairs, common, ring)
-    return Panel(reference, None, tables, pairs, common.same_wrong, ring, copies)
+    common = pairs.common_answers(once, labels, found)
+    seen = {"reference": source, "same_wrong": common.same_wrong}
+    if copies is None:
+        return seen
+    return {**seen, "ring": copies.ring, "copies": pairs.copying_pairs(once.votes, labels, found, common, copies.ring)}
 
 
-def _copies(votes: Votes, reference: Reference, model: str | None, seed: int) -> Copies | None:
+def _copies(votes: Votes, reference: ReferenceLabels, model: str | None, seed: int) -> Copies | None:
     """Return who copies whom, as `result.workers` finds it: truth is taken for gold, and a fit labels the other tasks."""
     labels, known = reference.labels, None
     if reference.source == "truth":
@@ -239,101 +374,18 @@ def _copies(votes: Votes, reference: Reference, model: str | None, seed: int) ->
             gold = pl.DataFrame(
                 {"task": column(votes.tasks, np.flatnonzero(known)), "label": column(votes.labels, labels[known])}
             )
-            labels = _fitted(votes, model or "mv", seed, gold if known.any() else None)
+            labels = fit_labels(votes, model or "mv", seed, gold if known.any() else None)
     return find_copies(votes, labels.astype(np.int32), known)
 
 
-def _task_figures(votes: Votes, scale: Scale, bootstrap: Bootstrap) -> dict[str, Estimate]:
+def _task_figures(votes: Votes, scale: MeasurementScale, bootstrap: Bootstrap) -> dict[str, Estimate]:
     """Return the figures that depend only on how many votes each label got in each task."""
     rng = bootstrap.rng(1)
-    units = by_pattern(votes, unit_numbers(votes.n_labels, scale), rng)
-    chosen = coefficients.NOMINAL if scale.level == "nominal" else coefficients.ORDERED
-    bound = {name: partial(_on_scale, figure, scale) for name, figure in chosen.items()}
-    return estimates(bound, task_sums(votes, units, scale), units, bootstrap, rng)
-
-
-def _on_scale(figure: coefficients.Figure, scale: Scale, sums: Sums) -> Floats:
-    return figure(sums, scale)
-
-
-def _pair_figures(vote_pairs: VotePairs, seen: Panel, bootstrap: Bootstrap) -> dict[str, Estimate]:
-    if seen.pairs is None or seen.tables is None:
-        return {"cohen": Estimate(np.nan), "scott": Estimate(np.nan)}
-    return pair_means(vote_pairs, seen.tables, seen.pairs, bootstrap)
-
-
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Errors against the truth, or against majority vote."""
-
-    votes_per_task: float  # on the task of a vote, in the mean over votes
-    correlation: Estimate  # of the errors of two votes on the same task
-    effective_votes: Estimate  # number of independent votes that the votes of a task amount to
-
-
-def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap) -> Errors:
-    """Return the correlation of errors and the effective votes, as `result.facts` has them, with intervals.
-
-    `labels` are what votes are compared with, [tasks] codes: K for a label that nobody gave, -1 for one that is not known.
-    Let x be 1 for a right vote and 0 for a wrong one, less its worker's rate q (see `own_rates`). The correlation is the sum
-    of x x' over all pairs of votes on the same task, divided by that of the square root of q (1 - q) q' (1 - q'). Tasks are
-    resampled; the workers' rates are held fixed.
-    """
-    if labels is None:
-        return Errors(_votes_per_task(np.diff(votes.task_ptr)), Estimate(np.nan), Estimate(np.nan))
-    rng = bootstrap.rng(3)
-    rate = _right_rates(votes, labels)
-    deviation = np.sqrt(rate * (1.0 - rate))
-    units = by_task(votes.n_tasks, 4, rng)
-    sums = {name: np.zeros(len(units)) for name in ("together", "apart", "votes", "pairs")}
-    row_worker = votes.row_worker()
-    for start in range(0, votes.n_tasks, CHUNK_TASKS):
-        task, row, right = _chunk(votes, labels, start)
-        unit, worker = units.unit[start : start + CHUNK_TASKS], row_worker[row]
-        for name, x in (("together", right - rate[worker]), ("apart", deviation[worker]), ("pairs", np.ones(len(row)))):
-            of_task = sum_by(task, x, len(unit)) ** 2 - sum_by(task, x**2, len(unit))
-            sums[name] += sum_by(unit, of_task, len(units))
-        sums["votes"] += sum_by(unit, sum_by(task, np.ones(len(row)), len(unit)), len(units))
-    found = estimates({"correlation": _correlation, "effective": _effective}, sums, units, bootstrap, rng)
-    effective = found["effective"]
-    least = min(1.0, float(effective))  # a resample may have a correlation above 1
-    effective = Estimate(effective, float(np.maximum(effective.low, least)), effective.high)  # NaN stays
-    return Errors(_votes_per_task(np.diff(votes.task_ptr)[labels >= 0]), found["correlation"], effective)
-
-
-def _votes_per_task(sizes: Integers) -> float:
-    """Return how many votes the task of a vote has, in the mean over votes, from the votes of each task, [tasks]."""
-    return 1.0 + float((sizes * (sizes - 1)).sum() / sizes.sum())
-
-
-def _correlation(sums: Sums) -> Floats:
-    return ratio(sums["together"], sums["apart"])
-
-
-def _effective(sums: Sums) -> Floats:
-    return effective_votes(1.0 + ratio(sums["pairs"], sums["votes"]), _correlation(sums))
-
-
-def _right_rates(votes: Votes, labels: Integers) -> Floats:
-    """Return how often each worker is right, [workers]; the mean worker's rate without a vote on a task whose label is known."""
-    right, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
-    for start in range(0, votes.n_tasks, CHUNK_TASKS):
-        _, row, rights = _chunk(votes, labels, start)
-        right += np.bincount(row, rights, minlength=votes.n_rows)
-        seen += np.bincount(row, minlength=votes.n_rows)
-    starts = votes.worker_ptr[:-1]
-    return own_rates(np.add.reduceat(right, starts), np.add.reduceat(seen, starts), right.sum() / seen.sum())
-
-
-def _chunk(votes: Votes, labels: Integers, start: int) -> tuple[Integers, NDArray[np.uint32], Floats]:
-    """Return task (counted from `start`), row and rightness of the votes of some tasks whose label is known."""
-    ptr = votes.task_ptr[start : start + CHUNK_TASKS + 1]
-    task = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    label = labels[start : start + CHUNK_TASKS][task]
-    row = votes.row[ptr[0] : ptr[-1]]
-    if (label < 0).any():
-        task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
-    return task, row, (votes.row_label[row] == label).astype(np.float64)
+    numbers = 5 + 2 * votes.n_labels + (votes.n_labels**2 if scale.kind == "ordinal" else 0)  # that a unit holds
+    units = coefficients.by_pattern(votes, numbers, rng)
+    chosen = coefficients.NOMINAL if scale.kind == "nominal" else coefficients.ORDERED
+    bound: Any = {name: partial(lambda figure, sums: figure(sums, scale), figure) for name, figure in chosen.items()}
+    return estimates(bound, coefficients.task_sums(votes, units, scale), units, bootstrap, rng)
 
 
 def _copied_votes(found: Agreement) -> str:
@@ -347,3 +399,8 @@ def _copied_votes(found: Agreement) -> str:
         f"{first['shared']} shared tasks, which copying makes 10^{first['log10_odds']:.0f} times likelier; "
         "count a ring as one vote"
     )
+
+
+def _with_interval(value: Estimate) -> str:
+    shown = f"{float(value):.3g}"
+    return shown if value.low != value.low else f"{shown} ({value.low:.3g} to {value.high:.3g})"

@@ -1,9 +1,4 @@
-"""The coefficients of whole tasks, with their intervals: functions of sums over tasks.
-
-Sums add, so a resample is a weighted sum of them. It needs only how often each resampling unit was drawn: a pattern of
-votes, which stands for all tasks with the same votes per label; a single task; or a group of tasks. Patterns are exact for
-any number of tasks. Where there are too many of them, tasks are dealt at random into groups of equal size, and groups are
-drawn: the spread of the figures is the same, to about 1 / sqrt(2 * groups).
+"""The figures of whole tasks, functions of sums over tasks: coefficients of agreement, and what errors have in common.
 
 All coefficients but Krippendorff's are (observed - chance) / (1 - chance), and differ in what they take for chance.
 """
@@ -11,8 +6,9 @@ All coefficients but Krippendorff's are (observed - chance) / (1 - chance), and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -22,25 +18,30 @@ from numpy.typing import NDArray
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
 from adjudge.errors import InputError, shown
+from adjudge.evaluation import intervals
+from adjudge.evaluation.intervals import (
+    Bootstrap,
+    Estimate,
+    Floats,
+    Integers,
+    ResamplingUnits,
+    Sums,
+    beyond_chance,
+    ratio,
+    sum_by,
+)
+from adjudge.models.honest import effective_votes, own_rates
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Sums = Mapping[str, Floats]  # of every kind of sum: [units, …], or [resamples, …] after bootstrap
-
-LEVELS: Final = ("nominal", "ordinal", "interval")
 MAX_ORDINAL_LABELS: Final = 512  # the observed part of level ordinal is a table of label by label
-MAX_UNITS: Final = 2048  # a bootstrap of this many groups knows the spread to 1.6 %
-MIN_UNITS: Final = 64  # even where each takes much memory
-MAX_UNIT_NUMBERS: Final = 1 << 23  # numbers that all units may hold together
-MAX_DRAWN_NUMBERS: Final = 1 << 22  # numbers of drawn sums held at once
-CHUNK: Final = 1 << 22  # pairs of (vote, label of its task) per chunk, so that copies stay small
+CHUNK_TASKS: Final = 1 << 18  # looked at at once
+COINCIDENCE_CHUNK_PAIRS: Final = 1 << 22  # pairs of (vote, label of its task) per chunk, so that copies stay small
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
-    """The level of measurement, and the value of every label on it."""
+class MeasurementScale:
+    """The kind of labels, and the value of every label."""
 
-    level: str
+    kind: str  # nominal, ordinal or interval
     values: Floats  # [K] ordinal: ranks from 0; interval: the numbers; nominal: all 0, and not used
 
     @property
@@ -51,7 +52,7 @@ class Scale:
         return (self.values - low) / width if width > 0 else np.zeros(len(self.values))
 
 
-def scale_of(labels: Vocabulary, level: str) -> Scale:
+def scale_of(labels: Vocabulary, kind: str) -> MeasurementScale:
     """Return the scale of these labels.
 
     The order is the one in which the labels were declared. Labels in plain text order were probably not declared. If all
@@ -63,125 +64,36 @@ def scale_of(labels: Vocabulary, level: str) -> Scale:
     [0.0, 1.0, 2.0]
     """
     k = len(labels)
-    if level == "nominal":
-        return Scale(level, np.zeros(k))
+    if kind == "nominal":
+        return MeasurementScale(kind, np.zeros(k))
     texts = labels.texts()
     values = [_number(text) for text in texts]
-    if level == "interval":
+    if kind == "interval":
         for text, number in zip(texts, values, strict=True):
             if number is None:
-                raise InputError(f"level 'interval' needs numbers as labels, but {shown(text)} is none: take level 'ordinal'")
-        return Scale(level, np.array(values, np.float64))
+                raise InputError(f"scale 'interval' needs numbers as labels, but {shown(text)} is none: take scale 'ordinal'")
+        return MeasurementScale(kind, np.array(values, np.float64))
     if k > MAX_ORDINAL_LABELS:
         most = MAX_ORDINAL_LABELS
-        raise InputError(f"level 'ordinal' takes at most {most} labels, and these votes have {k}: take level 'interval'")
-    if None in values or not _in_text_order(texts):
-        return Scale(level, np.arange(k, dtype=np.float64))
+        raise InputError(f"scale 'ordinal' takes at most {most} labels, and these votes have {k}: take scale 'interval'")
+    if None in values or list(texts) != sorted(texts, key=str.encode):
+        return MeasurementScale(kind, np.arange(k, dtype=np.float64))
     rank = np.empty(k)
     rank[np.argsort(np.array(values, np.float64), kind="stable")] = np.arange(k)
-    return Scale(level, rank)
+    return MeasurementScale(kind, rank)
 
 
-class Estimate(float):
-    """A number with the interval in which it lies; otherwise a plain float.
-
-    >>> e = Estimate(0.75, 0.46, 0.93)
-    >>> e + 1, e.low, e.high
-    (1.75, 0.46, 0.93)
-    >>> e
-    0.75 [0.46, 0.93]
-    """
-
-    low: float
-    high: float
-
-    def __new__(cls, value: float, low: float = math.nan, high: float = math.nan) -> Estimate:
-        """Return the number; NaN stands for what is not known."""
-        made = super().__new__(cls, value)
-        made.low, made.high = float(low), float(high)
-        return made
-
-    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
-        return float(self), self.low, self.high
-
-    def __repr__(self) -> str:
-        return f"{float(self):.4g} [{self.low:.4g}, {self.high:.4g}]"
-
-    def summary(self) -> dict[str, float | None]:
-        """Return value, low and high as plain numbers, None for what is not known.
-
-        >>> Estimate(0.5).summary()
-        {'value': 0.5, 'low': None, 'high': None}
-        """
-        return {"value": or_none(float(self)), "low": or_none(self.low), "high": or_none(self.high)}
-
-
-def or_none(value: float) -> float | None:
-    """Return the number, or None for NaN, which JSON lacks."""
-    return None if math.isnan(value) else value
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """How intervals are drawn."""
-
-    resamples: int
-    confidence: float
-    seed: int
-
-    def rng(self, stream: int) -> np.random.Generator:
-        """Return the random numbers of one part of the work, independent of what other parts draw."""
-        return np.random.default_rng([self.seed, stream])
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The resampling units: what a bootstrap draws."""
-
-    tasks: Integers | None  # [n] tasks whose votes are counted; None: all of them
-    unit: Integers  # [n] the unit of each of those tasks
-    sizes: Integers  # [units] how often the unit occurs in the data
-    draws: int  # how many units a resample draws: as many as there are in the data
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def weights(self, rng: np.random.Generator, resamples: int) -> Floats:
-        """Return how often each unit was drawn in every resample, [resamples, units]."""
-        return rng.multinomial(self.draws, self.sizes / self.draws, size=resamples).astype(np.float64)
-
-
-def max_units(numbers: int) -> int:
-    """Return how many units of so many numbers each may be held."""
-    return int(np.clip(MAX_UNIT_NUMBERS // max(numbers, 1), MIN_UNITS, MAX_UNITS))
-
-
-def by_pattern(votes: Votes, numbers: int, rng: np.random.Generator) -> Units:
+def by_pattern(votes: Votes, numbers: int, rng: np.random.Generator) -> ResamplingUnits:
     """Return units for figures that depend only on how many votes each label got in a task."""
     key = _patterns(votes)
     if key is not None:
         _, first, unit_sizes = np.unique(key, return_index=True, return_counts=True)
-        if len(first) <= max_units(numbers):
-            return Units(first, np.arange(len(first)), unit_sizes, votes.n_tasks)
-    return by_task(votes.n_tasks, numbers, rng)
+        if len(first) <= intervals.max_units(numbers):
+            return ResamplingUnits(first, np.arange(len(first)), unit_sizes, votes.n_tasks)
+    return intervals.by_task(votes.n_tasks, numbers, rng)
 
 
-def by_task(n_tasks: int, numbers: int, rng: np.random.Generator) -> Units:
-    """Return every task as a unit or, where there are too many, tasks dealt into groups of equal size."""
-    n = min(n_tasks, max_units(numbers))
-    unit = np.arange(n_tasks)
-    if n < n_tasks:
-        rng.shuffle(unit)
-        unit %= n
-    return Units(None, unit, np.ones(n, np.int64), n)
-
-
-def unit_numbers(n_labels: int, scale: Scale) -> int:
-    """Return how many numbers a unit holds."""
-    return 5 + 2 * n_labels + (n_labels**2 if scale.level == "ordinal" else 0)
-
-
-def task_sums(votes: Votes, units: Units, scale: Scale) -> Sums:
+def task_sums(votes: Votes, units: ResamplingUnits, scale: MeasurementScale) -> Sums:
     """Return the sums of every unit.
 
     With n votes in a task, n_k of them for label k, a task adds
@@ -196,7 +108,7 @@ def task_sums(votes: Votes, units: Units, scale: Scale) -> Sums:
     k, n_units = votes.n_labels, len(units)
     out = {name: np.zeros(n_units) for name in ("tasks", "paired", "agree", "linear", "quadratic", "observed")}
     out |= {name: np.zeros(n_units * k) for name in ("shares", "labels")}
-    if scale.level == "ordinal":
+    if scale.kind == "ordinal":
         out["coincide"] = np.zeros((n_units, k, k))
     for label, size, unit in _chunks(votes, units):
         _add(out, label, size, unit, scale, k)
@@ -204,42 +116,44 @@ def task_sums(votes: Votes, units: Units, scale: Scale) -> Sums:
     return out | {"shares": shares, "labels": labels}
 
 
-def percent(sums: Sums, _: Scale) -> Floats:
+def percent(sums: Sums, _: MeasurementScale) -> Floats:
     """Return the mean over tasks with two votes or more of the share of pairs of votes that agree."""
     return ratio(sums["agree"], sums["paired"])
 
 
-def fleiss(sums: Sums, scale: Scale) -> Floats:
+def fleiss(sums: Sums, scale: MeasurementScale) -> Floats:
     """Return Fleiss' kappa (1971), for unequal numbers of votes as Gwet (2014) generalises it.
 
     Observed is `percent`; chance is the sum of p_k^2 with p_k the mean over all tasks of the label's share of votes.
     """
-    share = _shares(sums)
+    share = ratio(sums["shares"], sums["tasks"][..., None])
     return beyond_chance(percent(sums, scale), (share**2).sum(axis=-1))
 
 
-def ac1(sums: Sums, scale: Scale) -> Floats:
+def ac1(sums: Sums, scale: MeasurementScale) -> Floats:
     """Return Gwet's AC1 (2008): chance is the sum of p_k (1 - p_k) / (K - 1), with the shares of `fleiss`."""
     return beyond_chance(percent(sums, scale), _gwet_chance(sums, 1.0))
 
 
-def ac2_linear(sums: Sums, scale: Scale) -> Floats:
-    """Return Gwet's AC2 with weights 1 - |v_k - v_l| / (largest - smallest)."""
-    return _ac2(sums, scale, "linear", 1)
+def ac2(sums: Sums, scale: MeasurementScale, *, power: int) -> Floats:
+    """Return Gwet's AC2 with linear (power 1) or quadratic (2) weights: 1 - (|v_k - v_l| / (largest - smallest))^power."""
+    position = scale.positions
+    if position.max(initial=0.0) == 0:  # no two labels differ in value
+        return np.full(sums["tasks"].shape, np.nan)
+    k = len(position)
+    # The sum over all pairs of labels of |v_k - v_l|, or of its square.
+    apart = 2 * ((2 * np.arange(k) - k + 1) * np.sort(position)).sum() if power == 1 else 2 * k**2 * position.var()
+    weight = (k**2 - apart) / k  # the sum of all weights; 1 for each label with itself makes it AC1's
+    return beyond_chance(ratio(sums["linear" if power == 1 else "quadratic"], sums["paired"]), _gwet_chance(sums, weight))
 
 
-def ac2_quadratic(sums: Sums, scale: Scale) -> Floats:
-    """Return Gwet's AC2 with weights 1 - ((v_k - v_l) / (largest - smallest))^2."""
-    return _ac2(sums, scale, "quadratic", 2)
-
-
-def alpha(sums: Sums, scale: Scale) -> Floats:
+def alpha(sums: Sums, scale: MeasurementScale) -> Floats:
     """Return Krippendorff's alpha (2011), 1 - observed / expected disagreement, on tasks with two votes or more."""
     counts = sums["labels"]  # [..., K]
     n = counts.sum(axis=-1)
-    if scale.level == "nominal":
+    if scale.kind == "nominal":
         observed, expected = sums["observed"], n**2 - (counts**2).sum(axis=-1)
-    elif scale.level == "interval":
+    elif scale.kind == "interval":
         observed, expected = sums["observed"], _spread(counts, scale.positions)
     else:
         # The ordinal distance, (n_k / 2 + all between + n_l / 2)^2, is that of mean ranks.
@@ -252,65 +166,10 @@ def alpha(sums: Sums, scale: Scale) -> Floats:
     return 1 - ratio((n - 1) * observed, expected)
 
 
-Figure = Callable[[Sums, Scale], Floats]
+Figure = Callable[[Sums, MeasurementScale], Floats]
 NOMINAL: Mapping[str, Figure] = MappingProxyType({"percent": percent, "fleiss": fleiss, "alpha": alpha, "ac1": ac1})
-ORDERED: Mapping[str, Figure] = MappingProxyType({**NOMINAL, "ac2_linear": ac2_linear, "ac2_quadratic": ac2_quadratic})
-
-
-def ratio(above: Floats, below: Floats) -> Floats:
-    """Return above / below, NaN where below is 0."""
-    above, below = np.broadcast_arrays(above, below)
-    out: Floats = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return out
-
-
-def beyond_chance(observed: Floats, chance: Floats) -> Floats:
-    """Return (observed - chance) / (1 - chance), NaN where chance explains everything."""
-    return ratio(observed - chance, np.where(chance < 1 - 1e-12, 1 - chance, 0.0))
-
-
-def estimates(
-    figures: Mapping[str, Callable[[Sums], Floats]],
-    sums: Sums,
-    units: Units,
-    bootstrap: Bootstrap,
-    rng: np.random.Generator,
-) -> dict[str, Estimate]:
-    """Return each figure of all tasks, with the interval that holds the middle of its resamples.
-
-    `sums` has the sums of every unit, [units, …]; resamples in which a figure has no value are left out.
-    """
-    values = {name: float(figure(_drawn(sums, units.sizes[None].astype(np.float64)))[0]) for name, figure in figures.items()}
-    drawn: dict[str, list[Floats]] = {name: [] for name in figures}
-    width = max(len(units), sum(int(np.prod(array.shape[1:])) for array in sums.values()))
-    for start in range(0, bootstrap.resamples, step := max(1, MAX_DRAWN_NUMBERS // width)):
-        some = _drawn(sums, units.weights(rng, min(step, bootstrap.resamples - start)))
-        for name, figure in figures.items():
-            drawn[name].append(figure(some))
-    return {name: Estimate(value, *middle(drawn[name], bootstrap.confidence)) for name, value in values.items()}
-
-
-def middle(drawn: list[Floats], confidence: float) -> tuple[float, float]:
-    """Return the ends of the middle share of all values but NaN; NaN where there are none.
-
-    >>> middle([np.arange(101.0), np.array([np.nan])], 0.5)
-    (25.0, 75.0)
-    """
-    values = np.concatenate(drawn) if drawn else np.zeros(0)
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return float("nan"), float("nan")
-    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def sum_by(index: Integers, values: NDArray[np.generic], n: int) -> Floats:
-    """Return the sum of the values at each index, [n].
-
-    >>> sum_by(np.array([2, 0, 2]), np.array([1.0, 5.0, 2.0]), 3).tolist()
-    [5.0, 0.0, 3.0]
-    """
-    return np.bincount(index, values, minlength=n).astype(np.float64, copy=False)
+WEIGHTED: Mapping[str, Figure] = {"ac2_linear": partial(ac2, power=1), "ac2_quadratic": partial(ac2, power=2)}
+ORDERED: Mapping[str, Figure] = MappingProxyType({**NOMINAL, **WEIGHTED})
 
 
 def _patterns(votes: Votes) -> Integers | None:
@@ -325,7 +184,7 @@ def _patterns(votes: Votes) -> Integers | None:
     return np.add.reduceat(digit[votes.row_label][votes.row], votes.task_ptr[:-1])
 
 
-def _chunks(votes: Votes, units: Units) -> Iterator[tuple[Integers, Integers, Integers]]:
+def _chunks(votes: Votes, units: ResamplingUnits) -> Iterator[tuple[Integers, Integers, Integers]]:
     """Yield (label of each vote, grouped by task; votes per task; unit per task), some tasks at a time."""
     label_of = votes.row_label.astype(np.int64)
     if units.tasks is not None:  # one task per pattern
@@ -335,7 +194,7 @@ def _chunks(votes: Votes, units: Units) -> Iterator[tuple[Integers, Integers, In
         yield label_of[votes.row[position]], size, units.unit
         return
     start = 0
-    step = CHUNK // max(1, min(votes.n_labels, int(np.diff(votes.task_ptr).max(initial=1))))
+    step = COINCIDENCE_CHUNK_PAIRS // max(1, min(votes.n_labels, int(np.diff(votes.task_ptr).max(initial=1))))
     while start < votes.n_tasks:
         end = int(np.searchsorted(votes.task_ptr, votes.task_ptr[start] + step, side="right")) - 1
         end = min(max(end, start + 1), votes.n_tasks)
@@ -344,14 +203,7 @@ def _chunks(votes: Votes, units: Units) -> Iterator[tuple[Integers, Integers, In
         start = end
 
 
-def _add(
-    out: dict[str, Floats],
-    label: Integers,
-    size: Integers,
-    unit: Integers,
-    scale: Scale,
-    k: int,
-) -> None:
+def _add(out: dict[str, Floats], label: Integers, size: Integers, unit: Integers, scale: MeasurementScale, k: int) -> None:
     n_units, n_tasks = len(out["tasks"]), len(size)
     # One entry per task and label that occurs in it, in the order of the labels' positions within a task.
     order = np.argsort(scale.values, kind="stable")
@@ -377,7 +229,7 @@ def _add(
     per_pair = np.divide(1.0, pairs, out=np.zeros(n_tasks), where=paired)
     agree = to_task(count * (count - 1.0))
     out["agree"] += to_unit(agree * per_pair)
-    if scale.level == "nominal":
+    if scale.kind == "nominal":
         out["observed"] += to_unit((pairs - agree) * per_pair * n)
         return
     position = scale.positions[label]
@@ -385,7 +237,7 @@ def _add(
     squares = 2 * (n * to_task(count * position**2) - to_task(count * position) ** 2)
     out["linear"] += to_unit(paired - 2 * to_task(_apart(task, count, position)) * per_pair)
     out["quadratic"] += to_unit(paired - squares * per_pair)
-    if scale.level == "interval":
+    if scale.kind == "interval":
         out["observed"] += to_unit(squares * per_pair * n)
     else:
         _coincide(out["coincide"], unit[task], task, label, count, per_pair * n)
@@ -399,14 +251,7 @@ def _apart(task: Integers, count: Integers, position: Floats) -> Floats:
     return apart
 
 
-def _coincide(
-    out: Floats,
-    unit: Integers,
-    task: Integers,
-    label: Integers,
-    count: Integers,
-    per_task: Floats,
-) -> None:
+def _coincide(out: Floats, unit: Integers, task: Integers, label: Integers, count: Integers, per_task: Floats) -> None:
     """Add n_k n_l / (n - 1) to the table of each task's unit, without the pairs of a vote with itself."""
     k = out.shape[1]
     scaled = count * per_task[task]
@@ -420,27 +265,12 @@ def _coincide(
     np.add.at(out.reshape(-1), cell, scaled[left] * count[right])
 
 
-def _shares(sums: Sums) -> Floats:
-    return ratio(sums["shares"], sums["tasks"][..., None])
-
-
 def _gwet_chance(sums: Sums, weight: float) -> Floats:
     """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, where the figure has no meaning."""
-    share = _shares(sums)
+    share = ratio(sums["shares"], sums["tasks"][..., None])
     k = share.shape[-1]
     spread = (share * (1 - share)).sum(axis=-1)
     return weight * spread / (k - 1) if k > 1 else np.full(spread.shape, np.nan)
-
-
-def _ac2(sums: Sums, scale: Scale, name: str, power: int) -> Floats:
-    position = scale.positions
-    if position.max(initial=0.0) == 0:  # no two labels differ in value
-        return np.full(sums["tasks"].shape, np.nan)
-    k = len(position)
-    # The sum over all pairs of labels of |v_k - v_l|, or of its square.
-    apart = 2 * ((2 * np.arange(k) - k + 1) * np.sort(position)).sum() if power == 1 else 2 * k**2 * position.var()
-    weight = (k**2 - apart) / k  # the sum of all weights; 1 for each label with itself makes it AC1's
-    return beyond_chance(ratio(sums[name], sums["paired"]), _gwet_chance(sums, weight))
 
 
 def _spread(counts: Floats, position: Floats) -> Floats:
@@ -453,10 +283,6 @@ def _spread(counts: Floats, position: Floats) -> Floats:
     return differ
 
 
-def _in_text_order(texts: Sequence[str]) -> bool:
-    return list(texts) == sorted(texts, key=str.encode)
-
-
 def _number(text: str) -> float | None:
     try:
         value = float(text)
@@ -465,6 +291,75 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and "_" not in text else None
 
 
-def _drawn(sums: Sums, weights: Floats) -> Sums:
-    """Return the sums of each resample, [resamples, …]."""
-    return {name: np.tensordot(weights, array, axes=1) for name, array in sums.items()}
+@dataclass(frozen=True, eq=False)
+class ErrorFigures:
+    """Errors against the truth, or against majority vote."""
+
+    votes_per_task: float  # on the task of a vote, in the mean over votes
+    correlation: Estimate  # of the errors of two votes on the same task
+    effective_votes: Estimate  # number of independent votes that the votes of a task amount to
+
+
+def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap) -> ErrorFigures:
+    """Return the correlation of errors and the effective votes, as `result.facts` has them, with intervals.
+
+    `labels` are what votes are compared with, [tasks] codes: K for a label that nobody gave, -1 for one that is not known.
+    Let x be 1 for a right vote and 0 for a wrong one, less its worker's rate q (see `own_rates`). The correlation is the sum
+    of x x' over all pairs of votes on the same task, divided by that of the square root of q (1 - q) q' (1 - q'). Tasks are
+    resampled; the workers' rates are held fixed.
+    """
+    if labels is None:
+        return ErrorFigures(_votes_per_task(np.diff(votes.task_ptr)), Estimate(np.nan), Estimate(np.nan))
+    rng = bootstrap.rng(3)
+    rate = _right_rates(votes, labels)
+    deviation = np.sqrt(rate * (1.0 - rate))
+    units = intervals.by_task(votes.n_tasks, 4, rng)
+    sums = {name: np.zeros(len(units)) for name in ("together", "apart", "votes", "pairs")}
+    row_worker = votes.row_worker()
+    for start in range(0, votes.n_tasks, CHUNK_TASKS):
+        task, row, right = _chunk(votes, labels, start)
+        unit, worker = units.unit[start : start + CHUNK_TASKS], row_worker[row]
+        for name, x in (("together", right - rate[worker]), ("apart", deviation[worker]), ("pairs", np.ones(len(row)))):
+            of_task = sum_by(task, x, len(unit)) ** 2 - sum_by(task, x**2, len(unit))
+            sums[name] += sum_by(unit, of_task, len(units))
+        sums["votes"] += sum_by(unit, sum_by(task, np.ones(len(row)), len(unit)), len(units))
+    found = intervals.estimates({"correlation": _correlation, "effective": _effective}, sums, units, bootstrap, rng)
+    effective = found["effective"]
+    least = min(1.0, float(effective))  # a resample may have a correlation above 1
+    effective = Estimate(effective, float(np.maximum(effective.low, least)), effective.high)  # NaN stays
+    return ErrorFigures(_votes_per_task(np.diff(votes.task_ptr)[labels >= 0]), found["correlation"], effective)
+
+
+def _votes_per_task(sizes: Integers) -> float:
+    """Return how many votes the task of a vote has, in the mean over votes, from the votes of each task, [tasks]."""
+    return 1.0 + float((sizes * (sizes - 1)).sum() / sizes.sum())
+
+
+def _correlation(sums: Sums) -> Floats:
+    return ratio(sums["together"], sums["apart"])
+
+
+def _effective(sums: Sums) -> Floats:
+    return effective_votes(1.0 + ratio(sums["pairs"], sums["votes"]), _correlation(sums))
+
+
+def _right_rates(votes: Votes, labels: Integers) -> Floats:
+    """Return how often each worker is right, [workers]; the mean worker's rate without a vote on a task whose label is known."""
+    right, seen = np.zeros(votes.n_rows), np.zeros(votes.n_rows)
+    for start in range(0, votes.n_tasks, CHUNK_TASKS):
+        _, row, rights = _chunk(votes, labels, start)
+        right += np.bincount(row, rights, minlength=votes.n_rows)
+        seen += np.bincount(row, minlength=votes.n_rows)
+    starts = votes.worker_ptr[:-1]
+    return own_rates(np.add.reduceat(right, starts), np.add.reduceat(seen, starts), right.sum() / seen.sum())
+
+
+def _chunk(votes: Votes, labels: Integers, start: int) -> tuple[Integers, NDArray[np.uint32], Floats]:
+    """Return task (counted from `start`), row and rightness of the votes of some tasks whose label is known."""
+    ptr = votes.task_ptr[start : start + CHUNK_TASKS + 1]
+    task = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    label = labels[start : start + CHUNK_TASKS][task]
+    row = votes.row[ptr[0] : ptr[-1]]
+    if (label < 0).any():
+        task, row, label = task[label >= 0], row[label >= 0], label[label >= 0]
+    return task, row, (votes.row_label[row] == label).astype(np.float64)

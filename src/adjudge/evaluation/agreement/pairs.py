@@ -24,19 +24,18 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.bounds import freeze
+from adjudge.data.vocabulary import freeze
 from adjudge.data.votes import Votes
 from adjudge.errors import AdjudgeError
-from adjudge.evaluation.agreement.coefficients import (
+from adjudge.evaluation import intervals
+from adjudge.evaluation.intervals import (
     Bootstrap,
     Estimate,
     Floats,
     Integers,
+    ResamplingUnits,
     Sums,
-    Units,
     beyond_chance,
-    by_task,
-    estimates,
     ratio,
     sum_by,
 )
@@ -44,16 +43,15 @@ from adjudge.results.trust.posterior import Ballots
 
 MAX_DENSE_KEYS: Final = 1 << 25  # keys counted in one array, of 32 bits each
 MAX_PENDING_KEYS: Final = 1 << 22  # sorted keys held before they are merged
-MAX_KEYS: Final = 1 << 23  # distinct keys held at all, where they are sorted
+MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # distinct keys held at all, where they are sorted
 BLOCK_PAIRS: Final = 1 << 21  # pairs of votes per block, so that copies stay small
 MAX_LABEL_COUNTS: Final = 1 << 22  # numbers of labels per pair held at once
-MAX_VOTE_PAIRS: Final = 1 << 26  # pairs of votes that are counted; a task of n votes has n (n - 1) / 2
+MAX_COUNTED_VOTE_PAIRS: Final = 1 << 26  # pairs of votes that are counted; a task of n votes has n (n - 1) / 2
+CHUNK_TASKS: Final = 1 << 18  # looked at at once
 MAX_RESAMPLED: Final = 2048  # numbers per task that a resample may sum: pairs of workers x (2 K + 1)
-CHUNK_TASKS: Final = 1 << 18
 COPY_SHARES: Final = (0.6, 0.7, 0.8, 0.9, 0.97)  # shares c whose odds are averaged
 FINE_SHARES: Final = np.append(np.arange(0.05, 0.96, 0.05), 0.97)  # shares among which the likeliest is reported
 CROWD_VOTES: Final = 1.0  # pseudo-votes of the mean worker for each worker and label, so that no probability is 0
-REMEDY: Final = "look at a sample of the tasks, or of the workers"
 
 
 class TooManyError(AdjudgeError):
@@ -103,8 +101,8 @@ class KeyCounts:
         first = np.flatnonzero(np.diff(keys, prepend=-1))
         self._keys, self._counts = [keys[first]], [np.add.reduceat(counts, first) if len(first) else counts]
         self._pending = 0
-        if len(first) > MAX_KEYS:
-            raise TooManyError(f"more than {MAX_KEYS} cells")
+        if len(first) > MAX_PAIR_TABLE_CELLS:
+            raise TooManyError(f"more than {MAX_PAIR_TABLE_CELLS} cells")
 
 
 class PairBlock(NamedTuple):
@@ -197,7 +195,7 @@ class PairFigures:
         return float((figure[there] * self.shared[there]).sum() / weight) if weight else float("nan")
 
 
-class TablePart(NamedTuple):
+class PairTablePart(NamedTuple):
     """Some pairs of workers with the cells of their tables."""
 
     pairs: slice
@@ -209,22 +207,19 @@ class TablePart(NamedTuple):
     labels_b: Floats  # [pairs, K]
 
 
-def table_keys(votes: Votes) -> tuple[Keys, int]:
-    """Return the function from pairs of votes to cells, and the number of possible cells."""
-    w, k = votes.n_workers, votes.n_labels
-    worker, label = votes.row_worker(), votes.row_label.astype(np.int64)
-    left, right = worker * (w * k * k) + label * k, worker * (k * k) + label
-    return lambda block: left[block.left] + right[block.right], w * w * k * k
-
-
 def pair_tables(vote_pairs: VotePairs) -> PairTables:
     """Return the tables of all pairs of workers that share a task."""
     votes = vote_pairs.votes
-    key_of, size = table_keys(votes)
-    counts = KeyCounts(size)
+    w, k, worker, label = votes.n_workers, votes.n_labels, votes.row_worker(), votes.row_label.astype(np.int64)
+    left, right = worker * (w * k * k) + label * k, worker * (k * k) + label
+
+    def key_of(block: PairBlock) -> Integers:
+        return left[block.left] + right[block.right]
+
+    counts = KeyCounts(w * w * k * k)
     for block in vote_pairs:
         counts.add(key_of(block))
-    return PairTables(*counts.counts(), key_of, size, votes.n_workers, votes.n_labels)
+    return PairTables(*counts.counts(), key_of, w * w * k * k, w, k)
 
 
 def figures(tables: PairTables) -> PairFigures:
@@ -266,12 +261,12 @@ def pair_means(vote_pairs: VotePairs, tables: PairTables, pairs: PairFigures, bo
         return {name: Estimate(value) for name, value in values.items()}
     rng = bootstrap.rng(2)
     numbers = len(pairs) * (2 * votes.n_labels + 1)
-    units = by_task(votes.n_tasks, numbers, rng)
+    units = intervals.by_task(votes.n_tasks, numbers, rng)
     if numbers <= MAX_RESAMPLED and tables.size * len(units) <= MAX_DENSE_KEYS:
         sums = _pair_sums(vote_pairs, tables, len(pairs), units)
         drawn = {name: _mean_of(chance) for name, chance in CHANCE.items()}
-        return estimates(drawn, sums, units, bootstrap, rng)
-    half = NormalDist().inv_cdf((1 + bootstrap.confidence) / 2) * np.sqrt((influence(vote_pairs, tables, pairs) ** 2).sum(axis=0))
+        return intervals.estimates(drawn, sums, units, bootstrap, rng)
+    half = NormalDist().inv_cdf((1 + bootstrap.level) / 2) * np.sqrt((influence(vote_pairs, tables, pairs) ** 2).sum(axis=0))
     return {
         name: Estimate(value, max(value - wide, -1.0), min(value + wide, 1.0))
         for (name, value), wide in zip(values.items(), half.tolist(), strict=True)
@@ -296,7 +291,7 @@ def influence(vote_pairs: VotePairs, tables: PairTables, pairs: PairFigures) -> 
     return out
 
 
-def _pair_sums(vote_pairs: VotePairs, tables: PairTables, n_pairs: int, units: Units) -> Sums:
+def _pair_sums(vote_pairs: VotePairs, tables: PairTables, n_pairs: int, units: ResamplingUnits) -> Sums:
     """Return for every unit and pair the votes that agree, and the labels of each worker on shared tasks."""
     votes = vote_pairs.votes
     counting = KeyCounts(tables.size * len(units))
@@ -479,7 +474,7 @@ def _spans(task_ptr: Integers) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _table_parts(tables: PairTables, starts: Integers) -> Iterator[TablePart]:
+def _table_parts(tables: PairTables, starts: Integers) -> Iterator[PairTablePart]:
     """Yield some pairs at a time, with the margins of their tables."""
     k = tables.n_labels
     ends = np.append(starts[1:], len(tables.keys))
@@ -491,4 +486,4 @@ def _table_parts(tables: PairTables, starts: Integers) -> Iterator[TablePart]:
         counts, n = tables.counts[some], (last - first) * k
         labels_a = sum_by(pair * k + said_a, counts, n).reshape(-1, k)
         labels_b = sum_by(pair * k + said_b, counts, n).reshape(-1, k)
-        yield TablePart(slice(first, last), some, pair, said_a, said_b, labels_a, labels_b)
+        yield PairTablePart(slice(first, last), some, pair, said_a, said_b, labels_a, labels_b)

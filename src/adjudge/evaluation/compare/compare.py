@@ -1,45 +1,235 @@
-"""One call that fits every model to the same votes, judges them, and says which to take."""
+"""One call that fits every model to the same votes, judges them, and says which to take; and what it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import polars as pl
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, Duplicates, ModelName, Number, Rules
-from adjudge.data.votes import Gold, Votes
-from adjudge.errors import InputError, OptionError, AdjudgeError, shown, unknown
-from adjudge.evaluation.compare import advice
-from adjudge.evaluation.compare.choice import cautious_of, choose
-from adjudge.evaluation.compare.comparison import MODEL_COLUMNS, PAIR_COLUMNS, Comparison, table
-from adjudge.evaluation.compare.disagreement import differing, overruled
-from adjudge.evaluation.compare.fits import Fitted, Ints, Job, Progress, Refused, run
-from adjudge.evaluation.compare.judged import LEVEL, Judged, Known, Pairs, Scores, folds_of, gold_of, pairs, scores
-from adjudge.evaluation.compare.stability import PARTS, LeftOut, left_out, stable_share
-from adjudge.evaluation.truth import read_truth
-from adjudge.io.answers import gold_codes, matching_answers, read_gold
-from adjudge.io.formats.found import gold_frame
-from adjudge.io.ids import column
-from adjudge.io.read import Shaping, as_votes
-from adjudge.io.sets import SetVotes
-from adjudge.io.sources import Source, is_spark_frame
-from adjudge.io.suspicious import SOME, unmatched, warn_suspicious
-from adjudge.models.base import MODELS, USUAL
+from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
+from adjudge.data.votes import FrameKind, Gold, Votes
+from adjudge.errors import AdjudgeError, InputError, OptionError, shown, visible
+from adjudge.evaluation.compare import judging
+from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
+from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
+from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, read_votes, truth_codes
+from adjudge.evaluation.intervals import Integers, Paired, or_none
+from adjudge.io.answers import gold_frame
+from adjudge.io.frames import Frame, column, native
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Source
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
+from adjudge.results.plotting import Picture, Theme, load
 from adjudge.results.result import Result
 
-EVERY: Final = "all"  # models
+EVERY_MODEL: Final = "all"  # models
 RULES: Final[Rules] = {
     "resamples": Number(least=0, most=1_000_000, whole=True),
     "folds": Number(least=2, most=1000, whole=True),
     "refits": Number(least=0, most=1000, whole=True),
-    "confidence": Number(least=0.5, most=0.9999),
+    "level": Number(least=0.5, most=0.9999),
     "seed": Number(least=0, whole=True),
 }
-WHAT: Final = ("workers", "tasks")  # that are left out
+MODEL_COLUMNS: Final = {
+    "model": pl.String,
+    "accuracy": pl.Float64,
+    "accuracy_low": pl.Float64,
+    "accuracy_high": pl.Float64,
+    "f1": pl.Float64,
+    "calibration_error": pl.Float64,
+    "log_loss": pl.Float64,
+    "below_highest": pl.Boolean,
+    "expected_wrong": pl.Float64,
+    "agrees_with_mv": pl.Float64,
+    "stable_workers": pl.Float64,
+    "stable_tasks": pl.Float64,
+    "converged": pl.Boolean,
+    "seconds": pl.Float64,
+    "refused": pl.String,
+}
+PAIR_COLUMNS: Final = {
+    "model_a": pl.String,
+    "model_b": pl.String,
+    "differing": pl.Int64,
+    "same": pl.Float64,
+    "difference": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "only_a": pl.Int64,
+    "only_b": pl.Int64,
+    "p_value": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "significant": pl.Boolean,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Comparison:
+    """Models side by side on the same votes. Figures that need truth or gold are null without.
+
+    >>> import adjudge as adj
+    >>> crowd = adj.simulate(tasks=300, workers=12, seed=1)
+    >>> c = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto", "fds"])
+    >>> c
+    Comparison(advises fds, 3 models, judged by the truth of 300 tasks)
+    >>> c.models.select("model", "accuracy").rows()
+    [('fds', 0.94), ('auto', 0.93), ('mv', 0.9133333333333333)]
+    """
+
+    best: str  # the name of the model that is advised
+    advice: tuple[str, ...]  # sentences: which model, and on what evidence
+    facts: Mapping[str, object]  # what was measured of the votes: see `result.facts`
+    judged_by: str | None  # "truth" or "gold": what accuracies are measured by; None where nothing is known
+    judged_tasks: int
+    gold_tasks: int  # with votes; learned from in the fits of all models
+    folds: int  # that gold was divided into, each hidden from the fit that it judges; 0 where accuracies are not of gold
+    disputed: int  # tasks on which some model differs from majority vote
+    resamples: int
+    level: float  # of intervals
+    seed: int
+    votes: Votes
+    labels_by_model: Labels
+    model_table: pl.DataFrame
+    pair_table: pl.DataFrame
+    dispute_table: pl.DataFrame
+    frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        by = "without truth" if self.judged_by is None else f"judged by the {self.judged_by} of {self.judged_tasks} tasks"
+        return f"Comparison(advises {self.best}, {len(self.labels_by_model)} models, {by})"
+
+    def __str__(self) -> str:
+        """Return one screen of text: the advice first, then the figures."""
+        columns, rows = self.overview()
+        lines = [visible(sentence) for sentence in self.advice]
+        table = [columns, *rows]
+        first, *others = (max(map(len, cells)) for cells in zip(*table, strict=True))
+        text = ["  ".join([line[0].ljust(first), *map(str.rjust, line[1:], others)]).rstrip() for line in table]
+        return "\n".join([*lines, "", *text])
+
+    def _repr_html_(self) -> str:
+        from adjudge.results.card import Card, CardTable
+
+        columns, rows = self.overview()
+        refused = self.model_table.filter(pl.col("refused").is_not_null()).select("model", "refused").rows()
+        figures = [("advised", self.best), ("models", len(rows)), ("tasks on which they differ", self.disputed)]
+        if self.judged_by is not None:
+            figures.append((f"tasks with {self.judged_by}", self.judged_tasks))
+        warnings = [f"{model} could not run: {why}" for model, why in refused]
+        steps = ["comparison.models", "comparison.differences", "comparison.disagreements", "comparison.plot()"]
+        return Card(repr(self), figures, self.advice, [CardTable("models", columns, rows)], warnings, steps).html()
+
+    def plot(self, *, theme: Theme = "light") -> Picture:
+        """Return the accuracy of the models with intervals, majority vote the rule to beat.
+
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        picture: Picture = load("adjudge.report.plots:draw")("studies:comparison", self, theme=theme)
+        return picture
+
+    @property
+    def models(self) -> Frame:
+        """A line per model, the most accurate first; without truth and gold in the order of the registry.
+
+        - `accuracy`, `accuracy_low`, `accuracy_high`: share of right labels on the judged tasks, and its interval.
+        - `f1`: mean of the labels' F1; `calibration_error`, `log_loss`: what confidence is worth there.
+        - `below_highest`: whether it is significantly less accurate than the model with the highest accuracy.
+        - `expected_wrong`: wrong labels among all tasks, as honest confidence foretells them.
+        - `agrees_with_mv`: share of all tasks with the label of majority vote.
+        - `stable_workers`, `stable_tasks`: share of labels that stay without a fifth of the workers, or of the tasks.
+        - `converged`: whether its stopping rule was met; `seconds`: of one fit, beside others.
+        - `refused`: why it could not run.
+        """
+        return native(self.models_frame(), self.frame_kind)
+
+    @property
+    def differences(self) -> Frame:
+        """A line for every two models, the more accurate one first.
+
+        - `differing`, `same`: on how many tasks labels differ, and the share of those with the same label.
+        - `difference`, `low`, `high`: of the accuracies of a and b on the same tasks, with its interval.
+        - `only_a`, `only_b`: judged tasks on which one alone is right.
+        - `p_value`: of McNemar's test (mid-p); `p_adjusted`: corrected for the number of pairs (Holm); `significant`: below .05.
+        """
+        return native(self.differences_frame(), self.frame_kind)
+
+    @property
+    def disagreements(self) -> Frame:
+        """A line for every task and label that some model gives against majority vote, most models first.
+
+        - `task`, `votes`: the task, and how many votes it has.
+        - `majority`, `majority_votes`, `majority_accuracy`: its label by majority vote, the votes for it, and the mean accuracy
+          of those who gave them, as the advised model without truth ("auto") estimates it.
+        - `label`, `label_votes`, `label_accuracy`: the same of what the `models` named say instead.
+        - `confidence`: of that model in its own label; `known`: the label by truth or gold, where there is one.
+        """
+        return native(self.disagreements_frame(), self.frame_kind)
+
+    @property
+    def labels(self) -> Frame:
+        """Task, and the label by every model: a column each."""
+        return native(self.labels_frame(), self.frame_kind)
+
+    def models_frame(self) -> pl.DataFrame:
+        """Return `models` as a polars frame."""
+        return self.model_table
+
+    def differences_frame(self) -> pl.DataFrame:
+        """Return `differences` as a polars frame."""
+        return self.pair_table
+
+    def disagreements_frame(self) -> pl.DataFrame:
+        """Return `disagreements` as a polars frame."""
+        return self.dispute_table
+
+    def labels_frame(self) -> pl.DataFrame:
+        """Return `labels` as a polars frame."""
+        chosen = {name: column(self.votes.labels, codes.astype(np.int64)) for name, codes in self.labels_by_model.items()}
+        return pl.DataFrame({"task": column(self.votes.tasks), **chosen})
+
+    def overview(self) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and the rows of a table of models for people: of figures that are known alone."""
+        frame = self.models_frame().filter(pl.col("refused").is_null())
+        interval = f"{100 * self.level:g}% interval"
+        columns, rows = ["model"], [[row["model"]] for row in frame.iter_rows(named=True)]
+        ends = frame.select("accuracy_low", "accuracy_high").rows()
+        spans = [None if None in (low, high) else f"{low * 100:.1f} to {high * 100:.1f}" for low, high in ends]
+        shown: list[tuple[str, Any, str]] = [("accuracy", "accuracy", ".1%"), (interval, spans, ""), ("F1", "f1", ".3f")]
+        shown += [("calibration error", "calibration_error", ".3f"), ("log loss", "log_loss", ".3f")]
+        shown += [("expected wrong", "expected_wrong", ".0f")]
+        shown += [("as mv", "agrees_with_mv", ".1%")] if self.judged_by is None else []
+        shown += [("without 1/5 workers", "stable_workers", ".1%"), ("without 1/5 tasks", "stable_tasks", ".1%")]
+        shown += [("seconds", "seconds", ".2f")]
+        for title, where, form in shown:
+            values = frame[where] if isinstance(where, str) else where
+            cells = ["–" if value is None else format(value, form) for value in values]
+            if any(cell != "–" for cell in cells):
+                columns.append(title)
+                for row, cell in zip(rows, cells, strict=True):
+                    row.append(cell)
+        return columns, rows
+
+    def summary(self) -> dict[str, object]:
+        """Return every figure as plain Python values, ready for JSON; of the disputed tasks their number."""
+        own = ("best", "judged_by", "judged_tasks", "gold_tasks", "folds", "level", "resamples", "seed")
+        tables = {"models": self.model_table, "differences": self.pair_table}
+        return {
+            **{name: getattr(self, name) for name in own},
+            "advice": list(self.advice),
+            "tasks": self.votes.n_tasks,
+            "disputed_tasks": self.disputed,
+            "facts": {name: or_none(value) for name, value in self.facts.items()},
+            **{
+                title: [{name: or_none(value) for name, value in row.items()} for row in table.to_dicts()]
+                for title, table in tables.items()
+            },
+        }
 
 
 def compare(
@@ -47,22 +237,17 @@ def compare(
     *,
     truth: Result | Source | None = None,
     gold: Source | None = None,
-    models: Iterable[ModelName] | Literal["all"] | None = None,
+    models: Iterable[ModelName | Model | Any] | Literal["all"] | None = None,
     resamples: int = 1000,
     folds: int = 5,
     refits: int | None = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     seed: int = DEFAULTS.seed,
     threads: int | None = None,
     progress: Progress | None = None,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
     truth_task: str | None = None,
     truth_label: str | None = None,
-    **shaping: Unpack[Shaping],
+    **reading: Unpack[ReadOptions],
 ) -> Comparison:
     """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
 
@@ -71,16 +256,17 @@ def compare(
       `truth_label` where their usual names do not tell.
     - `gold`: known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated,
       so that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
-    - `models`: names of the models, or "all"; by default auto and those of the paper. Majority vote always takes part: it is
-      what others have to beat.
-    - `resamples`: bootstraps over tasks, of which intervals hold the middle `confidence`; 0 draws none.
+    - `models`: names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as
+      `adj.aggregate` takes them, or "all"; by default auto and those of the paper. Majority vote always takes part: it is what
+      others have to beat.
+    - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
     - `folds`: parts of the gold, each hidden from the fit that it judges.
     - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
       see which labels stay; by default 5 without truth and gold, else 0.
     - `seed`: decides ties, folds and resamples.
     - `threads`: how many to use; all cores by default. Fits run side by side, each on one thread where there are enough fits.
     - `progress`: called as progress(model, fits done, fits in all) after every fit.
-    - `task`, `worker`, `label`, `labels`, `duplicates`, `shaping` (`wide`, `abstain`, `format`, …): as for `adj.read`.
+    - `reading`: the options of `adj.read`.
 
     A model that cannot run (too large, no weights) is listed with its reason.
 
@@ -93,53 +279,51 @@ def compare(
     'Some model differs from majority vote on 11 of 300 tasks (3.7%); on the others all agree.'
     """
     given = {"resamples": resamples, "folds": folds, "refits": 0 if refits is None else refits}
-    options.check({**given, "confidence": confidence, "seed": seed}, RULES)
-    names = model_names(models)
-    _require_here(source)
-    votes = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    options.check({**given, "level": level, "seed": seed}, RULES)
+    chosen, how = compared_models(models, seed), Reading.of(reading)
+    votes = read_votes(source, how, "compare")
     if not len(votes):
         raise InputError("there are no votes to compare models on")
-    learned, votes = _gold(votes, gold, strict=bool(shaping.get("strict", False)))
+    learned, votes = _gold(votes, gold, strict=how.strict)
     known = _known(votes, truth, learned, truth_task, truth_label)
     if refits is None:
         refits = PARTS if known is None else 0
-    plan = Plan(votes, learned, known, folds, seed)
-    done = _fit_all(plan, names, left_out(votes, refits, seed), threads, progress)
+    plan = ComparisonPlan(votes, chosen, learned, known, folds, seed)
+    done = _fit_all(plan, leave_out(votes, refits, seed), threads, progress)
     if "mv" not in done.whole:  # nothing takes less than majority vote
         raise AdjudgeError(f"not even majority vote could run: {done.refused['mv']}")
-    return _compared(plan, done, resamples, confidence)
+    return _compare_fits(plan, done, resamples, level)
 
 
-def model_names(models: Iterable[str] | str | None) -> list[str]:
-    """Return the names of the models to compare, each once, majority vote among them.
+def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.seed) -> dict[str, Model]:
+    """Return the models to compare by name, each once, majority vote among them.
 
-    >>> model_names(["Dawid-Skene", "fds", "ds"])
+    Of two models with one name, as `adj.DawidSkene()` and `adj.DawidSkene(tol=1e-6)`, the second is called "ds (2)".
+
+    >>> list(compared_models(["Dawid-Skene", "fds", "ds"]))
     ['ds', 'fds', 'mv']
     """
-    if models is None:
-        return list(USUAL)
-    if isinstance(models, str):
-        if models == EVERY:
-            return list(MODELS)
+    if isinstance(models, str) and models != EVERY_MODEL:
         raise OptionError(f"models is {shown(models)}: give a list of names, as ['auto', 'ds'], or 'all'")
-    out = []
-    for name in models:
-        found = options.model_name(name)
-        if not isinstance(found, str) or found not in MODELS:
-            raise unknown("model", name, MODELS)
-        out.append(found)
-    if not out:
+    given = list(DEFAULT_COMPARED_MODELS if models is None else MODELS if isinstance(models, str) else models)
+    if not given:
         raise OptionError("models is empty: name some, or leave it out for the usual ones")
-    return list(dict.fromkeys([*out, "mv"]))
+    out: dict[str, Model] = {}
+    for model in (as_model(one, seed) for one in (*given, "mv")):
+        if model not in out.values():
+            number = 1 + sum(other.name == model.name for other in out.values())
+            out[model.name if number == 1 else f"{model.name} ({number})"] = model
+    return out
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What is compared: votes, what is learned from, and what is judged by."""
+class ComparisonPlan:
+    """What is compared: votes, models, what is learned from, and what is judged by."""
 
     votes: Votes
-    gold: Ints | None  # [tasks] codes to learn from, below 0 where there is none
-    known: Known | None  # what is judged by
+    models: Mapping[str, Model]
+    gold: Integers | None  # [tasks] codes to learn from, below 0 where there is none
+    known: KnownLabels | None  # what is judged by
     folds: int
     seed: int
 
@@ -149,59 +333,53 @@ class Plan:
         return self.known is not None and self.known.source == "gold"
 
     @property
-    def judged(self) -> Ints:
+    def judged(self) -> Integers:
         """The tasks that are judged, [n] codes."""
         return np.zeros(0, np.int64) if self.known is None else self.known.tasks
 
-    def learned(self, hidden: Ints | None = None) -> Gold | None:
+    def learned(self, hidden: Integers | None = None) -> Gold | None:
         """Return the gold to learn from, but for the `hidden` tasks; None where none is left."""
         if self.gold is None:
             return None
-        left = self.gold >= 0
-        if hidden is not None:
-            left = left.copy()
-            left[hidden] = False
-        tasks = np.flatnonzero(left)
-        return gold_of(self.votes, tasks, self.gold[tasks]) if len(tasks) else None
+        tasks = np.flatnonzero(self.gold >= 0)
+        tasks = tasks if hidden is None else np.setdiff1d(tasks, hidden)
+        return Gold(self.votes.tasks.take(tasks), self.gold[tasks].astype(np.int32)) if len(tasks) else None
 
-    def fold_of(self, learns: bool) -> Ints:
+    def fold_of(self, name: str) -> Integers:
         """Return the fold of each known task, [n]; a model that learns nothing is the same in all of them."""
         assert self.known is not None
-        folds = min(self.folds, len(self.known)) if learns else 1
-        return folds_of(self.known, folds, np.random.default_rng([self.seed, 4]))
+        folds = min(self.folds, len(self.known)) if self.hides and self.models[name].learns else 1
+        return judging.assign_folds(self.known, folds, np.random.default_rng([self.seed, 4]))
 
 
 @dataclass(frozen=True, eq=False)
 class Fits:
     """All fits of a comparison, by model."""
 
-    whole: Mapping[str, Fitted]  # of all votes, with all gold
-    held_out: Mapping[str, list[Fitted]]  # one for each fold of the gold
-    parts: Mapping[str, list[tuple[LeftOut, Fitted]]]  # without some workers, or some tasks
+    whole: Mapping[str, ComparedFit]  # of all votes, with all gold
+    held_out: Mapping[str, list[ComparedFit]]  # one for each fold of the gold
+    parts: Mapping[str, list[tuple[VotesPart, ComparedFit]]]  # without some workers, or some tasks
     refused: Mapping[str, str]
 
 
-def _fit_all(plan: Plan, names: list[str], parts: list[LeftOut], threads: int | None, progress: Progress | None) -> Fits:
+def _fit_all(plan: ComparisonPlan, parts: list[VotesPart], threads: int | None, progress: Progress | None) -> Fits:
     """Fit every model to all votes, to the gold of other folds, and to parts of the votes: all in one queue."""
-    jobs: list[tuple[str, str, Job]] = []
-    chosen = {name: MODELS[name](seed=plan.seed) for name in names}
-    for name, model in chosen.items():
-        jobs.append((name, "whole", Job(model, plan.votes, plan.learned(), plan.judged)))
+    jobs: list[tuple[str, FitJob]] = []
+    for name, model in plan.models.items():
+        jobs.append(("whole", FitJob(name, model, plan.votes, plan.learned(), plan.judged)))
         if plan.hides and plan.known is not None:
-            fold = plan.fold_of(model.learns)
-            for number in range(int(fold.max()) + 1):
-                hidden = plan.known.tasks[fold == number]
-                jobs.append((name, "held_out", Job(model, plan.votes, plan.learned(hidden), plan.judged)))
-        jobs += [(name, "part", Job(model, part.votes, plan.learned())) for part in parts]
-    jobs.sort(key=lambda one: one[1] != "whole")  # these say first what cannot run
-    found = run([job for _, _, job in jobs], threads=threads, progress=progress)
-    refused = {name: one.why for (name, _, _), one in zip(jobs, found, strict=True) if isinstance(one, Refused)}
+            fold = plan.fold_of(name)
+            hidden = [plan.known.tasks[fold == number] for number in range(int(fold.max()) + 1)]
+            jobs += [("held_out", FitJob(name, model, plan.votes, plan.learned(some), plan.judged)) for some in hidden]
+        jobs += [("part", FitJob(name, model, part.votes, plan.learned())) for part in parts]
+    jobs.sort(key=lambda job: job[0] != "whole")  # these say first what cannot run
+    done = list(zip(jobs, run([job for _, job in jobs], threads=threads, progress=progress), strict=True))
+    refused = {job.name: why for (_, job), why in done if isinstance(why, str)}
 
-    def of(name: str, kind: str) -> list[Fitted]:
-        both = zip(jobs, found, strict=True)
-        return [one for (whose, what, _), one in both if (whose, what) == (name, kind) and isinstance(one, Fitted)]
+    def of(name: str, kind: str) -> list[ComparedFit]:
+        return [fit for (what, job), fit in done if (job.name, what) == (name, kind) and isinstance(fit, ComparedFit)]
 
-    ran = [name for name in names if name not in refused]
+    ran = [name for name in plan.models if name not in refused]
     return Fits(
         whole={name: of(name, "whole")[0] for name in ran},
         held_out={name: of(name, "held_out") for name in ran},
@@ -210,36 +388,52 @@ def _fit_all(plan: Plan, names: list[str], parts: list[LeftOut], threads: int | 
     )
 
 
-def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comparison:
+def _compare_fits(plan: ComparisonPlan, done: Fits, resamples: int, level: float) -> Comparison:
     """Return the figures of all fits, and the advice."""
     votes, known, names = plan.votes, plan.known, list(done.whole)
-    found: dict[str, Scores] = {}
-    between: Pairs | None = None
+    figures: dict[str, ModelFigures] = {}
+    pairs: dict[tuple[str, str], Paired] = {}
     choice = None
     if known is not None:
-        judged = {name: _judged(plan, done, name) for name in names}
-        found = {name: scores(one, known, resamples, confidence, plan.seed) for name, one in judged.items()}
-        names.sort(key=lambda name: -found[name].right)  # a stable sort: equal ones stay in the order of the registry
-        right = {name: judged[name].right(known) for name in names}
-        between, choice = pairs(right, resamples, confidence, plan.seed), choose(right)
+        fits = {name: done.held_out[name] if plan.hides else [done.whole[name]] for name in names}
+        answers = {name: judging.answers_of(fits[name], plan.fold_of(name), known) for name in names}
+        figures = {name: judging.measure(one, known, resamples, level, plan.seed) for name, one in answers.items()}
+        names.sort(key=lambda name: -figures[name].right)  # a stable sort: equal ones stay in the order of the registry
+        right = {name: answers[name].chosen == known.labels for name in names}
+        pairs, choice = judging.compare_pairs(right, resamples, level, plan.seed), judging.choose(right)
     labels = {name: done.whole[name].labels for name in names}
-    cautious = cautious_of(done.whole)
-    trusted = done.whole[cautious]
-    against = overruled(votes, labels, trusted.accuracy)
-    stable = {what: {name: stable_share(done.whole[name], done.parts[name], what) for name in names} for what in WHAT}
-    apart = differing(labels)
-    seen = advice.Evidence(
-        votes.n_tasks, votes.n_workers, names, trusted.facts, apart, against, stable["workers"], stable["tasks"], _notes(done)
-    )
-    best, said = cautious, []
+    trusted = done.whole[judging.cautious_of(done.whole)]
+    overruled = judging.find_overruled(votes, labels, trusted.accuracy)
+    stable = {
+        what: {name: stable_share(done.whole[name], done.parts[name], what) for name in names} for what in ("workers", "tasks")
+    }
     folds = min(plan.folds, len(plan.judged)) if plan.hides else 0
-    if choice is not None and between is not None and known is not None:
-        best, said = choice.best, advice.with_truth(choice, found, between, known, folds, seen)
+    best, below = judging.cautious_of(done.whole), {}
+    if choice is None or known is None:
+        said = judging.advise_by_votes(best, votes, trusted.facts, labels, overruled, stable)
     else:
-        said = advice.without_truth(best, seen)
-    below = {} if between is None or choice is None else {n: advice.is_below(n, choice.highest, between) for n in names}
-    rows = [_model_row(name, done, seen, found.get(name), below.get(name)) for name in names]
+        best, said = choice.best, judging.advise_by_truth(choice, figures, pairs, known, folds)
+        below = {name: judging.is_below(name, choice.highest, pairs) for name in names}
+    said += [f"{name} did not converge in its iterations." for name, one in done.whole.items() if not one.converged]
+    said += [f"{name} could not run: {why}." for name, why in done.refused.items()]
+    rows = [
+        {
+            "model": name,
+            **(_figures_row(figures[name]) if name in figures else {}),
+            "below_highest": below.get(name),
+            "expected_wrong": done.whole[name].expected_wrong,  # of all tasks, not of those judged
+            "agrees_with_mv": float((labels[name] == labels["mv"]).mean()),
+            "stable_workers": stable["workers"][name],
+            "stable_tasks": stable["tasks"][name],
+            "converged": done.whole[name].converged,
+            "seconds": done.whole[name].seconds,
+        }
+        for name in names
+    ]
     rows += [{"model": name, "refused": why} for name, why in done.refused.items()]
+    every = np.full(votes.n_tasks, -1, np.int64) if plan.gold is None else plan.gold.copy()
+    if known is not None:
+        every[known.tasks] = known.labels
     return Comparison(
         best=best,
         advice=tuple(said),
@@ -248,109 +442,66 @@ def _compared(plan: Plan, done: Fits, resamples: int, confidence: float) -> Comp
         judged_tasks=len(plan.judged),
         gold_tasks=0 if plan.gold is None else int((plan.gold >= 0).sum()),
         folds=folds,
-        disputed=against.tasks,
+        disputed=overruled.tasks,
         resamples=resamples,
-        confidence=confidence,
+        level=level,
         seed=plan.seed,
         votes=votes,
         labels_by_model=labels,
-        model_table=table(rows, MODEL_COLUMNS),
-        pair_table=table(_pair_rows(apart, between, votes.n_tasks), PAIR_COLUMNS),
-        dispute_table=against.frame(votes, labels["mv"], trusted.confidence, _known_codes(plan)),
+        model_table=_table(rows, MODEL_COLUMNS),
+        pair_table=_table([_pair_row(a, b, labels, pairs) for a, b in combinations(names, 2)], PAIR_COLUMNS),
+        dispute_table=overruled.frame(votes, labels["mv"], trusted.confidence, every),
         frame_kind=votes.frame_kind,
     )
 
 
-def _model_row(name: str, done: Fits, seen: advice.Evidence, figures: Scores | None, below: bool | None) -> dict[str, Any]:
-    whole = done.whole[name]
-    return {
-        "model": name,
-        **({} if figures is None else asdict(figures)),
-        "below_highest": below,
-        "expected_wrong": whole.expected_wrong,  # of all tasks, not of those judged
-        "agrees_with_mv": 1 - seen.apart(name, "mv") / seen.tasks,
-        "stable_workers": seen.stable_workers[name],
-        "stable_tasks": seen.stable_tasks[name],
-        "converged": whole.converged,
-        "seconds": whole.seconds,
-    }
+def _figures_row(figures: ModelFigures) -> dict[str, Any]:
+    accuracy = figures.accuracy
+    return {**vars(figures), "accuracy": float(accuracy), "accuracy_low": accuracy.low, "accuracy_high": accuracy.high}
 
 
-def _notes(done: Fits) -> list[str]:
-    """Return what went wrong in the fits, a sentence each."""
-    notes = [f"{name} did not converge in its iterations." for name, one in done.whole.items() if not one.converged]
-    return notes + [f"{name} could not run: {why}." for name, why in done.refused.items()]
+def _pair_row(a: str, b: str, labels: Labels, pairs: Mapping[tuple[str, str], Paired]) -> dict[str, Any]:
+    differing = labels[a] != labels[b]
+    row: dict[str, Any] = {"model_a": a, "model_b": b, "differing": int(differing.sum()), "same": float(1 - differing.mean())}
+    if (a, b) in pairs:
+        pair = pairs[a, b]
+        row |= {**pair._asdict(), **pair.difference.summary(), "difference": float(pair.difference)}
+        row["significant"] = pair.p_adjusted < SIGNIFICANCE_LEVEL
+    return row
 
 
-def _judged(plan: Plan, done: Fits, name: str) -> Judged:
-    """Return the labels of a model on the known tasks, from fits that did not learn them."""
-    assert plan.known is not None
-    if not plan.hides:
-        return Judged.of(done.whole[name], plan.known)
-    return Judged.held_out(done.held_out[name], plan.fold_of(MODELS[name].learns), plan.known)
-
-
-def _pair_rows(apart: Mapping[tuple[str, str], int], between: Pairs | None, tasks: int) -> list[dict[str, Any]]:
-    rows = []
-    for (a, b), number in apart.items():
-        row: dict[str, Any] = {"model_a": a, "model_b": b, "differing": number, "same": 1 - number / tasks}
-        if between is not None:
-            found, adjusted = between.between(a, b)
-            value, low, high = found.difference
-            row |= {"difference": value, "low": low, "high": high, "only_a": found.only_a, "only_b": found.only_b}
-            row |= {"p_value": found.p_value, "p_adjusted": adjusted, "significant": adjusted < LEVEL}
-        rows.append(row)
-    return rows
-
-
-def _known_codes(plan: Plan) -> Ints:
-    """Return the label of every task that truth or gold gives, [tasks] codes; -1 elsewhere."""
-    out = np.full(plan.votes.n_tasks, -1, np.int64) if plan.gold is None else plan.gold.copy()
-    if plan.known is not None:
-        out[plan.known.tasks] = plan.known.labels
-    return out
-
-
-def _require_here(source: object) -> None:
-    if is_spark_frame(source):
-        raise InputError(
-            "compare fits every model several times and is not run on Spark: give the votes of some tasks in memory "
-            "(frame.toArrow())"
-        )
-    if isinstance(source, SetVotes):
-        raise InputError("compare is for votes with one label: give one yes/no vote per task and option")
-
-
-def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Ints | None, Votes]:
+def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
     """Return the labels to learn from, [tasks] codes below 0 where there is none, and the votes without gold of their own."""
-    found = votes.found_gold
-    if found is not None:
+    if votes.found_gold is not None:
         gold = gold_frame(votes) if gold is None else gold
         votes = replace(votes, found_gold=None)
-    if gold is None:
-        return None, votes
-    frame = matching_answers(gold, "gold", votes.tasks, strict=strict)
-    codes = gold_codes(read_gold(frame, votes.labels), votes.tasks).astype(np.int64)
-    return (codes if (codes >= 0).any() else None), votes
+    codes = None if gold is None else read_gold_codes(votes, gold, strict=strict)[0]
+    return (codes if codes is not None and (codes >= 0).any() else None), votes
 
 
 def _known(
-    votes: Votes, truth: Result | Source | None, gold: Ints | None, truth_task: str | None, truth_label: str | None
-) -> Known | None:
+    votes: Votes, truth: Result | Source | None, gold: Integers | None, truth_task: str | None, truth_label: str | None
+) -> KnownLabels | None:
     """Return what models are judged by: the truth of tasks outside the gold, or else the gold."""
     if truth is not None:
-        frame = read_truth(truth, truth_task, truth_label)
-        ours = column(votes.tasks).cast(pl.String)
-        there = int(frame["task"].is_in(ours.implode()).sum())
-        warn_suspicious(unmatched("truth", (len(frame), len(ours), there), frame["task"].head(SOME), ours.head(SOME)))
-        known = Known.by_truth(frame, votes, gold)
+        frame, tasks = read_truth(truth, truth_task, truth_label), column(votes.tasks).cast(pl.String)
+        codes = truth_codes(votes, frame)
+        matched = int((codes >= 0).sum())
+        examples = frame["task"].head(MAX_MESSAGE_EXAMPLES), tasks.head(MAX_MESSAGE_EXAMPLES)
+        warn_suspicious(unmatched("truth", (len(frame), len(tasks), matched), *examples))
+        known = KnownLabels.of(codes if gold is None else np.where(gold < 0, codes, -1), "truth")
         if not len(known):
-            beside = " beside the gold, which models are given: leave the truth out to be judged by gold" if there else ""
+            beside = " beside the gold, which models are given: leave the truth out to be judged by gold" if matched else ""
             raise InputError(f"the truth has no task with votes{beside}")
         return known
     if gold is None:
         return None
-    known = Known.by_gold(gold)
+    known = KnownLabels.of(gold, "gold")
     if len(known) < 2:
         raise InputError("the gold has one task with votes: it takes two or more to judge models by gold that they learn from")
     return known
+
+
+def _table(rows: Iterable[Mapping[str, object]], schema: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """Return rows as a frame of these columns; what a row lacks, and NaN, is null."""
+    return pl.DataFrame([{name: or_none(row.get(name)) for name in schema} for row in rows], schema=dict(schema))

@@ -1,4 +1,4 @@
-"""The fits of a comparison: many small ones side by side, each on its own thread."""
+"""The fits of a comparison: many small ones side by side, each on its own thread, of all votes and of parts of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,30 +17,32 @@ from adjudge.data.memory import available
 from adjudge.data.votes import Gold, Votes
 from adjudge.engines.base import Engine
 from adjudge.engines.memory import estimate, of_probabilities
-from adjudge.engines.registry import resolve
-from adjudge.errors import NotConverged, AdjudgeError
+from adjudge.engines.registry import AutoEngine, engine_named, resolve
+from adjudge.errors import AdjudgeError, NotConverged
+from adjudge.evaluation.inputs import subset, vote_tasks
+from adjudge.evaluation.intervals import Floats, Integers
 from adjudge.models.base import Model
+from adjudge.models.temperature import probability_pieces
 from adjudge.results.result import Result
-from adjudge.results.temperature import probability_pieces
 
 Progress = Callable[[str, int, int], None]  # (model, fits done, fits in all)
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-SHARE: Final = 0.5  # of the free memory that fits side by side may take together
+MAX_FREE_MEMORY_SHARE: Final = 0.5  # of the free memory that fits side by side may take together
+PARTS: Final = 5  # that workers, and tasks, are divided into: a refit leaves one of them out
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class FitJob:
     """One fit that is to be made."""
 
+    name: str  # of the model in the comparison
     model: Model
     votes: Votes
     gold: Gold | None = None
-    judged: Ints | None = None  # tasks whose probabilities are wanted, [n] codes; None where labels are enough
+    judged: Integers | None = None  # tasks whose probabilities are wanted, [n] codes; None where labels are enough
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ComparedFit:
     """What a comparison keeps of a fit."""
 
     labels: NDArray[np.int32]  # [tasks] codes
@@ -53,79 +55,66 @@ class Fitted:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class Refused:
-    """Why a model could not run, in one line."""
-
-    why: str
-
-
-def run(jobs: Sequence[Job], *, threads: int | None, progress: Progress | None = None) -> list[Fitted | Refused]:
-    """Return what came of every job, in order.
+def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | None = None) -> list[ComparedFit | str]:
+    """Return what came of every job, in order: the fit, or why its model could not run, in one line.
 
     As many jobs run at once as there are threads, unless memory holds fewer; where there are fewer jobs than threads, each
     has several. A model that refuses one job is not asked again. `progress` is called in this thread, after every fit.
     """
     if not jobs:
         return []
-    every = resolve("auto", threads)  # all options are checked before any thread starts
+    every = resolve(AutoEngine(threads=threads))  # all options are checked before any thread starts
     wanted = threads or os.cpu_count() or 1
-    at_once = min(wanted, len(jobs), _fitting(jobs))
-    engine = resolve(every.name, max(wanted // at_once, 1))
-    refused: dict[str, Refused] = {}
-    out: list[Fitted | Refused | None] = [None] * len(jobs)
+    at_once = min(wanted, len(jobs), _jobs_in_memory(jobs))
+    engine = engine_named(every.name, max(wanted // at_once, 1))
+    refused: dict[str, str] = {}
+    out: dict[int, ComparedFit | str] = {}
 
-    def work(job: Job) -> Fitted | Refused:
-        if job.model.name not in refused:
+    def work(job: FitJob) -> ComparedFit | str:
+        if job.name not in refused:
             try:
-                return _fitted(job, engine)
+                return _fit(job, engine)
             except AdjudgeError as error:
-                refused[job.model.name] = Refused(str(error))
+                refused[job.name] = str(error)
             except MemoryError:
-                refused[job.model.name] = Refused("out of memory")
-        return refused[job.model.name]
+                refused[job.name] = "out of memory"
+        return refused[job.name]
 
     # Filters of warnings belong to the process, not to a thread: they are set before threads start, and reset after all ended.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         pool = ThreadPoolExecutor(at_once, thread_name_prefix="adjudge-compare")
         try:
-            futures: dict[Future[Fitted | Refused], int] = {pool.submit(work, job): n for n, job in enumerate(jobs)}
+            futures: dict[Future[ComparedFit | str], int] = {pool.submit(work, job): n for n, job in enumerate(jobs)}
             for done, future in enumerate(as_completed(futures), 1):
                 out[futures[future]] = future.result()
                 if progress is not None:
-                    progress(jobs[futures[future]].model.name, done, len(jobs))
+                    progress(jobs[futures[future]].name, done, len(jobs))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)  # an interrupt waits for the fits that run, and for no others
-    return [one for one in out if one is not None]
+    return [out[n] for n in range(len(jobs))]
 
 
-def _fitting(jobs: Sequence[Job]) -> int:
+def _jobs_in_memory(jobs: Sequence[FitJob]) -> int:
     """Return how many of the largest jobs fit in memory at once; one at least, which says by itself what it lacks."""
     largest = max(
         estimate(job.votes, 0, 1, job.model.room, honest=job.judged is not None)
         + (0 if job.judged is None else of_probabilities(job.votes))
         for job in jobs
     )
-    return max(int(SHARE * available() // max(largest, 1)), 1)
+    return max(int(MAX_FREE_MEMORY_SHARE * available() // max(largest, 1)), 1)
 
 
-def _fitted(job: Job, engine: Engine) -> Fitted:
+def _fit(job: FitJob, engine: Engine) -> ComparedFit:
     votes, judged = job.votes, job.judged
     understood = votes.understood
     if understood is not None and not understood.has_workers and job.model.name != "mv":
         raise AdjudgeError("the votes do not say who gave them, so only majority vote can count them")
-    began = time.perf_counter()
-    result = job.model.fit(
-        votes,
-        engine=engine,
-        trace="light",
-        gold=cast(Any, job.gold),
-        confidence="posterior" if judged is None else "honest",
-    )
+    began, confidence = time.perf_counter(), "posterior" if judged is None else "honest"
+    result = job.model.fit(votes, engine=engine, trace="light", gold=cast(Any, job.gold), confidence=cast(Any, confidence))
     seconds = time.perf_counter() - began
     outcome = result.fit.outcome
-    return Fitted(
+    return ComparedFit(
         labels=outcome.labels,
         confidence=outcome.confidence,
         probabilities=None if judged is None else _probabilities(result, judged),
@@ -137,12 +126,47 @@ def _fitted(job: Job, engine: Engine) -> Fitted:
     )
 
 
-def _probabilities(result: Result, tasks: Ints) -> Floats | None:
+def _probabilities(result: Result, tasks: Integers) -> Floats | None:
     """Return the probabilities of some tasks, [n, K]; None where those of all tasks do not fit in memory."""
     if not len(tasks) or of_probabilities(result.votes) > available():
         return None
     out = np.empty((len(tasks), result.votes.n_labels))
     for cut, part in probability_pieces(result.fit, result.session):
-        here = (tasks >= cut.start) & (tasks < cut.stop)
-        out[here] = part[tasks[here] - cut.start]
+        inside = (tasks >= cut.start) & (tasks < cut.stop)
+        out[inside] = part[tasks[inside] - cut.start]
     return out
+
+
+class VotesPart(NamedTuple):
+    """Votes without some workers, or without some tasks."""
+
+    left_out: str  # "workers" or "tasks"
+    votes: Votes
+    tasks: Integers  # [tasks left] their codes among all tasks
+
+
+def leave_out(votes: Votes, refits: int, seed: int) -> list[VotesPart]:
+    """Return `refits` sets of votes that lack a fifth of the workers each, and as many that lack a fifth of the tasks.
+
+    Up to five of each lack different fifths. Crowds of fewer than five workers lack one of them at a time; nothing is left
+    out of a single worker, or a single task.
+    """
+    out, owners = [], {"workers": votes.row_worker()[votes.row], "tasks": vote_tasks(votes)}
+    for stream, (what, n) in enumerate((("workers", votes.n_workers), ("tasks", votes.n_tasks))):
+        rng = np.random.default_rng([seed, 3, stream])
+        parts = min(PARTS, n)
+        for number in range(refits if parts > 1 else 0):
+            if number % parts == 0:  # every fifth was left out once
+                part = rng.permutation(np.arange(n) % parts)
+            out.append(VotesPart(what, *subset(votes, part[owners[what]] != number % parts)))
+    return out
+
+
+def stable_share(whole: ComparedFit, refits: Sequence[tuple[VotesPart, ComparedFit]], what: str) -> float:
+    """Return the share of labels that stay the same without some workers, or without some tasks; NaN where none was left out."""
+    shares = [
+        float((refit.labels == whole.labels[part.tasks]).mean())
+        for part, refit in refits
+        if part.left_out == what and len(part.tasks)
+    ]
+    return float(np.mean(shares)) if shares else float("nan")

@@ -3,6 +3,9 @@
 The first decides the word. Panels of up to a dozen other judges are drawn, with the judge that this one agrees with most always
 among them, and decided by majority vote, ties shared. So a copy adds nothing beside its original, and what is measured does not
 depend on how a model weighs a judge.
+
+In a crowd, where nobody saw most of the tasks, a worker is measured on the tasks that it has voted on. Of the other votes on such
+a task a random part is kept, and majority vote decides with and without the worker's own.
 """
 
 from __future__ import annotations
@@ -15,20 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
-from adjudge.evaluation.panel.sampling import Flags, Integers, Part, chunks, kept, vote_tasks
-from adjudge.evaluation.panel.yardstick import (
-    Decider,
-    Floats,
-    Interval,
-    Yardstick,
-    independent_votes,
-    majority_shares,
-)
-from adjudge.results.trust.copies import NOBODY, find_copies
+from adjudge.engines.registry import AutoEngine
+from adjudge.evaluation.inputs import VoteSubset, subset, vote_tasks
+from adjudge.evaluation.intervals import Estimate, Flags, Floats, Integers
+from adjudge.evaluation.panel.yardstick import Decider, Yardstick, chunks, independent_votes, majority_shares
+from adjudge.results.result import Result
+from adjudge.results.trust.copies import NO_RING, find_copies
 
 Counts = NDArray[np.int32]  # of votes, [..., tasks, K]
 ADDS: Final = "adds"
-NOTHING: Final = "adds nothing"
+ADDS_NOTHING: Final = "adds nothing"
 UNCLEAR: Final = "unclear"
 REPEATS: Final = "repeats"  # another judge, whose answers panels gain by counting twice
 TOO_FEW: Final = "too few votes"
@@ -36,7 +35,10 @@ NOT_LOOKED_AT: Final = "not looked at"
 MAX_OTHERS: Final = 12  # in a panel that a judge is added to
 PANELS: Final = 60  # that each judge is added to
 SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are taken for one
-MAX_CELLS: Final = 1 << 21  # panels x tasks x labels looked at at once
+PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels looked at at once
+MIN_JUDGED_VOTES: Final = 20  # on tasks that count, below which nothing is said of a worker
+MAX_JUDGED_WORKERS: Final = 60  # workers, those with most votes
+VOTE_DRAWS: Final = 20  # of the other votes on a worker's tasks
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class Judge:
     votes: int  # on tasks that count
     word: str
     why: str
-    adds: Interval | None = None  # accuracy gained by panels that the worker joins
-    beside: int = NOBODY  # the worker most like it, which these panels have
-    lost_without: Interval | None = None  # accuracy lost where all others decide without it
+    adds: Estimate | None = None  # accuracy gained by panels that the worker joins
+    beside: int = NO_RING  # the worker most like it, which these panels have
+    lost_without: Estimate | None = None  # accuracy lost where all others decide without it
     effective_votes: float | None = None  # by which the worker raises those of all
     cost: float | None = None  # of a vote
 
@@ -66,7 +68,7 @@ class Alike:
     def is_twin(self, judge: int) -> bool:
         """Return whether a judge gives the answers of the one most like it, beyond what the truth explains."""
         ring = self.ring[judge]
-        return bool(ring != NOBODY and ring == self.ring[self.beside[judge]] and self.same[judge] >= SAME_ANSWERS)
+        return bool(ring != NO_RING and ring == self.ring[self.beside[judge]] and self.same[judge] >= SAME_ANSWERS)
 
 
 def answers(votes: Votes, tasks: Integers) -> Counts:
@@ -80,11 +82,14 @@ def answers(votes: Votes, tasks: Integers) -> Counts:
     return np.bincount(cell, minlength=votes.n_workers * len(tasks) * k).astype(np.int32).reshape(votes.n_workers, len(tasks), k)
 
 
-def alike(votes: Votes, labels: Integers, known: Flags | None) -> Alike:
-    """Return whom each judge agrees with most; `labels`, [tasks], are those of all votes, or truth where it is `known`."""
-    n = votes.n_workers
+def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
+    """Return whom each judge agrees with most; `labels` are those of all votes and `codes` true labels, [tasks] each."""
+    n, known = votes.n_workers, None
+    if codes is not None:
+        known = (codes >= 0) & (codes < votes.n_labels)
+        labels = np.where(known, codes, labels)
     same, shared = np.zeros((n, n)), np.zeros((n, n))
-    for cut in chunks(votes.n_tasks, MAX_CELLS // (n * votes.n_labels)):
+    for cut in chunks(votes.n_tasks, PANEL_CHUNK_CELLS // (n * votes.n_labels)):
         given = np.minimum(answers(votes, np.arange(cut.start, cut.stop)), 1).astype(np.float32)
         flat, voted = given.reshape(n, -1), given.max(axis=2)
         same += flat @ flat.T
@@ -95,11 +100,11 @@ def alike(votes: Votes, labels: Integers, known: Flags | None) -> Alike:
     own = np.arange(n)
     met = shared[own, beside]
     found = find_copies(votes, labels.astype(np.int32), known)
-    ring = np.full(n, NOBODY) if found is None else found.ring
+    ring = np.full(n, NO_RING) if found is None else found.ring
     return Alike(beside, same[own, beside] / np.maximum(met, 1.0), met.astype(np.int64), ring)
 
 
-def judged(
+def judge_panel(
     decider: Decider,
     yardstick: Yardstick,
     like: Alike,
@@ -113,19 +118,29 @@ def judged(
     votes = decider.votes
     given = answers(votes, yardstick.tasks)
     panels = RandomPanels.of(given, np.random.default_rng([seed, 3]))
-    whole = independent_votes(Part(votes, np.arange(votes.n_tasks)), reference)
+    whole = independent_votes(VoteSubset(votes, np.arange(votes.n_tasks)), reference)
     shares, worker = yardstick.shares_of(labels), votes.row_worker()[votes.row]
     out = []
     for judge in range(votes.n_workers):
         step(f"judge {judge + 1} of {votes.n_workers}")
-        beside, others = int(like.beside[judge]), kept(votes, worker != judge)
-        without = decider.spread(decider.fit(others), others.tasks)
-        lost = yardstick.gain(shares - yardstick.shares_of(without), pseudo=1.0)
-        gain = panels.gain(judge, beside, yardstick)
-        word, why = _word(votes, judge, like, gain, lost, within, len(yardstick))
+        beside, others = int(like.beside[judge]), subset(votes, worker != judge)
+        lost = yardstick.gain(shares - yardstick.shares_of(decider.labels(others)), pseudo=1.0)
+        gain, other = panels.gain(judge, beside, yardstick), votes.workers[beside]
+        if like.is_twin(judge):
+            why = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
+            twice = f"{why}, and let it count twice: panels gain {points(gain)} so"
+            word, why = (ADDS_NOTHING, why) if gain.low <= 0 else (REPEATS, twice)
+        else:
+            where = (f"panels that have {other}, the judge most like it,", "panels")
+            missed = f"all others lose {points(lost)} without it"
+            word, why = _word(gain, lost, within, where, f"{len(yardstick)} tasks", missed)
         more = whole - independent_votes(others, reference)
         out.append(Judge(judge, int(given[judge].sum()), word, why, gain, beside, lost, None if np.isnan(more) else more))
-    return sorted(out, key=lambda one: -(one.adds.value if one.adds else 0.0))
+    return sorted(out, key=_added)
+
+
+def _added(judge: Judge) -> float:
+    return 0.0 if judge.adds is None else -judge.adds
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +159,12 @@ class RandomPanels:
         members: Flags = rng.permuted(np.tile(np.arange(n), (PANELS, 1)), axis=1) < size[:, None]
         return cls(given, members, np.stack([given[panel].sum(axis=0, dtype=np.int32) for panel in members]))
 
-    def gain(self, judge: int, beside: int, yardstick: Yardstick) -> Interval:
+    def gain(self, judge: int, beside: int, yardstick: Yardstick) -> Estimate:
         """Return what panels gain by a judge, decided by majority vote; it is taken from them, and the one `beside` it added."""
         n, k = self.counts.shape[1:]
         by_label, by_panel = np.zeros((n, k)), np.zeros(len(self.members))
         less, more = self.members[:, judge, None, None], ~self.members[:, beside, None, None]
-        for cut in chunks(n, MAX_CELLS // (len(self.members) * k)):
+        for cut in chunks(n, PANEL_CHUNK_CELLS // (len(self.members) * k)):
             own = self.given[judge, cut]
             counts = self.counts[:, cut] - less * own + more * self.given[beside, cut]
             change = majority_shares(counts + own) - majority_shares(counts)
@@ -158,21 +173,95 @@ class RandomPanels:
         return yardstick.gain(by_label, by_panel)
 
 
-def _word(votes: Votes, judge: int, like: Alike, gain: Interval, lost: Interval, within: float, tasks: int) -> tuple[str, str]:
-    """Return what can be said of a judge, and why: a word is said where an interval earns it."""
-    other = votes.workers[int(like.beside[judge])]
-    if like.is_twin(judge):
-        same = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
-        return (NOTHING, same) if gain.low <= 0 else (REPEATS, f"{same}, and let it count twice: panels gain {points(gain)} so")
+def judge_crowd(result: Result, yardstick: Yardstick, within: float, seed: int, step: Callable[[str], None]) -> list[Judge]:
+    """Return what each worker of a crowd adds, those that add most first, then workers of whom too little is known.
+
+    `result` is the fit of all votes.
+    """
+    votes = result.votes
+    counts, task = np.zeros(votes.n_tasks, np.bool_), vote_tasks(votes)
+    counts[yardstick.tasks] = True
+    counts &= np.diff(votes.task_ptr) > 1  # where nobody else has voted, nothing can be compared
+    worker = votes.row_worker()[votes.row]
+    cast = np.bincount(worker[counts[task]], minlength=votes.n_workers)
+    order = np.argsort(-cast, kind="stable").tolist()
+    looked_at = [code for code in order[:MAX_JUDGED_WORKERS] if cast[code] >= MIN_JUDGED_VOTES]
+    out = []
+    for place, code in enumerate(looked_at):
+        step(f"worker {place + 1} of {len(looked_at)}")
+        own = np.unique(task[(worker == code) & counts[task]])
+        out.append(_judge_worker(result, yardstick, code, own, within, np.random.default_rng([seed, 4, code])))
+    out.sort(key=_added)
+    few = "{} votes on tasks that count, of {} needed"
+    for code in (code for code in order if code not in set(looked_at)):
+        if cast[code] < MIN_JUDGED_VOTES:
+            out.append(Judge(code, int(cast[code]), TOO_FEW, few.format(cast[code], MIN_JUDGED_VOTES)))
+        else:
+            out.append(Judge(code, int(cast[code]), NOT_LOOKED_AT, f"not among the {MAX_JUDGED_WORKERS} with most votes"))
+    return out
+
+
+def _judge_worker(
+    result: Result, yardstick: Yardstick, worker: int, tasks: Integers, within: float, rng: np.random.Generator
+) -> Judge:
+    """Return what a worker adds on these tasks, [own tasks] codes."""
+    votes = result.votes
+    position, index, labels = (np.full(votes.n_tasks, -1) for _ in range(3))
+    position[tasks], index[yardstick.tasks] = np.arange(len(tasks)), np.arange(len(yardstick))
+    at = position[vote_tasks(votes)]
+    own = votes.row_worker()[votes.row] == worker
+    others = subset(votes, (at >= 0) & ~own)
+    labels[others.tasks] = result.predict(others.votes, engine=AutoEngine(threads=1)).fit.outcome.labels
+    measure, every = yardstick.of_some(index[tasks]), result.fit.outcome.labels.astype(np.int64)
+    lost = measure.gain(measure.shares_of(every) - measure.shares_of(labels), pseudo=1.0)
+    gain, what = _gain_of_votes(votes, at, own, measure, rng), f"its {len(tasks)} tasks"
+    missed = f"lose {100 * lost:.1f} points where all others decide alone"
+    word, why = _word(gain, lost, within, (what, what), "they", missed, " beside some of the other votes")
+    return Judge(worker, int(((at >= 0) & own).sum()), word, why, gain, lost_without=lost)
+
+
+def _gain_of_votes(votes: Votes, at: Integers, own: Flags, measure: Yardstick, rng: np.random.Generator) -> Estimate:
+    """Return what tasks gain by a worker's votes, beside a random part of the others, one at least."""
+    n, k = len(measure), votes.n_labels
+    inside = at >= 0
+    cell, other = at[inside] * k + votes.row_label[votes.row[inside]], ~own[inside]
+    mine = np.bincount(cell[~other], minlength=n * k).reshape(n, k)
+    total, panels = np.zeros((n, k)), []
+    for _ in range(VOTE_DRAWS):
+        counts = np.bincount(cell[other][_draw_votes(at[inside][other], n, rng)], minlength=n * k).reshape(n, k)
+        change = majority_shares(counts + mine) - majority_shares(counts)
+        total += change / VOTE_DRAWS
+        panels.append(float(measure.right(change).mean()))
+    return measure.gain(total, np.array(panels))
+
+
+def _draw_votes(task: Integers, n: int, rng: np.random.Generator) -> Flags:
+    """Return a random part of votes, [votes]: of each task any number alike, and one at least; `task` is that of each vote."""
+    luck: Floats = rng.random(len(task))
+    out: Flags = luck < rng.random(n)[task]
+    least = np.full(n, np.inf)
+    np.minimum.at(least, task, luck)
+    out |= luck == least[task]
+    return out
+
+
+def _word(
+    gain: Estimate, lost: Estimate, within: float, where: tuple[str, str], tasks: str, missed: str, beside: str = ""
+) -> tuple[str, str]:
+    """Return what can be said of a judge, and why: a word is said where an interval earns it.
+
+    `where` is what gains, in full and in brief.
+    """
+    full, brief = where
     if gain.low > 0:
-        return ADDS, f"panels that have {other}, the judge most like it, gain {points(gain)}"
+        return ADDS, f"{full} gain {points(gain)}{beside}"
     if gain.high >= within:
-        return UNCLEAR, f"panels gain {points(gain)}: {tasks} tasks tell no more"
+        return UNCLEAR, f"{brief} gain {points(gain)}: {tasks} tell no more"
     if lost.low > 0:
-        return UNCLEAR, f"panels gain {points(gain)}, but all others lose {points(lost)} without it"
-    return NOTHING, f"panels that have {other}, the judge most like it, gain {points(gain)}"
+        return UNCLEAR, f"{brief} gain {points(gain)}, but {missed}"
+    return ADDS_NOTHING, f"{full} gain {points(gain)}{beside}"
 
 
-def points(gain: Interval) -> str:
+def points(gain: Estimate) -> str:
     """Return a gain in points of accuracy, with its interval, as reasons have it."""
-    return f"{100 * gain.value:.1f} points ({100 * gain.low:.1f} to {100 * gain.high:.1f})"
+    return f"{100 * gain:.1f} points ({100 * gain.low:.1f} to {100 * gain.high:.1f})"

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Final, Unpack, get_args
+from dataclasses import replace
+from typing import Final, Unpack, get_args
 
 import numpy as np
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, Choice, Duplicates, ModelName, Number, PanelKind, Rules
-from adjudge.data.votes import Votes
-from adjudge.data.weights import require_unweighted
-from adjudge.errors import InputError, OptionError, shown
-from adjudge.evaluation.agreement.agreement import measure_errors
-from adjudge.evaluation.agreement.coefficients import Bootstrap
-from adjudge.evaluation.panel import crowd, judges
-from adjudge.evaluation.panel.curve import Draws
-from adjudge.evaluation.panel.judges import Alike
-from adjudge.evaluation.panel.sampling import Integers, some_tasks, usual_sizes, vote_tasks
-from adjudge.evaluation.panel.selection import Chooser, Chosen
+from adjudge.data.options import DEFAULTS, Choice, ModelName, Number, PanelKind, ReadOptions, Rules
+from adjudge.data.votes import Votes, require_unweighted
+from adjudge.errors import InputError, OptionError, counted, shown
+from adjudge.evaluation.agreement.agreement import fit_labels
+from adjudge.evaluation.agreement.coefficients import measure_errors
+from adjudge.evaluation.inputs import read_truth_codes, read_votes, vote_tasks
+from adjudge.evaluation.intervals import Bootstrap, Integers
+from adjudge.evaluation.panel import yardstick as measures
+from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
+from adjudge.evaluation.panel.panels import Chosen, Panels
 from adjudge.evaluation.panel.study import PanelStudy, check_budget
-from adjudge.evaluation.panel.yardstick import Decider, Floats, of_result, of_truth
-from adjudge.evaluation.truth import truth_codes
-from adjudge.io.costs import Cost, read_costs
-from adjudge.io.exclude import held
-from adjudge.io.read import Shaping, as_votes
-from adjudge.io.sets import SetVotes
-from adjudge.io.sources import Source, is_spark_frame
-from adjudge.models.base import Model, make
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Source
+from adjudge.io.workers import Cost, load_votes, read_costs
+from adjudge.models.base import Model, as_model
 from adjudge.results.result import Result
 
+USUAL_SIZES: Final = (1, 2, 3, 4, 5, 7, 9, 12, 16, 24, 32, 48, 64, 96, 128, 192)
 RULES: Final[Rules] = {
     "by": Choice(get_args(PanelKind)),
     "subsets": Number(least=1, most=10_000, whole=True),
@@ -38,10 +34,10 @@ RULES: Final[Rules] = {
     "seed": Number(least=0, whole=True),
 }
 MIN_COVERAGE: Final = 0.5  # share of the tasks that workers saw, from which on they are a panel of judges
-MAX_JUDGES: Final = 200
-MAX_VOTES: Final = 300_000  # looked at: of more, those of some tasks
+MAX_STUDY_JUDGES: Final = 200
+MAX_STUDY_VOTES: Final = 300_000  # looked at: of more, those of some tasks
 MAX_JUDGE_VOTES: Final = 10_000_000  # workers x votes, as every judge is left out once
-MAX_CELLS: Final = 200_000  # tasks x labels
+MAX_STUDY_CELLS: Final = 200_000  # tasks x labels
 RESAMPLES: Final = 200  # for the interval of the correlation of errors
 
 
@@ -58,14 +54,9 @@ def panel(
     within: float = 0.01,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
     truth_task: str | None = None,
     truth_label: str | None = None,
-    **shaping: Unpack[Shaping],
+    **reading: Unpack[ReadOptions],
 ) -> PanelStudy:
     """Return how many judges are enough, which panel to take for which money, and what each judge adds.
 
@@ -84,7 +75,7 @@ def panel(
       ends below adds nothing.
     - `seed`: what panels are drawn from.
     - `progress`: called with what is being done, some hundred times.
-    - `task`, `worker`, `label`, `labels`, `duplicates`, `shaping` (`wide`, `abstain`, `format`, …): as for `adj.read`.
+    - `reading`: the options of `adj.read`.
 
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
@@ -93,30 +84,41 @@ def panel(
     (4, ('w1', 'w0', 'w2'))
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
-    if is_spark_frame(source):
-        raise InputError(
-            "panel fits the votes many times and is not run on Spark: give the votes of some tasks in memory (frame.toArrow())"
-        )
-    if isinstance(source, SetVotes):
-        raise InputError("panel is for votes with one label: give one yes/no vote per task and option")
-    chosen_model = make(model, {"seed": 0}, {} if isinstance(model, Model) else {"seed": seed})
-    given = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
+    chosen_model = model if isinstance(model, Model) else as_model(model, seed)
+    given = read_votes(source, Reading.of(reading), "panel")
     require_unweighted(given, "panel", "read the votes without weight")
-    given = replace(held(given), found_gold=None)  # panels are to learn from their votes alone
+    given = replace(load_votes(given), found_gold=None)  # panels are to learn from their votes alone
     if given.n_workers < 2 or given.n_tasks < 2:
-        size = f"{_counted(given.n_workers, 'worker')} on {_counted(given.n_tasks, 'task')}"
+        size = f"{counted(given.n_workers, 'worker')} on {counted(given.n_tasks, 'task')}"
         raise InputError(f"{size}: a panel needs two of each at least")
     costs = None if cost is None else read_costs(cost, given.workers)
     if budget is not None:
         budget = check_budget(budget if isinstance(budget, bool) else options.plain(budget), costs is not None)
     kind = _kind(given, by)
-    codes = None if truth is None else truth_codes(given, truth, truth_task, truth_label)
+    codes = None if truth is None else read_truth_codes(given, truth, truth_task, truth_label)
     votes, codes, some = _looked_at(given, codes, kind, seed)
     if costs is not None and cost is not None and some is not None:
         costs = read_costs(cost, votes.workers)
-    plan = _Plan(
-        chosen_model, kind, _sizes(votes, kind, sizes), int(subsets), float(within), int(seed), costs, progress or _silent
-    )
+    wanted, step = _sizes(votes, kind, sizes), progress or (lambda _: None)
+    step("all votes")
+    result = chosen_model.fit(votes, trace="light")
+    labels = result.fit.outcome.labels.astype(np.int64)
+    if codes is None:  # errors are then measured against majority vote
+        yardstick, reference = measures.of_result(result), fit_labels(votes, "mv", seed)
+    else:
+        yardstick, reference = measures.of_truth(codes, votes.n_labels), codes
+    correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, seed)).correlation
+    panels = Panels(measures.Decider(votes, chosen_model), yardstick, costs, seed, step)
+    points = tuple(panels.points(kind, wanted, subsets, labels, max(float(np.nan_to_num(correlation)), 0.0)))
+    chosen: list[Chosen] = []
+    if kind == "judges":
+        like = find_alike(votes, labels, codes)
+        judges = judge_panel(panels.decider, yardstick, like, labels, reference, within, seed, step)
+        chosen = panels.choose(reference)
+    else:
+        judges = judge_crowd(result, yardstick, within, seed, step)
+    if costs is not None:
+        judges = [replace(one, cost=float(costs[one.worker])) for one in judges]
     return PanelStudy(
         by=kind,
         measured_by="all votes" if codes is None else "truth",
@@ -124,39 +126,41 @@ def panel(
         workers=votes.workers,
         votes=len(votes),
         tasks=votes.n_tasks,
+        judged_tasks=len(yardstick),
         sampled_from=some,
-        within=plan.within,
+        within=float(within),
+        points=points,
+        found=tuple(judges),
+        chosen=tuple(chosen),
+        error_correlation=correlation,
         budget=budget,
         frame_kind=given.frame_kind,
-        **plan.look(votes, codes),
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _kind(votes: Votes, by: str) -> str:
     """Return what a panel of these votes is made of: judges, where most of them saw most tasks, or votes per task."""
     if by != "auto":
-        if by == "judges" and votes.n_workers > MAX_JUDGES:
-            raise OptionError(f"by is 'judges', but there are {votes.n_workers} workers, more than {MAX_JUDGES}: take by='votes'")
+        if by == "judges" and votes.n_workers > MAX_STUDY_JUDGES:
+            raise OptionError(
+                f"by is 'judges', but there are {votes.n_workers} workers, more than {MAX_STUDY_JUDGES}: take by='votes'"
+            )
         return by
     pairs = len(np.unique(vote_tasks(votes) * votes.n_workers + votes.row_worker()[votes.row]))
     dense = pairs >= MIN_COVERAGE * votes.n_tasks * votes.n_workers
-    return "judges" if dense and votes.n_workers <= MAX_JUDGES else "votes"
+    return "judges" if dense and votes.n_workers <= MAX_STUDY_JUDGES else "votes"
 
 
 def _looked_at(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, int | None]:
     """Return the votes to look at, the true labels of their tasks, and how many tasks there were, where not all are looked at."""
-    limit = MAX_VOTES if kind == "votes" else min(MAX_VOTES, MAX_JUDGE_VOTES // votes.n_workers)
-    cells = MAX_CELLS // max(votes.n_labels, 1)
+    limit = MAX_STUDY_VOTES if kind == "votes" else min(MAX_STUDY_VOTES, MAX_JUDGE_VOTES // votes.n_workers)
+    cells = MAX_STUDY_CELLS // max(votes.n_labels, 1)
     if votes.n_tasks > cells:
         limit = min(limit, len(votes) * cells // votes.n_tasks)
     if len(votes) <= limit:
         return votes, codes, None
     first = np.zeros(votes.n_tasks, np.bool_) if codes is None else codes >= 0
-    part = some_tasks(votes, first, limit, np.random.default_rng([seed, 0]))
+    part = measures.some_tasks(votes, first, limit, np.random.default_rng([seed, 0]))
     return part.votes, None if codes is None else codes[part.tasks], votes.n_tasks
 
 
@@ -165,9 +169,8 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
     per_task = np.diff(votes.task_ptr)
     most = votes.n_workers if kind == "judges" else int(per_task.max())
     if sizes is None:
-        usual = usual_sizes(most)
         many = most if kind == "judges" else np.quantile(per_task, 0.95)  # few tasks have more votes
-        return (*(size for size in usual[:-1] if size < many), most)
+        return (*(size for size in USUAL_SIZES if size < min(many, most)), most)
     typed: object = sizes  # a number or a text is a likely slip
     if isinstance(typed, str) or not isinstance(typed, Iterable):
         raise OptionError(f"sizes is {shown(sizes)}: give a list of whole numbers, as [1, 3, 5]")
@@ -175,64 +178,3 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)
     return (*sorted({int(size) for size in given} - {most}), most)
-
-
-def _silent(_: str) -> None:
-    """Say nothing of what is being done."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is to be looked at, and how."""
-
-    model: Model
-    kind: str
-    sizes: tuple[int, ...]
-    subsets: int
-    within: float
-    seed: int
-    costs: Floats | None  # [workers] of one vote
-    step: Callable[[str], None]
-
-    def look(self, votes: Votes, codes: Integers | None) -> dict[str, Any]:
-        """Return points of the curve, judges, chosen panels and the correlation of errors; `codes` are true labels, [tasks]."""
-        decider = Decider(votes, self.model)
-        self.step("all votes")
-        result = self.model.fit(votes, trace="light")
-        labels = result.fit.outcome.labels.astype(np.int64)
-        if codes is None:
-            yardstick, reference = of_result(result, np.arange(votes.n_tasks), votes.n_tasks), self._majority(votes)
-        else:
-            yardstick, reference = of_truth(codes, votes.n_labels), codes
-        correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, self.seed)).correlation
-        draws = Draws(decider, self.kind, self.subsets, self.seed, self.costs)
-        points = tuple(draws.points(self.sizes, yardstick, labels, max(float(np.nan_to_num(correlation)), 0.0), self.step))
-        chosen: list[Chosen] = []
-        if self.kind == "judges":
-            like = _alike(votes, labels, codes)
-            found = judges.judged(decider, yardstick, like, labels, reference, self.within, self.seed, self.step)
-            chosen = Chooser(decider, yardstick, self.costs, self.seed).panels(reference, self.step)
-        else:
-            found = crowd.judged(result, yardstick, self.within, self.seed, self.step)
-        if self.costs is not None:
-            found = [replace(one, cost=float(self.costs[one.worker])) for one in found]
-        return {
-            "points": points,
-            "found": tuple(found),
-            "chosen": tuple(chosen),
-            "error_correlation": correlation,
-            "judged_tasks": len(yardstick),
-        }
-
-    def _majority(self, votes: Votes) -> Integers:
-        """Return majority vote, which errors are measured against without truth, [tasks]."""
-        fitted = make("mv", {"seed": 0}, {"seed": self.seed}).fit(votes, confidence="posterior")
-        return fitted.fit.outcome.labels.astype(np.int64)
-
-
-def _alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
-    """Return whom each judge is most like, by the truth where it is known."""
-    if codes is None:
-        return judges.alike(votes, labels, None)
-    known = (codes >= 0) & (codes < votes.n_labels)
-    return judges.alike(votes, np.where(known, codes, labels), known)

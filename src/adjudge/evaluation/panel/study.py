@@ -1,11 +1,11 @@
-"""What `panel` returns."""
+"""What `panel` returns, and what it says in sentences: the answer first, and what it rests on."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,19 +13,16 @@ import polars as pl
 
 from adjudge.data.vocabulary import Id, Vocabulary
 from adjudge.data.votes import FrameKind
-from adjudge.errors import InputError, OptionError, listed, shown
-from adjudge.evaluation.agreement.coefficients import Estimate, or_none
-from adjudge.evaluation.panel.curve import Point, enough
-from adjudge.evaluation.panel.judges import ADDS, NOT_LOOKED_AT, NOTHING, REPEATS, TOO_FEW, UNCLEAR, Judge
-from adjudge.evaluation.panel.selection import Chosen
-from adjudge.io import frames
-from adjudge.io.frames import Frame
-from adjudge.io.ids import column
-from adjudge.results.higher import load
-from adjudge.results.plotting import Chart, Theme
+from adjudge.errors import InputError, OptionError, counted, listed, shown
+from adjudge.evaluation.intervals import Estimate, or_none
+from adjudge.evaluation.panel.judges import ADDS, ADDS_NOTHING, NOT_LOOKED_AT, REPEATS, TOO_FEW, UNCLEAR, Judge
+from adjudge.evaluation.panel.panels import Chosen, CurvePoint, enough
+from adjudge.io.frames import Frame, column, native
+from adjudge.results.plotting import Picture, Theme, load
 
-MAX_NAMED: Final = 5  # judges in a sentence
-WORDS: Final = (ADDS, REPEATS, NOTHING, UNCLEAR, TOO_FEW, NOT_LOOKED_AT)
+MAX_CARD_JUDGES: Final = 8  # lines of a card
+MAX_NAMED_JUDGES: Final = 5  # judges in a sentence
+JUDGE_VERDICTS: Final = (ADDS, REPEATS, ADDS_NOTHING, UNCLEAR, TOO_FEW, NOT_LOOKED_AT)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class PanelStudy:
     judged_tasks: int  # by which accuracy is measured
     sampled_from: int | None  # tasks that there were, where not all were looked at
     within: float  # accuracy that does not matter
-    points: Sequence[Point]
+    points: Sequence[CurvePoint]
     found: Sequence[Judge]
     chosen: Sequence[Chosen]
     error_correlation: Estimate  # of two votes on a task
@@ -80,16 +77,30 @@ class PanelStudy:
         return "\n".join(self.sentences())
 
     def _repr_html_(self) -> str:
-        from adjudge.evaluation.cards import of_panel
+        from adjudge.results.card import Card, CardTable
 
-        return of_panel(self)
+        whole = self.points[-1]
+        kind = "accuracy" if self.measured_by == "truth" else "expected accuracy"
+        what = "judges" if self.by == "judges" else "votes per task"
+        figures = [(f"of {whole.size} {what} are enough", self.enough), (f"{kind} of all", whole.accuracy)]
+        figures.append(("effective votes of all", whole.effective_votes))
+        columns = ("size", kind, "low", "high", "short of all", "cost per task")
+        sizes = [(one.size, one.accuracy, one.low, one.high, float(one.shortfall), one.cost) for one in self.points]
+        judges = [(self.workers[one.worker], one.word, float(one.adds), one.why) for one in self.found if one.adds is not None]
+        tables = [
+            CardTable(f"panels of random {what}", columns, sizes),
+            CardTable.cut("who adds most", ("worker", "", "adds", "why"), judges, "study.judges", MAX_CARD_JUDGES),
+        ]
+        steps = ["study.judges", "study.panels", "study.best(budget=…)"]
+        return Card(repr(self), figures, self.sentences(), tables, next_steps=steps).html()
 
-    def plot(self, *, theme: Theme = "light") -> Chart:
-        """Return accuracy and effective votes by the size of a panel, with its cost; needs the extra `report`.
+    def plot(self, *, theme: Theme = "light") -> Picture:
+        """Return accuracy and effective votes by the size of a panel, with its cost.
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return load("adjudge.report.plots:panel")(self, theme=theme)
+        picture: Picture = load("adjudge.report.plots:draw")("studies:panel", self, theme=theme)
+        return picture
 
     @cached_property
     def sizes(self) -> Frame:
@@ -100,7 +111,7 @@ class PanelStudy:
         all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
         independent votes per task that such panels amount to, `cost` that of one task (null where no cost was given).
         """
-        return self._native(self.sizes_frame())
+        return native(self.sizes_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
@@ -113,7 +124,7 @@ class PanelStudy:
         "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
         crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
         """
-        return self._native(self.judges_frame())
+        return native(self.judges_frame(), self.frame_kind)
 
     @cached_property
     def panels(self) -> Frame:
@@ -122,7 +133,7 @@ class PanelStudy:
         `workers` are in the order in which they were chosen. `accuracy` is that of panels chosen the same way, on tasks that the
         choice has not seen. Empty for a crowd.
         """
-        return self._native(self.panels_frame())
+        return native(self.panels_frame(), self.frame_kind)
 
     @property
     def enough(self) -> int:
@@ -153,28 +164,27 @@ class PanelStudy:
         3
         """
         budget = self.budget if budget is None else check_budget(budget, self.points[-1].cost is not None)
-        every = [self._of_chosen(one) for one in self.chosen] or [self._of_point(one) for one in self.points]
+        every = self._candidates()
         paid = [one for one in every if budget is None or (one.cost is not None and one.cost <= budget * (1 + 1e-9))]
         if not paid:
             least = min(one.cost or 0.0 for one in every)
             raise InputError(f"budget is {shown(budget)} per task: the cheapest panel costs {least:.4g}")
-        most = max(one.accuracy for one in paid)
-        return min((one for one in paid if one.accuracy >= most - self.within), key=_price)
+        enough = max(one.accuracy for one in paid) - self.within
+        return min((one for one in paid if one.accuracy >= enough), key=lambda one: (one.cost or 0.0, one.size, -one.accuracy))
 
     def sentences(self) -> list[str]:
         """Return what was found, as sentences, the answer first."""
-        from adjudge.evaluation.panel.sentences import sentences
-
-        return sentences(self)
+        lines = (answer(self), choice(self), worth(self), additions(self), basis(self), doubt(self))
+        return [line for line in lines if line]
 
     def words(self) -> dict[str, int]:
         """Return how many workers have each word, of the words that occur."""
-        counted = Counter(one.word for one in self.found)
-        return {word: counted[word] for word in WORDS if word in counted}
+        number = Counter(one.word for one in self.found)
+        return {word: number[word] for word in JUDGE_VERDICTS if word in number}
 
     def names(self, codes: Sequence[int]) -> str:
         """Return some workers by name, joined by commas, of many the first."""
-        return listed([self.workers[code] for code in codes], MAX_NAMED)
+        return listed([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:
         """Return `sizes` as a polars frame, whatever the caller's kind."""
@@ -182,7 +192,7 @@ class PanelStudy:
         rows = [
             {
                 **{name: getattr(one, name) for name in plain},
-                **_interval("shortfall", one.shortfall.rounded()),
+                **_interval("shortfall", one.shortfall),
                 "agreement": one.agreement,
                 "effective_votes": or_none(one.effective_votes),
                 "cost": one.cost,
@@ -193,31 +203,18 @@ class PanelStudy:
 
     def judges_frame(self) -> pl.DataFrame:
         """Return `judges` as a polars frame, whatever the caller's kind."""
-        nothing = (None, None, None)
         rows = [
             {
                 "votes": one.votes,
-                **_interval("adds", nothing if one.adds is None else one.adds.rounded()),
+                **_interval("adds", one.adds),
                 "beside": None if one.beside < 0 else self.workers[one.beside],
-                **_interval("lost_without", nothing if one.lost_without is None else one.lost_without.rounded()),
-                "effective_votes": one.effective_votes,
-                "cost": one.cost,
-                "word": one.word,
-                "why": one.why,
+                **_interval("lost_without", one.lost_without),
+                **{name: getattr(one, name) for name in ("effective_votes", "cost", "word", "why")},
             }
             for one in self.found
         ]
         ids = column(self.workers)
-        floats = (
-            "adds",
-            "adds_low",
-            "adds_high",
-            "lost_without",
-            "lost_without_low",
-            "lost_without_high",
-            "effective_votes",
-            "cost",
-        )
+        floats = (*_interval("adds", None), *_interval("lost_without", None), "effective_votes", "cost")
         kinds: dict[str, Any] = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
         named = ids.gather([one.worker for one in self.found]).alias("worker")
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
@@ -234,46 +231,31 @@ class PanelStudy:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain Python values, ready for JSON."""
-        best = None if self.budget is not None and not self._affords() else self.best()
+        plain = ("by", "measured_by", "model", "votes", "tasks", "judged_tasks", "sampled_from", "within", "enough", "budget")
+        try:
+            best = {**asdict(found := self.best()), "workers": list(found.workers)}
+        except InputError:  # the budget pays for none
+            best = None
         return {
-            "by": self.by,
-            "measured_by": self.measured_by,
-            "model": self.model,
+            **{name: getattr(self, name) for name in plain},
             "workers": len(self.workers),
-            "votes": self.votes,
-            "tasks": self.tasks,
-            "judged_tasks": self.judged_tasks,
-            "sampled_from": self.sampled_from,
-            "within": self.within,
-            "enough": self.enough,
             "effective_votes": or_none(self.effective_votes),
             "ceiling": None if math.isinf(self.ceiling) else self.ceiling,
             "error_correlation": self.error_correlation.summary(),
             "words": self.words(),
-            "budget": self.budget,
-            "best": None if best is None else {**vars(best), "workers": list(best.workers)},
+            "best": best,
             "sizes": self.sizes_frame().to_dicts(),
             "judges": self.judges_frame().to_dicts(),
             "panels": self.panels_frame().to_dicts(),
             "sentences": self.sentences(),
         }
 
-    def _affords(self) -> bool:
-        try:
-            self.best()
-        except InputError:
-            return False
-        return True
-
-    def _of_chosen(self, one: Chosen) -> BestPanel:
-        workers = tuple(self.workers[code] for code in one.workers)
-        return BestPanel(one.size, workers, *one.accuracy.rounded(), one.cost)
-
-    def _of_point(self, one: Point) -> BestPanel:
-        return BestPanel(one.size, (), one.accuracy, one.low, one.high, one.cost)
-
-    def _native(self, frame: pl.DataFrame) -> Frame:
-        return frames.native(frame, self.frame_kind)
+    def _candidates(self) -> list[BestPanel]:
+        """Return the chosen panels, or those of each size if there are none."""
+        if not self.chosen:
+            return [BestPanel(one.size, (), one.accuracy, one.low, one.high, one.cost) for one in self.points]
+        named = [tuple(self.workers[code] for code in one.workers) for one in self.chosen]
+        return [BestPanel(one.size, who, *one.accuracy.rounded(), one.cost) for who, one in zip(named, self.chosen, strict=True)]
 
 
 def check_budget(budget: object, has_cost: bool) -> float:
@@ -285,9 +267,105 @@ def check_budget(budget: object, has_cost: bool) -> float:
     return float(budget)
 
 
-def _interval(name: str, values: Sequence[float | None]) -> dict[str, float | None]:
+def _interval(name: str, found: Estimate | None) -> dict[str, float | None]:
+    values = (None, None, None) if found is None else found.rounded()
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
-def _price(one: BestPanel) -> tuple[float, int, float]:
-    return (one.cost or 0.0, one.size, -one.accuracy)
+def answer(study: PanelStudy) -> str:
+    """Return how many are enough."""
+    found = next(point for point in study.points if point.size == study.enough)
+    whole = study.points[-1]
+    if found.size == whole.size:
+        before = study.points[-2] if len(study.points) > 1 else None
+        missed = "" if before is None else f"; {_thing(study, before.size)} {_are(before.size)} {_short(before)}"
+        # Chosen judges may do with fewer, as the next sentence says.
+        every = f"Taken at random, all {_thing(study, whole.size)}" if study.by == "judges" else "All votes"
+        return f"{every} are needed: together they are {_right(study)} {whole.accuracy:.1%}{missed}."
+    shown = f"random panels of {found.size}" if study.by == "judges" else f"labels of {found.size} random votes per task"
+    every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
+    return (
+        f"{_thing(study, found.size)} {_are(found.size)} enough: {shown} are {_right(study)} {found.accuracy:.1%}, "
+        f"{every} {whole.accuracy:.1%} ({_short(found)})."
+    )
+
+
+def choice(study: PanelStudy) -> str:
+    """Return which panel to take; for a crowd, only where there is a budget."""
+    if not study.chosen and study.budget is None:
+        return ""
+    money = "" if study.budget is None else f" for {study.budget:g} per task"
+    try:
+        best = study.best()
+    except InputError as error:
+        return f"No panel{money}: {error}."
+    cost = "" if best.cost is None else f", at {best.cost:.3g} per task"
+    if not study.chosen:
+        return f"The best{money}: {best.size} votes per task ({best.accuracy:.1%} right{cost})."
+    codes = study.workers.codes(best.workers).tolist()
+    how = f"{best.accuracy:.1%} right on tasks that the choice has not seen, {best.low:.1%} to {best.high:.1%}{cost}"
+    return f"The best panel{money} has {counted(best.size, 'chosen judge')}: {study.names(codes)} ({how})."
+
+
+def worth(study: PanelStudy) -> str:
+    """Return how many independent votes all votes are worth."""
+    whole = study.points[-1]
+    if whole.effective_votes != whole.effective_votes:
+        return ""
+    against = "the truth" if study.measured_by == "truth" else "majority vote"
+    each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
+    limit = "" if math.isinf(study.ceiling) else f"; more of the same kind never reach {study.ceiling:.3g}"
+    return f"{each}, by their errors against {against}{limit}."
+
+
+def additions(study: PanelStudy) -> str:
+    """Return how many workers add something, and who adds nothing."""
+    words = study.words()
+    if not words:
+        return ""
+    plural = {ADDS: "add", ADDS_NOTHING: "add nothing", REPEATS: "repeat another"}
+    single = {REPEATS: "repeats another"}
+    said = ", ".join(f"{n} {(single if n == 1 else plural).get(word, word)}" for word, n in words.items())
+    codes = [one.worker for one in reversed(study.found) if one.word == ADDS_NOTHING]
+    named = f"; nothing is added by {study.names(codes)}" if codes else ""
+    return f"Of {len(study.found)} {'judges' if study.by == 'judges' else 'workers'}: {said}{named}."
+
+
+def basis(study: PanelStudy) -> str:
+    """Return what was drawn and looked at."""
+    most = max(point.panels for point in study.points)
+    least = min(point.panels for point in study.points[:-1]) if len(study.points) > 1 else most
+    number = f"{most}" if least == most else f"{least} to {most}"
+    drawn = f"{number} random panels of each size" if study.by == "judges" else f"{number} random draws of votes for each size"
+    tasks = f"{study.judged_tasks} tasks" + (" with truth" if study.measured_by == "truth" else "")
+    some = "" if study.sampled_from is None else f", votes of {study.tasks} of {study.sampled_from} tasks"
+    return f"Looked at: {drawn}, labelled by {study.model}, measured on {tasks}{some}."
+
+
+def doubt(study: PanelStudy) -> str:
+    """Return what an estimate without truth cannot know."""
+    if study.measured_by == "truth":
+        return ""
+    return (
+        "Accuracy is an estimate: without truth, labels are measured by what all votes together say. A judge who alone is right "
+        "looks useless, and errors that all share are not seen."
+    )
+
+
+def _thing(study: PanelStudy, size: int) -> str:
+    return counted(size, "judge") if study.by == "judges" else f"{counted(size, 'vote')} per task"
+
+
+def _are(size: int) -> str:
+    return "is" if size == 1 else "are"
+
+
+def _right(study: PanelStudy) -> str:
+    return "right on" if study.measured_by == "truth" else "expected to be right on"
+
+
+def _short(point: CurvePoint) -> str:
+    gap = point.shortfall
+    sign, than = (100, "short of") if gap >= 0 else (-100, "above")
+    low, high = sorted((sign * gap.low, sign * gap.high))
+    return f"{sign * gap:.1f} points {than} all, 90% interval {low:.1f} to {high:.1f}"

@@ -7,39 +7,28 @@ not by what the small panel thinks of itself, which was further from the truth o
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.options import Confidence
 from adjudge.data.votes import Votes
+from adjudge.engines.registry import AutoEngine
 from adjudge.errors import NotConverged
-from adjudge.evaluation.agreement.agreement import measure_errors
-from adjudge.evaluation.agreement.coefficients import Bootstrap
-from adjudge.evaluation.panel.sampling import Flags, Integers, Part, kept
+from adjudge.evaluation.agreement.coefficients import measure_errors
+from adjudge.evaluation.inputs import VoteSubset, subset, vote_tasks
+from adjudge.evaluation.intervals import Bootstrap, Estimate, Flags, Floats, Integers, wilson
 from adjudge.models.base import Model
 from adjudge.results.result import Result
 
-Floats = NDArray[np.float64]
-DOUBT: Final = 0.25  # share of the doubt about labels that may be an error of all tasks alike: measured, see the decision
+PANEL_SHARED_DOUBT: Final = 0.25  # share of the doubt about labels that may be an error of all tasks alike: measured
 Z: Final = 1.6448536269514722  # of a 90% interval, the width of all intervals here
-MANY_VOTES: Final = 100_000  # from which on a fit is worth several threads
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number with its 90% interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def rounded(self) -> tuple[float, float, float]:
-        """Return value, low and high without the last bits, in which sums may differ."""
-        return round(self.value, 9), round(self.low, 9), round(self.high, 9)
+MIN_THREADED_VOTES: Final = 100_000  # from which on a fit is worth several threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +53,7 @@ class Yardstick:
         out[has, own[has]] = 1.0
         return out
 
-    def gain(self, shares: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Interval:
+    def gain(self, shares: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Estimate:
         """Return the accuracy gained by a change of shares, [judged, K], with the interval of as many other tasks.
 
         Where truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
@@ -75,11 +64,11 @@ class Yardstick:
         square = float((shares**2 * self.chance).sum()) + pseudo
         variance = max(square / n - mean**2, 0.0) / n
         doubt = (self.chance * (1.0 - self.chance)).sum(axis=1)
-        variance += (DOUBT * float((np.abs(shares).sum(axis=1) * doubt).sum()) / n) ** 2
+        variance += (PANEL_SHARED_DOUBT * float((np.abs(shares).sum(axis=1) * doubt).sum()) / n) ** 2
         if panels is not None and len(panels) > 1:
             variance += float(panels.var(ddof=1)) / len(panels)
         half = Z * variance**0.5
-        return Interval(mean, mean - half, mean + half)
+        return Estimate(mean, mean - half, mean + half)
 
     def of_some(self, index: Integers | Flags | slice) -> Yardstick:
         """Return the yardstick of some of the tasks that count."""
@@ -95,11 +84,9 @@ def of_truth(codes: Integers, n_labels: int) -> Yardstick:
     return Yardstick(tasks, chance)
 
 
-def of_result(result: Result, tasks: Integers, n_tasks: int) -> Yardstick:
-    """Return the yardstick of a fit to votes on `tasks`, codes among `n_tasks`: labels of tasks without votes are all wrong."""
-    chance = np.zeros((n_tasks, result.votes.n_labels))
-    chance[tasks] = result.probabilities_frame().drop("task").to_numpy()
-    return Yardstick(np.arange(n_tasks), chance)
+def of_result(result: Result) -> Yardstick:
+    """Return the yardstick of a fit to all votes."""
+    return Yardstick(np.arange(result.votes.n_tasks), result.probabilities_frame().drop("task").to_numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,26 +96,18 @@ class Decider:
     votes: Votes
     model: Model
 
-    def fit(self, part: Part, *, confidence: Confidence = "posterior") -> Result:
-        """Return the fit of a part; that it may not converge was said of the whole."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)
-            threads = 1 if len(part.votes) < MANY_VOTES else None
-            return self.model.fit(part.votes, threads=threads, trace="light", confidence=confidence)
-
-    def labels(self, mask: Flags) -> Integers:
-        """Return the labels that the votes of a mask, [votes], give to all tasks, [tasks] codes; -1 for tasks without any."""
-        part = kept(self.votes, mask)
-        return self.spread(self.fit(part), part.tasks)
-
-    def spread(self, result: Result, tasks: Integers) -> Integers:
-        """Return the labels of a fit to votes on some tasks, as labels of all, [tasks]; -1 for the others."""
+    def labels(self, part: VoteSubset | Flags) -> Integers:
+        """Return the labels that some votes, a part or a mask, [votes], give to all tasks, [tasks]; -1 for tasks without."""
+        votes, tasks = subset(self.votes, part) if isinstance(part, np.ndarray) else part
         out = np.full(self.votes.n_tasks, -1)
-        out[tasks] = result.fit.outcome.labels
+        engine = AutoEngine(threads=1 if len(votes) < MIN_THREADED_VOTES else None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)  # that a part may not converge was said of the whole
+            out[tasks] = self.model.fit(votes, engine=engine, trace="light", confidence="posterior").fit.outcome.labels
         return out
 
 
-def independent_votes(part: Part, reference: Integers) -> float:
+def independent_votes(part: VoteSubset, reference: Integers) -> float:
     """Return how many independent votes those of a task amount to, by their errors against labels of all tasks, [tasks]."""
     found = measure_errors(part.votes, reference[part.tasks], Bootstrap(0, 0.9, 0))
     return 1.0 if found.votes_per_task == 1.0 else float(found.effective_votes)
@@ -147,13 +126,45 @@ def majority_shares(counts: NDArray[np.integer]) -> Floats:
     return out
 
 
-def share_interval(share: float, tasks: int) -> Interval:
-    """Return a share of tasks with its interval (Wilson's).
+def share_interval(share: float, tasks: int) -> Estimate:
+    """Return a share of tasks with its interval (Wilson's)."""
+    return Estimate(share, *wilson(share, tasks, Z))
 
-    >>> found = share_interval(0.9, 100)
-    >>> round(found.low, 3), round(found.high, 3)
-    (0.84, 0.939)
+
+def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator) -> VoteSubset:
+    """Return the votes of random tasks, about `limit` votes in all; tasks that are `first`, [tasks], come before others."""
+    order = np.lexsort((rng.random(votes.n_tasks), ~first))
+    size = np.diff(votes.task_ptr)
+    taken = order[: max(int(np.searchsorted(np.cumsum(size[order]), limit, side="right")), 1)]
+    chosen = np.zeros(votes.n_tasks, np.bool_)
+    chosen[taken] = True
+    return subset(votes, np.repeat(chosen, size))
+
+
+def draw_panels(workers: int, size: int, number: int, rng: np.random.Generator) -> Flags:
+    """Return random panels of `size` workers, [panels, workers]; every one there is, where these are no more than `number`.
+
+    >>> draw_panels(3, 2, 9, np.random.default_rng(0)).astype(int).tolist()
+    [[1, 1, 0], [1, 0, 1], [0, 1, 1]]
     """
-    middle = (share + Z**2 / (2 * tasks)) / (1 + Z**2 / tasks)
-    half = Z / (1 + Z**2 / tasks) * (share * (1 - share) / tasks + Z**2 / (4 * tasks**2)) ** 0.5
-    return Interval(share, max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0))
+    if math.comb(workers, size) <= number:
+        members = np.array(list(combinations(range(workers), size)))
+    else:
+        members = rng.permuted(np.tile(np.arange(workers), (number, 1)), axis=1)[:, :size]
+    out = np.zeros((len(members), workers), np.bool_)
+    np.put_along_axis(out, members, True, axis=1)
+    return out
+
+
+def thin_votes(votes: Votes, size: int, rng: np.random.Generator) -> Flags:
+    """Return which votes stay, [votes], where each task keeps at most `size` of its own at random."""
+    order = np.lexsort((rng.random(len(votes)), vote_tasks(votes)))
+    out = np.empty(len(votes), np.bool_)
+    out[order] = np.arange(len(votes)) - np.repeat(votes.task_ptr[:-1], np.diff(votes.task_ptr)) < size
+    return out
+
+
+def chunks(total: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most `size`, one behind the other."""
+    for start in range(0, total, max(size, 1)):
+        yield slice(start, min(start + max(size, 1), total))

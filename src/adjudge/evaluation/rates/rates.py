@@ -1,38 +1,219 @@
-"""One call from votes to the true share of each label in each group of tasks."""
+"""One call from votes to the true share of each label in each group of tasks, and what it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
+import polars as pl
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, Duplicates, ModelName, Number, Rules
-from adjudge.data.vocabulary import text_of
-from adjudge.data.votes import Votes
-from adjudge.errors import InputError, OptionError, listed, shown
-from adjudge.evaluation.rates.differences import MAX_PAIRS, differences, gold_needed
-from adjudge.evaluation.rates.figures import GroupRate, Rates
-from adjudge.evaluation.rates.gold import MIN_GOLD, Gold, Table, corrected, table_of
-from adjudge.evaluation.rates.grouping import Grouping, VotesSource, read_grouping, read_items
-from adjudge.evaluation.rates.intervals import quantile
-from adjudge.evaluation.rates.shares import VOTES, Beliefs, Estimate, Integers, by_votes
-from adjudge.io.answers import gold_codes, matching_answers, read_gold
-from adjudge.io.exclude import held
-from adjudge.io.read import Shaping, as_votes
-from adjudge.io.sets import SetVotes
-from adjudge.io.sources import Source, is_spark_frame
-from adjudge.models.base import Model, make
+from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
+from adjudge.data.vocabulary import Vocabulary, text_of
+from adjudge.data.votes import FrameKind, Understood, Votes
+from adjudge.errors import InputError, OptionError, counted, listed, shown
+from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, read_gold_codes, read_votes
+from adjudge.evaluation.intervals import FIGURE_DECIMALS, Floats, Integers, quantile
+from adjudge.evaluation.rates import shares
+from adjudge.evaluation.rates.shares import MIN_GOLD, Needed, ShareDifference, ShareEstimate, TaskBeliefs
+from adjudge.io.frames import Frame, column, native
+from adjudge.io.reading import Reading
+from adjudge.io.sources import Source
+from adjudge.io.workers import load_votes
+from adjudge.models.base import Model, as_model
+from adjudge.models.temperature import posterior_pieces
+from adjudge.results.plotting import Picture, Theme, load
 from adjudge.results.result import Result
-from adjudge.results.temperature import posterior_pieces
 
-RULES: Final[Rules] = {"confidence": Number(least=0.5, most=0.999), "seed": Number(least=0, whole=True)}
-SHARES: Final = ("heads", "weight")  # ways of scoring whose posterior is a share of votes: not what votes say of a task
+MAX_NAMED_GROUPS: Final = 3  # groups in a sentence
+MAX_CARD_SHARES: Final = 8  # lines of a card
+MAX_GROUP_PAIRS: Final = 2_000  # of groups that are compared
+RULES: Final[Rules] = {"level": Number(least=0.5, most=0.999), "seed": Number(least=0, whole=True)}
+VOTE_SHARE_SCORINGS: Final = ("heads", "weight")  # whose posterior is a share of votes: not what votes say of a task
 FACTS: Final = ("shared_error", "effective_votes", "chose", "why")  # of the fit
 TaskGroups: TypeAlias = Mapping[Any, object] | Source | str
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRate:
+    """The shares of labels in one group."""
+
+    tasks: int
+    gold: int  # tasks with a known label
+    share: Floats  # [K]
+    low: Floats
+    high: Floats
+    naive: Floats  # [K] shares of the labels that the fit gives
+    method: str  # votes, ppi, rogan-gladen or gold
+    needed: Needed
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Rates:
+    """The true share of each label in each group, with intervals. `print` says what they rest on.
+
+    >>> import adjudge as adj
+    >>> crowd = adj.simulate(tasks=300, workers=9, labels=2, label_weights=[3, 1], skill=0.85, seed=2)
+    >>> found = adj.rates(crowd.votes)
+    >>> found
+    Rates(1 group, 2 labels, 300 tasks, by votes)
+    >>> found.rates.columns
+    ['group', 'label', 'share', 'low', 'high', 'tasks', 'gold', 'naive', 'method']
+    """
+
+    groups: Vocabulary
+    labels: Vocabulary
+    found: Sequence[GroupRate]  # one per group
+    compared: Sequence[ShareDifference]
+    level: float  # of intervals
+    facts: Mapping[str, Any]
+    understood: Understood | None = None  # what reading made of the votes' source
+    frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        tasks, number = sum(one.tasks for one in self.found), len(self.found)
+        methods = listed(dict.fromkeys(one.method for one in self.found))
+        return f"Rates({counted(number, 'group')}, {len(self.labels)} labels, {tasks} tasks, by {methods})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        from adjudge.results.card import Card, CardTable
+
+        figures = [("groups", len(self.found)), ("tasks", sum(one.tasks for one in self.found))]
+        figures.append(("known labels", self.facts["gold"]))
+        names = ("group", "label", "share", "low", "high", "tasks", "method")
+        rows = self.rates_frame().select(names).rows()
+        table = CardTable.cut("shares", names, rows, "rates.rates", MAX_CARD_SHARES)
+        steps = ["rates.differences", "rates.gold_needed", "rates.plot()"]
+        return Card(repr(self), figures, self.sentences(), [table], next_steps=steps).html()
+
+    def plot(self, *, label: object = None, theme: Theme = "light") -> Picture:
+        """Return shares with their intervals, a line per group.
+
+        - `label`: the label whose share is shown; by default every label, or the last of two.
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        picture: Picture = load("adjudge.report.plots:draw")("studies:rates", self, label, theme=theme)
+        return picture
+
+    @cached_property
+    def rates(self) -> Frame:
+        """A line per group and label: group, label, share, low, high, tasks, gold, naive, method.
+
+        `share` is the estimated true share, and the truth is to lie between `low` and `high` as often as `level` says
+        (docs/rates.md has how often it did). `tasks` have votes, and `gold` of them a known label. `naive` is the share of the
+        labels as the fit gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the
+        group's own gold), "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
+        """
+        return native(self.rates_frame(), self.frame_kind)
+
+    @cached_property
+    def differences(self) -> Frame:
+        """A line per two groups and label: group, other, label, difference (of group less other), low, high, p_value, pairs.
+
+        `pairs` is the number of items that both groups have: with `item` given, luck with these cancels out. `p_value` is the
+        probability of a difference as large where there is none; many of them at once need a correction, which they do not have.
+        """
+        return native(self.differences_frame(), self.frame_kind)
+
+    @cached_property
+    def gold_needed(self) -> Frame:
+        """A line per group: group, label (with the widest interval), half_width, gold, more, why.
+
+        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null where no
+        number of them would, as the group has too few tasks.
+        """
+        return native(self.gold_needed_frame(), self.frame_kind)
+
+    def rates_frame(self) -> pl.DataFrame:
+        """Return `rates` as a polars frame, whatever the caller's kind."""
+        k, n = len(self.labels), len(self.found)
+        frame = pl.DataFrame(
+            {
+                "group": column(self.groups, np.repeat(np.arange(n), k)),
+                "label": column(self.labels, np.tile(np.arange(k), n)),
+                **_joined(self.found, share="share", low="low", high="high", naive="naive"),
+                **{name: np.repeat([getattr(one, name) for one in self.found], k) for name in ("tasks", "gold", "method")},
+            },
+            schema_overrides={"method": pl.String},
+        )
+        return frame.select("group", "label", "share", "low", "high", "tasks", "gold", "naive", "method")
+
+    def differences_frame(self) -> pl.DataFrame:
+        """Return `differences` as a polars frame, whatever the caller's kind."""
+        k = len(self.labels)
+        one, other = (np.repeat([getattr(two, name) for two in self.compared], k).astype(np.int64) for name in ("one", "other"))
+        return pl.DataFrame(
+            {
+                "group": column(self.groups, one),
+                "other": column(self.groups, other),
+                "label": column(self.labels, np.tile(np.arange(k), len(self.compared))),
+                **_joined(self.compared, difference="value", low="low", high="high", p_value="p_value"),
+                "pairs": np.repeat([two.pairs for two in self.compared], k).astype(np.int64),
+            }
+        )
+
+    def gold_needed_frame(self) -> pl.DataFrame:
+        """Return `gold_needed` as a polars frame, whatever the caller's kind."""
+        needed = [one.needed for one in self.found]
+        return pl.DataFrame(
+            {
+                "group": column(self.groups),
+                "label": column(self.labels, np.array([one.label for one in needed], np.int64)),
+                "half_width": np.array([one.half_width for one in needed]).round(FIGURE_DECIMALS),
+                "gold": np.array([one.gold for one in self.found], np.int64),
+                "more": pl.Series([one.more for one in needed], dtype=pl.Int64),
+                "why": pl.Series([one.why for one in needed], dtype=pl.String),
+            }
+        )
+
+    def sentences(self) -> list[str]:
+        """Return what the figures rest on, as sentences."""
+        facts, methods = self.facts, {one.method for one in self.found}
+        whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
+        out = [f"{100 * self.level:g}% intervals of the shares among {whose}; labels by {facts['model']}"]
+        if "votes" in methods:
+            out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
+        if "rogan-gladen" in methods:
+            out.append("rogan-gladen takes the known labels of all groups, and judges to err alike in all of them")
+        if facts["gold_unused"]:
+            out.append(f"{facts['gold_unused']} known labels are of tasks without votes: they are not used")
+        if facts["without_group"]:
+            out.append(f"{facts['without_group']} of {facts['tasks']} tasks are in no group, and left out")
+        if facts["empty_groups"]:
+            some = listed(facts["empty_groups"], MAX_NAMED_GROUPS)
+            out.append(f"{counted(len(facts['empty_groups']), 'group')} without votes left out: {some}")
+        if facts["few_gold"]:
+            some = listed(facts["few_gold"], MAX_NAMED_GROUPS)
+            out.append(f"fewer than {facts['min_gold']} known labels, which are too few to correct by: {some}")
+        if facts["not_compared"]:
+            out.append(facts["not_compared"])
+        return out
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain Python values, ready for JSON."""
+        return {
+            "level": self.level,
+            "rates": self.rates_frame().to_dicts(),
+            "differences": self.differences_frame().to_dicts(),
+            "gold_needed": self.gold_needed_frame().to_dicts(),
+            "facts": dict(self.facts),
+            "sentences": self.sentences(),
+        }
+
+
+def _joined(parts: Sequence[object], **names: str) -> dict[str, Floats]:
+    """Return columns by name: the attribute of every part, [K] each, one after the other."""
+    return {
+        out: np.concatenate([np.zeros(0), *(getattr(part, name) for part in parts)]).round(FIGURE_DECIMALS)
+        for out, name in names.items()
+    }
 
 
 def rates(
@@ -42,16 +223,11 @@ def rates(
     gold: Source | None = None,
     item: TaskGroups | None = None,
     baseline: object = None,
-    confidence: float = 0.9,
+    level: float = 0.9,
     sample: bool = True,
     model: ModelName | Model = DEFAULTS.model,
     seed: int = 0,
-    task: str | None = None,
-    worker: str | None = None,
-    label: str | None = None,
-    labels: Iterable[object] | None = None,
-    duplicates: Duplicates = DEFAULTS.duplicates,
-    **shaping: Unpack[Shaping],
+    **reading: Unpack[ReadOptions],
 ) -> Rates:
     """Return the true share of each label in each group of tasks, corrected for what judges get wrong, with intervals.
 
@@ -65,12 +241,12 @@ def rates(
     - `item`: what a task is about, as `by` is given. Tasks of two groups about the same item (answers of two systems to one
       prompt) are pairs, which makes the interval of the difference narrower.
     - `baseline`: the group that all others are compared with; by default every two groups are compared.
-    - `confidence`: how often an interval is to hold the truth.
+    - `level`: how often an interval is to hold the truth.
     - `sample`: True where the tasks of a group are a sample, and the interval is for what they are a sample of (all prompts, all
       traffic of the week). False asks for the share among these very tasks.
     - `model`: the model that judges the workers, as for `adj.aggregate`.
     - `seed`: that of the model, which decides ties.
-    - `task`, `worker`, `label`, `labels`, `duplicates`, `shaping` (`wide`, `abstain`, `format`, …): as for `adj.read`.
+    - `reading`: the options of `adj.read`.
 
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=400, workers=9, labels=2, label_names=["bad", "good"], skill=0.8, seed=3)
@@ -81,36 +257,38 @@ def rates(
     >>> found.differences.columns
     ['group', 'other', 'label', 'difference', 'low', 'high', 'p_value', 'pairs']
     """
-    options.check({"confidence": confidence, "seed": seed}, RULES)
+    options.check({"level": level, "seed": seed}, RULES)
     if not isinstance(sample, bool):
         raise OptionError(f"sample is {shown(sample)}: give True or False")
-    if is_spark_frame(source):
-        raise InputError("rates is not run on Spark: give the votes in memory (frame.toArrow())")
-    if isinstance(source, SetVotes):
-        raise InputError("rates is for votes with one label: give one yes/no vote per task and option")
-    given = as_votes(source, task=task, worker=worker, label=label, labels=labels, duplicates=duplicates, **shaping)
-    votes = replace(held(given), found_gold=None)  # known labels correct the fit: it may not learn from them
+    how = Reading.of(reading)
+    given = read_votes(source, how, "rates")
+    votes = replace(load_votes(given), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")
-    origin = VotesSource(source, votes, shaping)
-    grouping, table = read_grouping(by, origin)
-    items = None if item is None else read_items(item, origin, table)
+    values = TaskValues(source, votes, how)
+    grouping, table = values.grouping(by)
+    items = None if item is None else values.codes(item, "item", table)
     pairs, not_compared = _pairs(grouping, baseline)
-    known, unused = _gold(gold, votes)
-    result = make(model, {"seed": 0}, {} if isinstance(model, Model) else {"seed": seed}).fit(votes)
+    known, unused = None, 0
+    if gold is not None:
+        codes, unused = read_gold_codes(votes, gold)
+        known = KnownLabels.of(codes, "gold")
+    result = (model if isinstance(model, Model) else as_model(model, seed)).fit(votes)
     beliefs = _beliefs(result)
-    table_of_gold = None if known is None else table_of(beliefs, known)
-    tasks = [grouping.tasks(code) for code in range(len(grouping.names))]
-    found = [_estimate(beliefs, own, known, table_of_gold, sample=sample) for own in tasks]
-    groups = [
-        _group(beliefs.of(own), own, one, known, float(confidence), sample=sample) for own, one in zip(tasks, found, strict=True)
-    ]
+    confusion = None if known is None else shares.table_of(beliefs, known)
+    found, groups = [], []
+    for code in range(len(grouping.names)):
+        tasks = grouping.tasks(code)
+        estimate = shares.estimate_shares(beliefs, tasks, known, confusion, sample=sample)
+        found.append(estimate)
+        groups.append(_group(beliefs.of(tasks), tasks, estimate, known, float(level), sample=sample))
+    corrected = zip(grouping.names.texts(), groups, strict=True)
     return Rates(
         groups=grouping.names,
         labels=votes.labels,
         found=tuple(groups),
-        compared=tuple(differences(found, pairs, items, float(confidence))),
-        confidence=float(confidence),
+        compared=tuple(shares.differences(found, pairs, items, float(level))),
+        level=float(level),
         facts={
             "model": result.model,
             "sample": sample,
@@ -118,12 +296,10 @@ def rates(
             "without_group": int((grouping.group < 0).sum()),
             "empty_groups": list(grouping.empty),
             "unvoted_tasks": len(votes.unvoted),
-            "gold": 0 if known is None else len(known.tasks),
+            "gold": 0 if known is None else len(known),
             "gold_unused": unused,
             "min_gold": MIN_GOLD,
-            "few_gold": [
-                name for name, one in zip(grouping.names.texts(), groups, strict=True) if one.gold and one.method == VOTES
-            ],
+            "few_gold": [name for name, one in corrected if one.gold and one.method == shares.VOTES_METHOD],
             "not_compared": not_compared,
             **{name: result.facts[name] for name in FACTS if name in result.facts},
         },
@@ -132,7 +308,7 @@ def rates(
     )
 
 
-def _pairs(grouping: Grouping, baseline: object) -> tuple[list[tuple[int, int]], str]:
+def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, int]], str]:
     """Return which groups are compared, and why some are not, in a sentence."""
     number, names = len(grouping.names), grouping.names.texts()
     if baseline is not None:
@@ -141,22 +317,12 @@ def _pairs(grouping: Grouping, baseline: object) -> tuple[list[tuple[int, int]],
             raise InputError(f"baseline is {shown(baseline)}, which is no group with votes: choose one of {listed(names)}")
         base = names.index(text)
         return [(code, base) for code in range(number) if code != base], ""
-    if number * (number - 1) // 2 > MAX_PAIRS:
+    if number * (number - 1) // 2 > MAX_GROUP_PAIRS:
         return [], f"{number} groups are too many to compare every two of them: name one with baseline=… (--baseline)"
     return list(combinations(range(number), 2)), ""
 
 
-def _gold(source: Source | None, votes: Votes) -> tuple[Gold | None, int]:
-    """Return the known labels of tasks with votes, and how many are of others."""
-    if source is None:
-        return None, 0
-    given = read_gold(matching_answers(source, "gold", votes.tasks), votes.labels)
-    codes = gold_codes(given, votes.tasks).astype(np.int64)
-    tasks = np.flatnonzero(codes >= 0)
-    return Gold(tasks, codes[tasks]), len(given.labels) - len(tasks)
-
-
-def _beliefs(result: Result) -> Beliefs:
+def _beliefs(result: Result) -> TaskBeliefs:
     """Return what the votes of a fit say of its tasks.
 
     The posterior over the class priors is the likelihood. Where a posterior is only a share of votes, as that of majority vote,
@@ -164,28 +330,21 @@ def _beliefs(result: Result) -> Beliefs:
     """
     honest = result.probabilities_frame().drop("task").to_numpy()
     exists = result.votes.given_labels()
-    if result.fit.scoring in SHARES:
+    if result.fit.scoring in VOTE_SHARE_SCORINGS:
         posterior, priors = honest, honest.mean(axis=0)
     else:
         posterior = np.concatenate([piece for _, piece in posterior_pieces(result.fit, result.session)])
         priors = result.fit.params.priors
     likelihood = np.divide(posterior, priors, out=np.zeros_like(posterior), where=priors > 0)
-    return Beliefs(likelihood, honest, result.fit.outcome.labels.astype(np.int64), exists, honest.mean(axis=0))
-
-
-def _estimate(beliefs: Beliefs, tasks: Integers, known: Gold | None, table: Table | None, *, sample: bool) -> Estimate:
-    """Return the shares of a group."""
-    if known is None:
-        return by_votes(beliefs.of(tasks), tasks, sample=sample)
-    return corrected(beliefs, tasks, known, table, sample=sample)
+    return TaskBeliefs(likelihood, honest, result.fit.outcome.labels.astype(np.int64), exists, honest.mean(axis=0))
 
 
 def _group(
-    found: Beliefs, tasks: Integers, estimate: Estimate, known: Gold | None, confidence: float, *, sample: bool
+    found: TaskBeliefs, tasks: Integers, estimate: ShareEstimate, known: KnownLabels | None, level: float, *, sample: bool
 ) -> GroupRate:
     """Return what is shown of a group, `tasks` its codes."""
     gold = 0 if known is None else len(known.within(tasks)[0])
-    low, high = estimate.interval(quantile(confidence, estimate.df), len(tasks))
-    needed = gold_needed(found, estimate, gold, (high - low) / 2.0, confidence, sample=sample)
+    low, high = estimate.interval(quantile(level, estimate.df), len(tasks))
+    needed = shares.gold_needed(found, estimate, gold, (high - low) / 2.0, level, sample=sample)
     naive = np.bincount(found.label, minlength=len(low)) / len(tasks)
     return GroupRate(len(tasks), gold, estimate.share, low, high, naive, estimate.method, needed)

@@ -1,4 +1,4 @@
-// The careful versions of workers on a device: `adjudge.results.careful` has the definition. K is the number of labels.
+// The careful versions of workers on a device: `adjudge.models.careful` has the definition. K is the number of labels.
 #include "common.cuh"
 
 namespace careful {

@@ -1,4 +1,4 @@
-// GLAD on a device: `adjudge.kernels.glad_reference` has the definition. K is the number of labels.
+// GLAD on a device: `adjudge.kernels.methods_reference` has the definition. K is the number of labels.
 //
 // No sum depends on the order in which threads happen to run: each thread, warp and block has a sum of its own, and these are
 // added in a fixed order. Sums by worker are taken over a copy of the votes in the order of the workers.

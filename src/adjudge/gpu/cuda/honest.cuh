@@ -1,5 +1,5 @@
 // Honest confidence: what the other votes of a task say (`reference.honest_pass`, `reference.below_chance`), sums over pairs of
-// votes (`reference.pair_sums`), and the lines that votes are judged by (`adjudge.results.honest.Honest.lines`).
+// votes (`reference.pair_sums`), and the lines that votes are judged by (`adjudge.models.honest.Honest.lines`).
 //
 // K is the number of labels. A thread works on a task where K is at most 32; a block does on tasks of LONG_TASK votes or more,
 // and on all tasks where K is larger. Votes are added in their stored order in both, as the reference adds them.

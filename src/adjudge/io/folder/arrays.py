@@ -1,20 +1,24 @@
-"""Arrays in files: one-dimensional .npy files, written in chunks, and mapped or read in chunks."""
+"""Arrays in files: one-dimensional .npy files, mapped or read in chunks, written in chunks or as shards with checksums."""
 
 from __future__ import annotations
 
 import os
 import stat
 import weakref
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Annotated, Any, BinaryIO, Final, Self, TypedDict
 
+import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from adjudge.errors import InputError, AdjudgeError
+from adjudge.data.vocabulary import DTYPE_OF_KIND, Kind, Vocabulary
+from adjudge.errors import InputError, unreadable, unwritable
 
+READ_BYTES: Final = 1 << 30  # per call: macOS reads less than 2 GiB at once
 HEADER: Final = 128  # bytes before the items: enough for any length, which is written at the end
 
 
@@ -97,7 +101,7 @@ class StoredArray:
         try:
             self._descriptor = os.open(path if folder is None else path.name, flags, dir_fd=folder)
         except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from error
+            raise unreadable(path, error) from error
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         status = os.fstat(self._descriptor)
         self._stamp = status.st_size, status.st_mtime_ns
@@ -169,7 +173,7 @@ class StoredArray:
         if found.tobytes() != header(self.dtype, self._length):
             raise InputError(f"{self.path} is damaged: its header is not that of {self._length} items of type {self.dtype.str}")
 
-    def mapped(self) -> NDArray[Any]:
+    def map(self) -> NDArray[Any]:
         """Return the items as a memory map. `data.votes.piece` reads from the file instead."""
         if not self._length:
             return np.zeros(0, self.dtype)
@@ -184,19 +188,19 @@ def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
     rest = out.view(np.uint8).data if out.size else memoryview(b"")
     while rest:
         try:
-            got = os.preadv(descriptor, [rest], at)
+            got = os.preadv(descriptor, [rest[:READ_BYTES]], at)
         except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from error
+            raise unreadable(path, error) from error
         if not got:
             raise InputError(f"{path} is shorter than before: something else writes to it")
         rest, at = rest[got:], at + got
 
 
-def mapped(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
+def map_array(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
     """Return the items of a file as a memory map."""
     stored = StoredArray(path, dtype, length)
     stored.check_size()
-    return stored.mapped()
+    return stored.map()
 
 
 def sync(path: Path) -> None:
@@ -214,4 +218,163 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise AdjudgeError(f"cannot write {path}: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]  # of votes, tasks or bytes
+Checksum = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class Span(msgspec.Struct, forbid_unknown_fields=True):
+    """The size of a shard, and the CRC-32 of its range of each file."""
+
+    tasks: Count = 0
+    votes: Count = 0
+    text: Count = 0  # bytes of the tasks' ids, if these are texts
+    crc32: dict[str, Checksum] = {}
+
+
+class ShardsState(TypedDict):
+    """What a `ShardWriter` resumes from."""
+
+    shards: list[Span]
+    lengths: dict[str, Count]
+
+
+class IdsState(TypedDict):
+    """What a `VocabularyWriter` resumes from."""
+
+    crc32: dict[str, Checksum]
+    lengths: dict[str, Count]
+
+
+def sharded_files(kind: Kind) -> dict[str, Any]:
+    """Return the files that are cut into shards, with the types of their items; only texts have offsets."""
+    files: dict[str, Any] = {"task_ptr": np.int64, "row": np.uint32, "task_hash": np.uint64, "tasks": DTYPE_OF_KIND[kind]}
+    return files | ({"tasks_offsets": np.int64} if kind == "string" else {})
+
+
+class FilesWriter:
+    """Appends to several array files; `lengths` has the items of files of an earlier run."""
+
+    def __init__(self, folder: Path, types: dict[str, Any], lengths: dict[str, int]) -> None:
+        self._files = {name: ArrayFile(folder / f"{name}.npy", dtype, lengths.get(name, 0)) for name, dtype in types.items()}
+        self.crc32: dict[str, int] = {}  # of whole files, where they have no shards
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of items of each file."""
+        return {name: file.length for name, file in self._files.items()}
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Close the files, and return their entries in the manifest."""
+        for file in self._files.values():
+            file.close()
+        return {name: _entry(file, self.crc32.get(name)) for name, file in self._files.items()}
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        for file in self._files.values():
+            file.abandon()
+
+
+class VocabularyWriter(FilesWriter):
+    """Appends ids to files, whose checksums cover whole files."""
+
+    def __init__(self, folder: Path, name: str, kind: Kind, state: IdsState | None = None) -> None:
+        types: dict[str, Any] = {name: DTYPE_OF_KIND[kind]} | ({f"{name}_offsets": np.int64} if kind == "string" else {})
+        super().__init__(folder, types, state["lengths"] if state else {})
+        self._name = name
+        self.crc32 = dict.fromkeys(types, 0) | (state["crc32"] if state else {})
+        if not state and kind == "string":
+            self._append(f"{name}_offsets", np.zeros(1, np.int64))
+
+    def state(self) -> IdsState:
+        """Return the state to resume from."""
+        return {"crc32": self.crc32, "lengths": self.lengths()}
+
+    def add(self, ids: Vocabulary) -> None:
+        """Take more ids."""
+        if ids.kind == "string":
+            self._append(f"{self._name}_offsets", ids.offsets[1:] - ids.offsets[0] + self._files[self._name].length)
+        self._append(self._name, ids.values)
+
+    def _append(self, name: str, items: NDArray[Any]) -> None:
+        self.crc32[name] = zlib.crc32(self._files[name].append(items), self.crc32[name])
+
+
+def _entry(file: ArrayFile, crc32: int | None = None) -> dict[str, Any]:
+    """Return the entry of a file in the manifest."""
+    return {"dtype": file.dtype.str, "length": file.length} | ({} if crc32 is None else {"crc32": crc32})
+
+
+def write_ids(folder: Path, name: str, ids: Vocabulary) -> dict[str, dict[str, Any]]:
+    """Write ids, and return the entries of their files in the manifest."""
+    writer = VocabularyWriter(folder, name, ids.kind)
+    writer.add(ids)
+    return writer.entries()
+
+
+def write_items(folder: Path, name: str, items: NDArray[Any]) -> dict[str, dict[str, Any]]:
+    """Write an array, and return the entry of its file in the manifest."""
+    with ArrayFile(folder / f"{name}.npy", items.dtype) as file:
+        crc32 = zlib.crc32(file.append(items))
+    return {name: _entry(file, crc32)}
+
+
+class ShardWriter(FilesWriter):
+    """Appends tasks in their final order to files that are cut into shards."""
+
+    def __init__(self, folder: Path, kind: Kind, shard_votes: int, state: ShardsState | None = None) -> None:
+        super().__init__(folder, sharded_files(kind), state["lengths"] if state else {})
+        self._shard_votes = shard_votes
+        self.shards = state["shards"] if state else []
+        self.votes = sum(span.votes for span in self.shards)
+        self._text = sum(span.text for span in self.shards)
+        if not state:  # the first position is 0
+            for name in self._files.keys() & {"task_ptr", "tasks_offsets"}:
+                self._files[name].append(np.zeros(1, np.int64))
+
+    def state(self) -> ShardsState:
+        """Return the state to resume from."""
+        return {"shards": self.shards, "lengths": self.lengths()}
+
+    def add(
+        self,
+        task_ptr: NDArray[np.int64],  # [tasks + 1] positions in `row`
+        row: NDArray[np.uint32],
+        task_hash: NDArray[np.uint64],  # [tasks]
+        tasks: Vocabulary,
+    ) -> None:
+        """Append tasks with their votes. Shards are filled completely, however many tasks come at a time."""
+        start, n = 0, len(tasks)
+        while start < n:
+            if not self.shards or self._room() <= 0:
+                self.shards.append(Span())
+            end = int(np.searchsorted(task_ptr, task_ptr[start] + self._room(), side="right")) - 1
+            if end <= start and self.shards[-1].tasks:  # the next task does not fit
+                self.shards.append(Span())
+                continue
+            end = max(end, start + 1)  # a task is never split, however large
+            votes = row[task_ptr[start] : task_ptr[end]]
+            parts: dict[str, NDArray[Any]] = {
+                "task_ptr": task_ptr[start + 1 : end + 1] - task_ptr[start] + self.votes,
+                "row": votes,
+                "task_hash": task_hash[start:end],
+                "tasks": tasks.values[start:end],
+            }
+            span = self.shards[-1]
+            if tasks.kind == "string":
+                offsets = tasks.offsets[start : end + 1]
+                parts["tasks"] = tasks.values[offsets[0] : offsets[-1]]
+                parts["tasks_offsets"] = offsets[1:] - offsets[0] + self._text
+                span.text += len(parts["tasks"])
+                self._text += len(parts["tasks"])
+            for name, items in parts.items():
+                span.crc32[name] = zlib.crc32(self._files[name].append(items), span.crc32.get(name, 0))
+            span.tasks += end - start
+            span.votes += len(votes)
+            self.votes += len(votes)
+            start = end
+
+    def _room(self) -> int:
+        return self._shard_votes - self.shards[-1].votes

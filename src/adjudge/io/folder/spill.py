@@ -1,4 +1,4 @@
-"""Code votes batch by batch, and spill them to partitions by the hash of their task.
+"""Code votes batch by batch, spill them to partitions by the hash of their task, and sort a partition into its final order.
 
 All votes of a task are in one partition. Partition p of 2^bits has the hashes whose first `bits` bits are p. Its file is a
 sequence of Arrow streams, each after its length (8 bytes), in the order of the input.
@@ -18,157 +18,130 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.bounds import require_below
-from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.exact import LOG_UNIT
+from adjudge.data.vocabulary import Vocabulary, require_below
 from adjudge.data.votes import MOST_WEIGHT
 from adjudge.errors import InputError, shown, undeclared
-from adjudge.io.dictionary import KINDS, MISSING, Dictionary
+from adjudge.io import encode
+from adjudge.io.encode import MISSING_CODE, Codes, Dictionary, narrow_ids, rank_of, sort_order
 from adjudge.io.folder.arrays import write_all
-from adjudge.io.ids import narrowed, sort_order, vocabulary
-from adjudge.io.weights import ONE, weight_units, weights_of
+from adjudge.io.frames import vocabulary
+from adjudge.io.read import repeats_in
 from adjudge.kernels.cpu import compiled, fastest
 
-Codes = NDArray[np.uint32]
 MAX_STREAM_VOTES = 1 << 16  # per Arrow stream, the unit in which a partition is read
 MAX_HELD_VOTES = 1 << 20  # while a partition is split
-CHUNK = 1 << 20  # bytes checked at once
+SPILL_CRC_CHUNK_BYTES = 1 << 20  # bytes checked at once
 
 
-class Rows(NamedTuple):
+class FinalRows(NamedTuple):
     """The final panel, and the final row of each row code."""
 
     worker_ptr: NDArray[np.int64]  # [workers + 1]
     row_label: NDArray[np.int32]  # [rows]
     workers: Vocabulary
     labels: Vocabulary
-    final_row: Codes  # [rows seen + 1] of each code; the last is that of MISSING
+    final_row: Codes  # [rows seen + 1] of each code; the last is that of MISSING_CODE
     abstained: NDArray[np.int64]  # [workers] abstentions of each
     row_weight: NDArray[np.float64] | None = None  # [rows] where votes have weights
 
 
 class RunningRows:
-    """Workers, labels and rows seen so far. A vote is the code of its row; one without label is MISSING."""
+    """Workers, labels and rows seen so far. A vote is the code of its row; one without label is MISSING_CODE.
 
-    def __init__(self, declared: Vocabulary | None) -> None:
+    With weights a row is a worker with a *cell*, a label with a weight; without, a worker with a label.
+    """
+
+    def __init__(self, declared: Vocabulary | None, *, is_weighted: bool = False) -> None:
         self.workers = Dictionary("worker")
         self.labels = Dictionary("label")
-        self.rows = Dictionary("row")  # worker code * 2^32 + label code
+        self.rows = Dictionary("row")  # worker code * 2^32 + label code, or cell code
         self.declared = declared
         self.abstained = np.zeros(0, np.int64)  # [workers so far] abstentions of each, by code; or fewer
+        self.weights = Dictionary("weight") if is_weighted else None  # in units, see adjudge.io.encode
+        self.cells = Dictionary("cell")  # label code * 2^32 + weight code
 
     def dictionaries(self) -> dict[str, Dictionary]:
         """Return what must be stored to continue later, by name."""
-        return {"workers": self.workers, "labels": self.labels, "rows": self.rows}
+        of_weights = {} if self.weights is None else {"weights": self.weights, "cells": self.cells}
+        return {"workers": self.workers, "labels": self.labels, "rows": self.rows, **of_weights}
 
     def encode(self, worker: pl.Series, label: pl.Series, first_row: int, weight: pl.Series | None = None) -> Codes:
         """Return the code of every vote's row, [votes]."""
         by_worker = self.workers.encode(worker)
         before = len(self.labels)
-        by_label = self.labels.encode(label)
+        given = self.labels.encode(label)
         if self.declared is not None and len(self.labels) > before:
-            self._require_declared(by_label, before, first_row)
-        given = self._given(by_label, label, weight, first_row)
-        missing = given == MISSING
+            self._require_declared(self.declared, given, before, first_row)
+        if self.weights is not None and weight is not None:
+            units = encode.weight_units(weight, label, first_row)
+            given = coded_pairs(self.cells, np.where(units > 0, given, MISSING_CODE), self.weights.encode(pl.Series(units)))
+        missing = given == MISSING_CODE
         if missing.any():
-            self.abstain(by_worker[missing])
+            abstained = np.bincount(by_worker[missing], minlength=len(self.workers))
+            abstained[: len(self.abstained)] += self.abstained
+            self.abstained = abstained
         return coded_pairs(self.rows, by_worker, given)
 
-    def _given(self, by_label: Codes, label: pl.Series, weight: pl.Series | None, first_row: int) -> Codes:
-        """Return the code of what each vote gives, [votes], MISSING for an abstention: that of its label."""
-        return by_label
-
-    def abstain(self, worker: NDArray[np.integer]) -> None:
-        """Count abstentions of these workers, [abstentions] codes."""
-        now = np.bincount(worker, minlength=len(self.workers))
-        now[: len(self.abstained)] += self.abstained
-        self.abstained = now
-
     def check(self) -> None:
-        """Raise unless the rows that were read back refer to workers and labels that were, too."""
-        check_pairs(self.rows, ("the worker of a row", len(self.workers)), ("the label of a row", len(self.labels)))
+        """Raise unless what was read back refers to workers, labels and weights that were, too."""
+        workers, labels = ("the worker of a row", len(self.workers)), ("the label of a row", len(self.labels))
+        if self.weights is None:
+            check_pairs(self.rows, workers, labels)
+            return
+        check_pairs(self.rows, workers, ("the cell of a row", len(self.cells)))
+        check_pairs(self.cells, labels, ("the weight of a row", len(self.weights)))
+        units, most = self.weights.ids(), encode.WEIGHT_UNITS_PER_VOTE * int(MOST_WEIGHT)
+        if len(units) and (units.dtype != pl.Int64 or not units.is_between(0, most).all()):
+            raise InputError("the weights that were stored are not valid: start again without resume")
 
-    def _labels_of(self, given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """Return the code of the label of each row, [rows], and the units of its weight, where votes have weights."""
-        return given, None
-
-    def finish(self, *, narrow: bool) -> Rows:
+    def finish(self, *, narrow: bool) -> FinalRows:
         """Return the rows in their final order: by worker, then label, each in the order of its ids; then by weight."""
         workers, labels = self.workers.vocabulary(), self.labels.vocabulary()
         if narrow:
-            workers, labels = narrowed(workers), narrowed(labels)
+            workers, labels = narrow_ids(workers), narrow_ids(labels)
         pair = self.rows.ids().cast(pl.Int64).to_numpy()
-        by_label, units = self._labels_of(pair & 0xFFFFFFFF)
+        by_label, units = pair & 0xFFFFFFFF, None
+        if self.weights is not None:
+            cell = self.cells.ids().cast(pl.Int64).to_numpy()[by_label]
+            by_label, units = cell >> 32, self.weights.ids().cast(pl.Int64).to_numpy()[cell & 0xFFFFFFFF]
+            units = None if (units == encode.WEIGHT_UNITS_PER_VOTE).all() else units
         worker_order = sort_order(workers)
         worker = rank_of(worker_order)[pair >> 32].astype(np.int64)
         if self.declared is None:
             label_order = sort_order(labels)
             labels, label_rank = labels.take(label_order), rank_of(label_order)
         else:
-            label_rank = self.declared.codes(labels.ids()).astype(np.uint32)
-            labels = self.declared
+            labels, label_rank = self.declared, self.declared.codes(labels.ids()).astype(np.uint32)
         label = label_rank[by_label].astype(np.int64)
         order = np.lexsort((label, worker) if units is None else (units, label, worker))
-        final_row = np.full(len(pair) + 1, MISSING)
+        final_row = np.full(len(pair) + 1, MISSING_CODE)
         final_row[order] = np.arange(len(order), dtype=np.uint32)
         voted, sizes = np.unique(worker, return_counts=True)  # a worker may have abstentions only
         abstained = np.zeros(len(worker_order), np.int64)
         abstained[: len(self.abstained)] = self.abstained
-        return Rows(
+        return FinalRows(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)]),
             label[order].astype(np.int32),
             workers.take(worker_order[voted]),
             labels,
             final_row,
             abstained[worker_order[voted]],
-            None if units is None else weights_of(units[order]),
+            None if units is None else (units[order] * LOG_UNIT).astype(np.float64, copy=False),
         )
 
-    def _require_declared(self, codes: Codes, before: int, first_row: int) -> None:
-        declared = self.declared
-        assert declared is not None
+    def _require_declared(self, declared: Vocabulary, codes: Codes, before: int, first_row: int) -> None:
         fresh = self.labels.ids(before).to_list()
         strange = np.flatnonzero(declared.codes(fresh) < 0)
         if len(strange):
             row = first_row + int(np.argmax(codes == before + strange[0])) + 1
-            value = fresh[int(strange[0])]
-            raise undeclared(value, declared.ids(), f" in row {row}")
-
-
-class WeightedRows(RunningRows):
-    """Workers, labels, weights and rows seen so far: a row is a worker with a *cell*, a label with a weight."""
-
-    def __init__(self, declared: Vocabulary | None) -> None:
-        super().__init__(declared)
-        self.weights = Dictionary("weight")  # in units, see adjudge.io.weights
-        self.cells = Dictionary("cell")  # label code * 2^32 + weight code
-
-    def dictionaries(self) -> dict[str, Dictionary]:
-        """Return what must be stored to continue later, by name."""
-        return {**super().dictionaries(), "weights": self.weights, "cells": self.cells}
-
-    def _given(self, by_label: Codes, label: pl.Series, weight: pl.Series | None, first_row: int) -> Codes:
-        assert weight is not None
-        units = weight_units(weight, label, first_row)
-        return coded_pairs(self.cells, np.where(units > 0, by_label, MISSING), self.weights.encode(pl.Series(units)))
-
-    def check(self) -> None:
-        """Raise unless the rows that were read back refer to workers, labels and weights that were, too."""
-        check_pairs(self.rows, ("the worker of a row", len(self.workers)), ("the cell of a row", len(self.cells)))
-        check_pairs(self.cells, ("the label of a row", len(self.labels)), ("the weight of a row", len(self.weights)))
-        units = self.weights.ids()
-        if len(units) and (units.dtype != pl.Int64 or not units.is_between(0, ONE * int(MOST_WEIGHT)).all()):
-            raise InputError("the weights that were stored are not valid: start again without resume")
-
-    def _labels_of(self, given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        cell = self.cells.ids().cast(pl.Int64).to_numpy()[given]
-        units = self.weights.ids().cast(pl.Int64).to_numpy()[cell & 0xFFFFFFFF]
-        return cell >> 32, None if (units == ONE).all() else units
+            raise undeclared(fresh[int(strange[0])], declared.ids(), f" in row {row}")
 
 
 def coded_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
-    """Return the code of each pair of codes, [n]; MISSING where one of both is."""
+    """Return the code of each pair of codes, [n]; MISSING_CODE where one of both is."""
     pair = pl.Series((first.astype(np.int64) << 32) | second)
-    missing = (first == MISSING) | (second == MISSING)
+    missing = (first == MISSING_CODE) | (second == MISSING_CODE)
     return pairs.encode(pair.set(pl.Series(missing), None) if missing.any() else pair)
 
 
@@ -182,31 +155,17 @@ def check_pairs(pairs: Dictionary, *bounds: tuple[str, int]) -> None:
         require_below(name, part, bound)
 
 
-def distinct(pieces: Iterable[pl.Series], role: str) -> tuple[Codes, Vocabulary]:
-    """Return the code of every id of a column in chunks, and the distinct ids."""
-    running = Dictionary(role)
-    codes = [running.encode(piece) for piece in pieces]
-    return np.concatenate([np.zeros(0, np.uint32), *codes]), running.vocabulary()
-
-
 def group(task: Codes, row: Codes, n_tasks: int) -> tuple[NDArray[np.int64], Codes]:
-    """Return (task_ptr [tasks + 1], row [votes]) sorted by task and row; votes whose row is MISSING are left out."""
+    """Return (task_ptr [tasks + 1], row [votes]) sorted by task and row; votes whose row is MISSING_CODE are left out."""
     core: Any = compiled()
     if core is not None:
         task_ptr, votes = core.group_by_task(task, row, n_tasks, os.cpu_count() or 1)
         return task_ptr, row[:votes]
-    given = row != MISSING
+    given = row != MISSING_CODE
     task, row = task[given], row[given]
     task_ptr = np.zeros(n_tasks + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
     return task_ptr, row[np.lexsort((row, task))]
-
-
-def rank_of(order: NDArray[np.integer]) -> Codes:
-    """Return the rank of each code in this order, [n]."""
-    rank = np.empty(len(order), np.uint32)
-    rank[order] = np.arange(len(order), dtype=np.uint32)
-    return rank
 
 
 def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
@@ -321,7 +280,7 @@ def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
             while length := file.read(8):
                 frame = pl.read_ipc_stream(io.BytesIO(file.read(int.from_bytes(length, "little"))))
                 kind = frame.schema.get(ids)
-                if kind not in KINDS or frame.schema != {ids: kind, **types}:
+                if kind not in encode.KIND_OF_DTYPE or frame.schema != {ids: kind, **types}:
                     raise InputError(f"{path} has unexpected columns: start again without resume")
                 yield frame
     except (OSError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -339,7 +298,7 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
     with path.open("r+b") as file:
         file.truncate(size)
         found = 0
-        while data := file.read(CHUNK):
+        while data := file.read(SPILL_CRC_CHUNK_BYTES):
             found = zlib.crc32(data, found)
     if found != crc32:
         raise InputError(f"{path} is damaged (its checksum does not match): start again without resume")
@@ -350,3 +309,54 @@ def _leading(hashes: NDArray[np.uint64], skip: int, bits: int) -> NDArray[np.uin
     if not bits:
         return np.zeros(len(hashes), np.uint16)
     return ((hashes << np.uint64(skip)) >> np.uint64(64 - bits)).astype(np.uint16)
+
+
+class Arranged(NamedTuple):
+    """The tasks of a partition in their final order, and the tasks without votes."""
+
+    task_ptr: NDArray[np.int64]  # [tasks + 1]
+    row: NDArray[np.uint32]  # [votes]
+    task_hash: NDArray[np.uint64]  # [tasks]
+    tasks: Vocabulary
+    unvoted: Vocabulary
+    repeated: int  # votes beyond the first of a worker on a task, counted or dropped
+
+
+def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, narrow: bool) -> Arranged:
+    """Return the votes of a partition (frames of task and row code, in input order) in their final order."""
+    task, row, ids = _encoded(votes, rows.final_row)
+    if narrow:
+        ids = narrow_ids(ids)
+    worker, repeated = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr)), 0
+    if duplicates != "all":
+        by = np.append(worker, np.uint32(0))[np.minimum(row, len(worker))]  # of abstentions any worker
+        coded = encode.Coded({"task": task, "worker": by, "label": row}, {"task": ids, "worker": rows.workers})
+        repeated = encode.drop_duplicates(coded, duplicates)
+    order, hashes = by_hash(ids)
+    task_ptr, row = group(rank_of(order)[task], row, len(ids))
+    repeated = repeated or repeats_in(task_ptr, row, worker)
+    voted = task_ptr[1:] > task_ptr[:-1]
+    if voted.all():
+        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated)
+    task_ptr = np.concatenate([task_ptr[:-1][voted], task_ptr[-1:]])
+    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated)
+
+
+def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return (the codes in the order of their hashes, equal hashes in the order of their texts; the hashes in this order)."""
+    hashes = hash_ids(ids)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    if (ordered[1:] == ordered[:-1]).any():  # with a probability of 2^-64 per pair
+        texts, listed = ids.texts(), hashes.tolist()
+        order = np.array(sorted(range(len(texts)), key=lambda code: (listed[code], texts[code])), np.int64)
+    return order, ordered
+
+
+def _encoded(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, Vocabulary]:
+    """Return (the task of each vote, its final row, the tasks in order of first appearance)."""
+    running, task, row = Dictionary("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    for frame in votes:
+        task.append(running.encode(frame["task"]))
+        row.append(final_row[np.minimum(frame["row"].to_numpy(), len(final_row) - 1)])
+    return np.concatenate(task), np.concatenate(row), running.vocabulary()

@@ -8,17 +8,17 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, shown, unreadable
 from adjudge.io.files import GZIP, ZSTD
 
 if TYPE_CHECKING:
     import zipfile
 
-ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
-ARCHIVES: Final = (*ZIP, GZIP, ZSTD, b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
-NESTED: Final = (".zip", ".gz", ".zst", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz")
+ZIP_SIGNATURES: Final = (b"PK\x03\x04", b"PK\x05\x06")  # an archive with members, and one without
+ARCHIVES: Final = (*ZIP_SIGNATURES, GZIP, ZSTD, b"7z\xbc\xaf", b"Rar!", b"BZh", b"\xfd7zXZ")
+NESTED_ARCHIVE_SUFFIXES: Final = (".zip", ".gz", ".zst", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz")
 FREE: Final = 256 << 20  # bytes that anything may expand into
-DENSE: Final = 100  # how many times its packed size it may have beyond that
+MAX_COMPRESSION_RATIO: Final = 100  # how many times its packed size it may have beyond that
 MAX_MEMBERS: Final = 10_000
 JUNK: Final = ("__MACOSX", ".DS_Store", "Thumbs.db")  # what file managers leave in archives
 
@@ -51,7 +51,7 @@ def member(path: Path, within: str, name: str) -> bytes:
         where = f"{name}: {shown(within)}"
         try:
             with archive.open(info) as stream:
-                data = limited(stream, info.compress_size, where)  # type: ignore[arg-type]
+                data = read_limited(stream, info.compress_size, where)  # type: ignore[arg-type]
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
             raise InputError(f"{where} cannot be unpacked: {error}") from error
     if data.startswith(ARCHIVES):
@@ -59,7 +59,7 @@ def member(path: Path, within: str, name: str) -> bytes:
     return data
 
 
-def unpacked(path: Path, name: str) -> bytes:
+def unpack(path: Path, name: str) -> bytes:
     """Return the content of a file, without its gzip compression if it has one."""
     try:
         with path.open("rb") as file:
@@ -69,12 +69,12 @@ def unpacked(path: Path, name: str) -> bytes:
         if not start.startswith(GZIP):
             return path.read_bytes()
         with gzip.open(path) as stream:
-            return limited(stream, path.stat().st_size, name)
+            return read_limited(stream, path.stat().st_size, name)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
+        raise unreadable(name, error) from error
 
 
-def limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
+def read_limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
     """Return all of a compressed stream; more than the limit, whatever its header says, is an error."""
     blocks, total = [], 0
     while block := stream.read(1 << 20):
@@ -86,11 +86,11 @@ def limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
 
 def require_bounded(size: int, packed: int, where: str) -> None:
     """Raise when something packed expands beyond what exports do."""
-    most = max(FREE, DENSE * packed)
+    most = max(FREE, MAX_COMPRESSION_RATIO * packed)
     if size > most:
         raise InputError(
-            f"{where} expands beyond {most >> 20} MiB (the limit: {FREE >> 20} MiB, or {DENSE} times its packed size): "
-            "unpack it yourself if you trust it"
+            f"{where} expands beyond {most >> 20} MiB (the limit: {FREE >> 20} MiB, or {MAX_COMPRESSION_RATIO} times its "
+            "packed size): unpack it yourself if you trust it"
         )
 
 
@@ -111,5 +111,5 @@ def _check(info: zipfile.ZipInfo, parts: tuple[str, ...], name: str) -> None:
         raise InputError(f"{where} is a link: pack the file itself")
     if info.flag_bits & 1:
         raise InputError(f"{where} is encrypted: unpack the archive, and name the folder")
-    if parts[-1].lower().endswith(NESTED):
+    if parts[-1].lower().endswith(NESTED_ARCHIVE_SUFFIXES):
         raise InputError(f"{where} is an archive itself: unpack it first")

@@ -8,17 +8,16 @@ from typing import Any, Final
 
 from adjudge.errors import InputError, listed, shown
 from adjudge.io.formats import archive
-from adjudge.io.formats.content import Content, decode_lines, look_bytes
-from adjudge.io.formats.extract import Ask, Ballots, Extract
+from adjudge.io.formats.export import AnswerCollector, Ask, Extract
+from adjudge.io.formats.registry import Content, decode_lines, look_bytes
 
-NAME: Final = "doccano"
 SUFFIX: Final = ".jsonl"
 ENDINGS: Final = (SUFFIX, ".json", ".ndjson", ".txt")  # that a file alone may have
 
 
 def read(content: Content, ask: Ask) -> Extract:
     """Return a vote per labelled document of each annotator; documents without a label are abstentions."""
-    ballots, people = Ballots(ask, content.name), set[str]()
+    ballots, people = AnswerCollector(ask, content.name), set[str]()
     for file, data in _files(content):
         worker, where = _worker(file), f"{content.name}: {file}"
         if worker in people:
@@ -37,7 +36,7 @@ def read(content: Content, ask: Ask) -> Extract:
             ballots.vote(record["id"], worker, None if label is None or not options else options)
     if not ballots.tasks:
         raise InputError(f"{content.name} has no documents in it")
-    return ballots.extract(NAME, {"task": "id", "worker": "the file name", "label": "label"})
+    return ballots.extract({"task": "id", "worker": "the file name", "label": "label"})
 
 
 def _worker(file: str) -> str:
@@ -49,7 +48,7 @@ def _worker(file: str) -> str:
     return worker
 
 
-def first(content: Content) -> bool:
+def is_own(content: Content) -> bool:
     """Return whether the first file of a folder or archive that has lines has those of doccano."""
     for name, data in _files(content):
         if data.strip():
@@ -64,6 +63,6 @@ def _files(content: Content) -> Iterator[tuple[str, bytes]]:
     if content.kind == "zip":
         yield from ((name, archive.member(content.path, name, content.name)) for name in own)
     elif content.kind == "folder":
-        yield from ((name, archive.unpacked(content.path / name, f"{content.name}/{name}")) for name in own)
+        yield from ((name, archive.unpack(content.path / name, f"{content.name}/{name}")) for name in own)
     else:
         yield PurePosixPath(content.name).name, content.data

@@ -1,124 +1,286 @@
-"""An export that was recognised, opened as a table: its votes, its gold or its truth."""
+"""What readers and writers of exports share.
+
+A reader is asked for votes (`Ask`), takes answers one by one (`AnswerCollector`), and returns what an export gives (`Extract`).
+A writer is given the labels of a result (`Consensus`), and finds out how the tool itself writes each of them (`Values`).
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from adjudge.errors import InputError, OptionError, listed
-from adjudge.io import files
-from adjudge.io.columns import OPTIONAL
-from adjudge.io.formats import archive
-from adjudge.io.formats.content import JSON, TABLES, Content, look
-from adjudge.io.formats.extract import ALL, Ask, Extract, merged
-from adjudge.io.formats.registry import AUTO, FORMATS, Format, recognise
-from adjudge.io.not_votes import of_columns
-from adjudge.io.shapes import Wanted
+from adjudge.data.vocabulary import text_of
+from adjudge.data.votes import Understood
+from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.io.formats.registry import Content, Format, join_names
+from adjudge.io.frames import prepare_ids
+from adjudge.io.reading import Wanted, normalize
 
-VOTE: Final = frozenset({"task", "worker", "label"})
+EVERY_QUESTION: Final = "all"  # as a question: each in turn, on the command line
+PREDICTED: Final = "predictions of models (predictions=True, --predictions, makes them votes)"
+REJECTED: Final = "rejected"
+DRAFT: Final = "drafts"
+MAX_TASK_EXAMPLES: Final = 3  # ids in a message
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the caller wants from an export."""
+
+    format: str = "auto"
+    question: str | None = None
+    predictions: bool = False  # whether models vote
+    columns: Wanted = field(default_factory=dict)  # role -> the column that the caller named
+    sets: bool = False  # whether labels are sets of options
+
+    def column(self, role: str, prefix: str = "") -> str | None:
+        """Return the column that the caller named for a role, without a prefix; for the label a question is as good."""
+        named = self.columns.get(role)
+        named = None if named is None else named.removeprefix(prefix)
+        if role == "label" and self.question is not None:
+            if named is not None and named != self.question:
+                raise OptionError(f"label is {shown(named)}, question is {shown(self.question)}: give one of them")
+            return self.question
+        return named
+
+
+class SeveralQuestions(InputError):  # noqa: N818
+    """An export has several questions, and the caller did not say which one is meant."""
+
+    def __init__(self, where: str, questions: Sequence[str]) -> None:
+        self.questions = tuple(questions)
+        super().__init__(
+            f"{where} has {len(questions)} questions: {listed(questions)}; choose one with question=… "
+            "(--question NAME on the command line, --question all for each in turn)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InputError, self.args
 
 
 @dataclass(frozen=True, eq=False)
-class Export:
-    """What an export gives for some wanted roles: all of it, or the columns of a table that is read in pieces."""
+class Extract:
+    """The content of an export. Ids and labels are text; with sets, labels are lists of text."""
 
-    format: str
-    frame: pl.DataFrame | None = None  # the wanted roles; None where `columns` say all
-    columns: Wanted | None = None
-    extract: Extract | None = None  # of votes
-
-
-def find_export(contents: Sequence[Content], wanted: Wanted, ask: Ask) -> Export | None:
-    """Return what these contents give as an export; None where they are to be read as an ordinary table."""
-    roles = {role for role in wanted if role not in OPTIONAL}
-    is_named = any(column is not None for column in wanted.values())
-    known = None if roles == VOTE else next((role for role in ("gold label", "truth") if roles == {"task", role}), "")
-    form = None
-    if known is None or (known and not is_named):
-        form = recognise(contents, ask.format if known is None else AUTO)
-    if form is not None and (known is None or known in form.knows):
-        return _votes(form, contents, wanted, ask) if known is None else _known(form, contents, known, ask)
-    if form is not None and known and contents[0].kind not in (*TABLES, *JSON):
-        what = "whose truth only evaluates (--truth)" if "truth" in form.knows else "that gives no task its right label"
-        raise InputError(f"{_name(contents)} is an export of {form.name} {what}: name a file with the labels of tasks")
-    if known is None and form is None:
-        for option, value in (("question", ask.question), ("predictions", ask.predictions or None)):
-            if value is not None:
-                raise OptionError(
-                    f"{option} is for exports of annotation tools, and this is read as an ordinary table: leave it out, "
-                    f"or name the format (known are {listed(FORMATS, 20)})"
-                )
-    for content in contents:
-        _refuse(content)
-    return None
+    votes: pl.DataFrame  # task, worker, label; without a label it is an abstention
+    columns: Mapping[str, str]  # role -> field
+    skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> answers left out
+    gold: pl.DataFrame | None = None  # task, label: learned from
+    truth: pl.DataFrame | None = None  # task, label: only evaluates
+    question: str | None = None  # that was answered, if the format has questions
 
 
-def _votes(form: Format, contents: Sequence[Content], wanted: Wanted, ask: Ask) -> Export:
-    where, module = _name(contents), form.load()
-    if hasattr(module, "columns"):
-        if ask.question is not None:
-            raise OptionError(f"{where}: {form.name} has one question: leave question out")
-        found = module.columns(contents[0])
-        return Export(form.name, columns={role: wanted[role] or found[role] for role in wanted})
-    if ask.question == ALL:
+def choose(questions: Iterable[str], ask: Ask, where: str, prefix: str = "") -> str:
+    """Return the question that is asked for, or the only one; the error lists them otherwise."""
+    names = sorted(set(questions))
+    wanted = ask.column("label", prefix)
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(f"{where} has no question {shown(wanted)}; the questions are: {listed(names) or 'none'}")
+        return wanted
+    if not names:
+        raise InputError(f"{where} has no answers that are labels: nobody has chosen, rated or classified anything in it")
+    if len(names) > 1:
+        raise SeveralQuestions(where, names)
+    return names[0]
+
+
+def choose_varying(columns: Sequence[str], varying: Sequence[str], where: str, nothing: str) -> str:
+    """Return the one column that differs within a task, which is the question: data is the same for all workers.
+
+    `nothing` says between whom no column differs.
+    """
+    if len(varying) == 1:
+        return varying[0]
+    if varying:
+        raise SeveralQuestions(where, varying)
+    raise InputError(
+        f"{where}: which column holds the answers? {nothing}; say which with question=… (--question): {listed(columns)}"
+    )
+
+
+def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: bool = True) -> Extract:
+    """Return what the files of an export give as one extract; without `votes`, gold and truth are wanted."""
+    named = {role: column for role, column in ask.columns.items() if column is not None}
+    if votes and ask.question == EVERY_QUESTION:
         raise OptionError("question='all' is for `adjudge aggregate` on the command line: ask for one question at a time")
-    named = {role: column for role, column in wanted.items() if column is not None}
-    role = next((role for role in named if role not in form.named), None)
-    if role is not None:
+    role = next((role for role in named if role not in form.nameable), None)
+    if votes and role is not None:
         raise OptionError(
             f"{role} names a column, and {form.name} has none: leave it out (question=… chooses among questions, "
             "format='table' reads an ordinary table)"
         )
-    ask = replace(ask, columns=named)
-    extract = merged([module.read(content, ask) for content in contents], where)
-    return Export(form.name, extract.votes, extract=extract)
+    ask = replace(ask, columns=named if votes else {})
+    extracts: list[Extract] = [form.read(content, ask) for content in contents]
+    if len(extracts) == 1:
+        return extracts[0]
+    names = sorted({extract.question for extract in extracts if extract.question is not None})
+    if len(names) > 1:
+        raise SeveralQuestions(join_names(contents), names)
+    skipped: Counter[str] = Counter()
+    for extract in extracts:
+        skipped.update(extract.skipped)
+
+    def joined(what: str) -> Any:
+        frames = [frame for extract in extracts if (frame := getattr(extract, what)) is not None]
+        return pl.concat(frames) if frames else None
+
+    return replace(extracts[0], votes=joined("votes"), skipped=skipped, gold=joined("gold"), truth=joined("truth"))
 
 
-def _known(form: Format, contents: Sequence[Content], role: str, ask: Ask) -> Export | None:
-    """Return the gold or the truth of an export, as task and label."""
-    where, module = _name(contents), form.load()
-    if hasattr(module, "columns"):
-        found = module.columns(contents[0])
-        return Export(form.name, columns={"task": found["task"], role: found[role]})
-    extract = merged([module.read(content, ask) for content in contents], where)
-    given = extract.gold if role == "gold label" or extract.truth is None else extract.truth
-    if given is None:
-        raise InputError(f"{where} is an export of {form.name} that gives no task its right label: name a file that does")
-    return Export(form.name, given.rename({"label": role}))
+class AnswerCollector:
+    """Answers taken one by one, for formats that are read so."""
+
+    def __init__(self, ask: Ask, where: str) -> None:
+        self._ask, self.where = ask, where
+        self.tasks: list[str] = []
+        self.workers: list[str] = []
+        self.labels: list[Any] = []  # text, or a list of texts with sets; None is an abstention
+        self.skipped: Counter[str] = Counter()
+        self._gold: list[tuple[str, Any]] = []
+
+    def vote(self, task: object, worker: object, options: Sequence[object] | None) -> None:
+        """Take the options that a worker has chosen; None is an abstention."""
+        ids = self._id(task, "task"), self._id(worker, "worker")
+        self.labels.append(self._answer(options, task))
+        self.tasks.append(ids[0])
+        self.workers.append(ids[1])
+
+    def gold(self, task: object, options: Sequence[object] | None) -> None:
+        """Take the label of a task that the export itself gives."""
+        answer = self._answer(options, task)
+        if answer is not None:
+            self._gold.append((self._id(task, "task"), answer))
+
+    def extract(self, columns: Mapping[str, str], question: str | None = None) -> Extract:
+        """Return all that was taken; `columns` are the fields of task, worker and label."""
+        text, kind = pl.String(), pl.List(pl.String) if self._ask.sets else pl.String()
+        schema: dict[str, Any] = {"task": text, "worker": text, "label": kind}
+        votes = pl.DataFrame({"task": self.tasks, "worker": self.workers, "label": self.labels}, schema=schema)
+        gold = pl.DataFrame(self._gold, {"task": text, "label": kind}, orient="row") if self._gold else None
+        return Extract(votes, columns, dict(self.skipped), gold, question=question)
+
+    def _answer(self, options: Sequence[object] | None, task: object) -> Any:
+        if options is None:
+            return None
+        chosen = [label_text(option, self.where, task) for option in options]
+        if self._ask.sets:
+            return chosen
+        if len(chosen) > 1:
+            raise InputError(
+                f"{self.where}: an answer on task {shown(task)} has {len(chosen)} options ({listed(chosen)}): these are sets, "
+                "which multi=True (--multi) reads"
+            )
+        return chosen[0] if chosen else None
+
+    def _id(self, value: object, role: str) -> str:
+        if type(value) is str and value:
+            return value
+        if type(value) is int:
+            return str(value)
+        at = f"in answer {len(self.tasks) + 1}"
+        if value is None or value == "":
+            raise InputError(f"{self.where}: {role} is missing {at}: every vote needs a {role}")
+        raise InputError(f"{self.where}: {role} is {shown(value)} {at}: text or a number is expected")
 
 
-def expanded(content: Content) -> Content:
-    """Return the only file of an archive in place of the archive, unless it is an export itself."""
-    if content.kind != "zip" or len(content.fields) != 1 or recognise([content]) is not None:
-        return content
-    assert content.path is not None
-    inside = content.fields[0]
-    spool = files.Spool(io.BytesIO(archive.member(content.path, inside, content.name)))
-    return look(spool.path, f"{content.name}: {inside}", spool)
+def label_text(value: object, where: str, task: object) -> str:
+    """Return the text of a label; numbers with decimals, boxes and spans are no labels."""
+    if type(value) is str:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool | int):
+        return text_of(value)
+    raise InputError(
+        f"{where}: an answer on task {shown(task)} is {shown(value)}, which is no label: choices and whole numbers are votes; "
+        "boxes, spans, free text and decimals are not"
+    )
 
 
-def _refuse(content: Content) -> None:
-    """Raise for what is neither an export nor a table."""
-    if content.kind == "zip":
-        raise InputError(
-            f"{content.name} is an archive of {len(content.fields)} files ({listed(content.fields, 4)}), "
-            "which is no known export: unpack it"
-        )
-    if content.kind == "object":
-        raise InputError(
-            f"{content.name} is one JSON object with {listed(content.fields, 6) or 'nothing in it'}: an array of objects with "
-            f"task, worker and label is expected, JSON lines, or an export of {listed(FORMATS, 20)}{of_columns(content.fields)}"
-        )
-    if content.kind == "folder" and not files.is_encoded(content.path or Path()):
-        raise InputError(
-            f"{content.name} is a folder that is no known export: name a file, or a pattern like {content.name}/*.csv"
-        )
+class ConsensusLabel(NamedTuple):
+    """The label of a task: one option, or a set of them."""
+
+    options: list[str]
+    confidence: float
+    scores: list[float]  # the probability of each option
 
 
-def _name(contents: Sequence[Content]) -> str:
-    return contents[0].name if len(contents) == 1 else f"{contents[0].name} and {len(contents) - 1} more"
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """The labels of a result, for writers."""
+
+    labels: pl.DataFrame  # as `Result.labels` has them, or `MultiResult.labels`
+    model: str  # its name
+    understood: Understood | None = None  # what reading made of the votes
+    scores: Sequence[Mapping[str, float]] | None = None  # of sets: the probability of every option, by line of `labels`
+
+    @property
+    def by(self) -> str:
+        """Who says so, as tools show it."""
+        return f"adjudge {self.model}"
+
+    @property
+    def is_set(self) -> bool:
+        """Whether labels are sets of options."""
+        return isinstance(self.labels.schema["label"], pl.List)
+
+    @cached_property
+    def answers(self) -> dict[str, ConsensusLabel]:
+        """The label of every task that has one, by the text of the task's id."""
+        found = self.labels.filter(pl.col("label").is_not_null())
+        tasks = prepare_ids(found["task"], "task").cast(pl.String).to_list()
+        confidence = found["confidence"].to_list()
+        if not self.is_set:
+            texts = prepare_ids(found["label"], "label").cast(pl.String).to_list()
+            each = zip(tasks, texts, confidence, strict=True)
+            return {task: ConsensusLabel([label], sure, [sure]) for task, label, sure in each}
+        scores = self.scores or [{}] * len(found)  # tasks without a label come last
+        every = zip(tasks, found["label"].to_list(), confidence, scores, strict=False)
+        return {task: ConsensusLabel(options, sure, [one[o] for o in options]) for task, options, sure, one in every}
+
+    def column(self, form: str, role: str = "label") -> str | None:
+        """Return the field that had a role when the votes were read as this format; None where they were read otherwise."""
+        known = self.understood
+        return None if known is None or known.format != form else known.columns.get(role)
+
+    def require_some(self, tasks: Sequence[str], where: str) -> None:
+        """Raise where none of these tasks has a label here: the file is another one than that of the votes."""
+        if tasks and self.answers.keys().isdisjoint(tasks):
+            raise InputError(
+                f"{where}: none of its {len(tasks)} tasks ({listed(tasks, MAX_TASK_EXAMPLES)}) has a label in this result, "
+                f"whose tasks are {listed(self.answers, MAX_TASK_EXAMPLES)}: name the file that the votes came from"
+            )
+
+
+class Values:
+    """The labels of a question as the tool writes them, by their text: 4 for "4", a path of names for "a / b"."""
+
+    def __init__(self, otherwise: Callable[[str], Any] = str) -> None:
+        self._known: dict[str, Any] = {}
+        self._otherwise = otherwise  # what a label that nobody has given becomes
+        self._normal: dict[str, Any] | None = None
+
+    def add(self, text: str, value: object) -> None:
+        """Take a value as somebody has given it."""
+        self._known.setdefault(text, value)
+
+    def of(self, label: str) -> Any:
+        """Return a label as the tool writes it; one that was normalised in reading has its own spelling again.
+
+        >>> values = Values()
+        >>> values.add("Very good", "Very good")
+        >>> values.of("Very good"), values.of("very good"), values.of("bad")
+        ('Very good', 'Very good', 'bad')
+        """
+        if label in self._known:
+            return self._known[label]
+        if self._normal is None:
+            forms = normalize(pl.Series(list(self._known), dtype=pl.String)).to_list()
+            self._normal = dict(zip(reversed(forms), reversed(self._known.values()), strict=True))  # the first one counts
+        return self._normal[label] if label in self._normal else self._otherwise(label)

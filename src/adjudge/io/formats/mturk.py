@@ -9,13 +9,12 @@ from typing import Any, Final
 import polars as pl
 
 from adjudge.errors import InputError, shown
-from adjudge.io.formats.content import Content
-from adjudge.io.formats.extract import REJECTED, Ask, Ballots, Extract, choose
+from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, choose
+from adjudge.io.formats.registry import Content
 
-NAME: Final = "mturk"
-ANSWER: Final = "Answer."
+ANSWER_PREFIX: Final = "Answer."
 DOCUMENT: Final = "Answer.taskAnswers"  # all answers of an assignment, as JSON
-MARKS: Final = frozenset({"true", "false", "on", "off"})
+CHECKBOX_VALUES: Final = frozenset({"true", "false", "on", "off"})
 ON: Final = frozenset({"true", "on"})
 
 
@@ -23,19 +22,18 @@ def read(content: Content, ask: Ask) -> Extract:
     """Return a vote per assignment that was not rejected."""
     task, worker, status = ask.column("task") or "HITId", ask.column("worker") or "WorkerId", "AssignmentStatus"
     named = ask.columns.get("label")
-    own = [name for name in content.fields if name.startswith(ANSWER)] if named is None else [named]
-    content.require(task, worker, status, *own, form=NAME)
-    frame = content.texts(list(dict.fromkeys([task, worker, status, *own])))
+    own = [name for name in content.fields if name.startswith(ANSWER_PREFIX)] if named is None else [named]
+    content.require(task, worker, status, *own, form="mturk")
+    frame = content.texts([task, worker, status, *own])
     rejected = frame[status].str.to_lowercase().eq("rejected").fill_null(False)
     kept = frame.filter(~rejected)
     answers = _answers(kept, own, content.name)
-    asked = Ask(question=ask.question, sets=ask.sets) if named is None else Ask(question=_plain(named), sets=ask.sets)
-    question = choose(answers, asked, content.name)
-    ballots = Ballots(ask, content.name)
+    question = choose(answers, ask, content.name, ANSWER_PREFIX)
+    ballots = AnswerCollector(ask, content.name)
     for one, who, options in zip(kept[task], kept[worker], answers[question], strict=True):
         ballots.vote(one, who, options)
     ballots.skipped[REJECTED] += int(rejected.sum())
-    return ballots.extract(NAME, {"task": task, "worker": worker, "label": named or ANSWER + question}, question)
+    return ballots.extract({"task": task, "worker": worker, "label": named or ANSWER_PREFIX + question}, question)
 
 
 def _answers(frame: pl.DataFrame, columns: list[str], where: str) -> dict[str, list[list[object] | None]]:
@@ -49,19 +47,15 @@ def _answers(frame: pl.DataFrame, columns: list[str], where: str) -> dict[str, l
             for key in dict.fromkeys(key for one in documents for key in one):
                 out[key] = [_options(one.get(key)) for one in documents]
             continue
-        group, _, option = _plain(name).rpartition(".")
-        if group and {str(value).lower() for value in values if value is not None} <= MARKS and len(columns) > 1:
+        group, _, option = name.removeprefix(ANSWER_PREFIX).rpartition(".")
+        if group and {str(value).lower() for value in values if value is not None} <= CHECKBOX_VALUES and len(columns) > 1:
             marked.setdefault(group, {})[option] = values
         else:
-            out[_plain(name)] = [None if value is None else [value] for value in values]
+            out[name.removeprefix(ANSWER_PREFIX)] = [None if value is None else [value] for value in values]
     for group, options in marked.items():
         chosen = [[o for o, values in options.items() if str(values[n]).lower() in ON] for n in range(len(frame))]
         out[group] = [list(one) or None for one in chosen]
     return out
-
-
-def _plain(name: str) -> str:
-    return name.removeprefix(ANSWER)
 
 
 def _document(text: str | None, row: int, where: str) -> Mapping[str, Any]:

@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from adjudge.errors import InputError, shown
-from adjudge.io.formats.content import Content
-from adjudge.io.formats.extract import REJECTED, Ask, Ballots, Extract, choose
+from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, choose
+from adjudge.io.formats.registry import Content
 
-NAME: Final = "prodigy"
 CHOICE: Final = "choice"
-ANSWERS: Final = ("accept", "reject", "ignore")
-NOT_VOTES: Final = ("spans", "relations")
 
 
 def read(content: Content, ask: Ask) -> Extract:
     """Return a vote per annotation; ignored ones are abstentions, and each label of yes-or-no annotations is a question."""
-    records = content.records
-    kinds = [_question(record, number, content.name) for number, record in enumerate(records, 1)]
+    kinds = [_question(record, f"{content.name}: line {number}") for number, record in enumerate(content.records, 1)]
     question = choose((kind for kind in kinds if kind), ask, content.name)
-    ballots = Ballots(ask, content.name)
-    fields = set()
-    for number, (record, kind) in enumerate(zip(records, kinds, strict=True), 1):
+    ballots, fields = AnswerCollector(ask, content.name), set()
+    for number, (record, kind) in enumerate(zip(content.records, kinds, strict=True), 1):
         if kind != question:
             continue
         field = "_annotator_id" if record.get("_annotator_id") is not None else "_session_id"
@@ -30,7 +25,7 @@ def read(content: Content, ask: Ask) -> Extract:
             raise InputError(
                 f"{content.name}: line {number} has neither _annotator_id nor _session_id: every vote needs a worker"
             )
-        if answer not in ANSWERS:
+        if answer not in ("accept", "reject", "ignore"):
             raise InputError(
                 f"{content.name}: the answer in line {number} is {shown(answer)}: accept, reject or ignore is expected"
             )
@@ -45,13 +40,13 @@ def read(content: Content, ask: Ask) -> Extract:
             accepted = record.get("accept") or []
             ballots.vote(task, worker, accepted if isinstance(accepted, list) else [accepted])
     label = "accept" if question == CHOICE else f"answer to {question!r}"
-    return ballots.extract(NAME, {"task": "_input_hash", "worker": " or ".join(sorted(fields)), "label": label}, question)
+    return ballots.extract({"task": "_input_hash", "worker": " or ".join(sorted(fields)), "label": label}, question)
 
 
-def _question(record: dict[str, Any], number: int, where: str) -> str:
+def _question(record: dict[str, Any], where: str) -> str:
     """Return what a line answers: the choice among options, or a label that is accepted or rejected."""
     if "options" in record:
         return CHOICE
-    if any(record.get(name) for name in NOT_VOTES):
-        raise InputError(f"{where}: line {number} marks spans, which are no votes: choices and accepted or rejected labels are")
+    if record.get("spans") or record.get("relations"):
+        raise InputError(f"{where} marks spans, which are no votes: choices and accepted or rejected labels are")
     return str(record.get("label") or "answer")

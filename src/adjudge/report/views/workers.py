@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.io.ids import column
-from adjudge.report import words
+from adjudge.io.frames import column
+from adjudge.report import palette, words
+from adjudge.report.picture import WIDTH, Axis, Form, Marks, Picture, Plot, Rule, Shade, Style, fields, name_axis, share_axis
 from adjudge.results.groups import as_members
-from adjudge.results.overview import TO_LOOK_AT, UNKNOWN, label_shares
+from adjudge.results.overview import TO_LOOK_AT, UNCLEAR_VERDICT, label_shares
 from adjudge.results.result import Result
 
 QUESTION: Final = "Who is good, who is not, and how sure are we?"
@@ -25,6 +27,19 @@ LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one wit
 VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
+HEIGHT: Final = 360  # pixels of the picture
+MAX_NAMED: Final = 12  # workers up to which every dot has a name
+MAX_RANKED: Final = 40  # workers who are listed by name if all have about as many votes
+MAX_LINES: Final = 300  # workers up to which all have their interval drawn; of more, only those to look at
+ACCURACY: Final = "accuracy (expected share of right votes)"
+UNJUDGED: Final = "worker"
+PHRASES: Final = {
+    "informative": "says something",
+    "unclear": "cannot be told from guessing yet",
+    "spammer": "answers without looking",
+    "adversary": "avoids what others say",
+    "copy": "copies",
+}
 MEANING: Final = {
     "copy": ("copies another", "copy each other's answers"),
     "adversary": ("avoids what others say", "avoid what others say"),
@@ -92,7 +107,7 @@ class WorkersView:
     def verdicts(self) -> dict[str, int]:
         """How many workers have each verdict, the gravest first; empty where nobody was judged."""
         counted = dict(self.frame["verdict"].drop_nulls().value_counts().iter_rows())
-        return {word: counted[word] for word in (*TO_LOOK_AT, UNKNOWN, "informative") if word in counted}
+        return {word: counted[word] for word in (*TO_LOOK_AT, UNCLEAR_VERDICT, "informative") if word in counted}
 
     @property
     def sentence(self) -> str:
@@ -103,7 +118,7 @@ class WorkersView:
         if not self.verdicts:
             return f"{self._range()}{'' if not self.left_out else f' {self.left_out}'}"
         flagged = [(number, MEANING[word][number > 1]) for word, number in self.verdicts.items() if word in MEANING]
-        unclear = self.verdicts.get(UNKNOWN, 0)
+        unclear = self.verdicts.get(UNCLEAR_VERDICT, 0)
         few = f"; {words.count(unclear)} cannot be told from guessing yet" if 0 < unclear < n else ""
         if len(flagged) == 1:
             return words.sentence(f"{words.count(flagged[0][0])} of {words.counted(n, 'worker')} {flagged[0][1]}{few}")
@@ -124,6 +139,160 @@ class WorkersView:
         what = "All workers are" if len(known) < 10 else f"Eight of ten among {words.counted(len(known), 'worker')} are"
         low, high = (float(known.min() or 0.0), float(known.max() or 0.0)) if len(known) < 10 else (low, high)  # type: ignore[arg-type]
         return f"{what} right in {words.percent(low)} to {words.percent(high)} of their votes."
+
+    def picture(self) -> Picture:
+        """Return votes against accuracy, a dot per worker with its interval and verdict; of very many, cells under notable dots.
+
+        If all have about as many votes, workers are ranked by accuracy instead.
+        """
+        dots = self._drawn()
+        if not len(dots) and not len(self.cells):
+            return Picture(self.sentence)
+        plot, note = self._ranked(dots) if self.is_level else (self._scatter(dots), "")
+        return Picture(self.sentence, (plot,), (f"{self._note()} {note}".strip(),))
+
+    def _drawn(self) -> pl.DataFrame:
+        """Return the workers that are drawn, with their kind as the key names it."""
+        dots = self.dots.filter(pl.col("accuracy").is_not_null())
+        if self.is_binned:
+            dots = dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
+        kinds = {verdict: self._kind(verdict) for verdict in palette.VERDICTS} | {UNJUDGED: UNJUDGED}
+        known = dots.select(
+            "code",
+            "worker",
+            "votes",
+            "accuracy",
+            pl.col("accuracy_low").fill_null(pl.col("accuracy")).alias("low"),
+            pl.col("accuracy_high").fill_null(pl.col("accuracy")).alias("high"),
+            pl.col("verdict").fill_null(UNJUDGED),
+            pl.col("why").fill_null(""),
+        )
+        return known.with_columns(
+            kind=pl.col("verdict").replace_strict(kinds),
+            name=pl.Series([words.shortened(worker, 200) for worker in known["worker"]], dtype=pl.String),
+            interval=pl.Series([_between(*row) for row in known.select("low", "high").rows()], dtype=pl.String),
+        )
+
+    def _kind(self, verdict: str) -> str:
+        return f"{verdict}: {PHRASES[verdict]} ({words.count(self.verdicts.get(verdict, 0))})"
+
+    def _styles(self) -> dict[str, Style]:
+        shown = [v for v in palette.VERDICTS if v in self.verdicts and (not self.is_binned or v in TO_LOOK_AT)]
+        return {self._kind(v): Style(f"v-{v}", palette.VERDICTS[v].shape) for v in shown} or {UNJUDGED: Style("c0")}
+
+    def _note(self) -> str:
+        if not self.is_binned:
+            return "Lines are 90% intervals." if self.frame["accuracy_low"].is_not_null().any() else ""
+        named = int(self.frame["verdict"].is_in(TO_LOOK_AT).sum())
+        if not named:
+            return ""
+        shown = min(named, len(self.notable))
+        few = f"of {words.counted(named, 'worker')} to look at the first {words.count(shown)}"
+        first = few if named > shown else "those to look at"
+        return f"{words.counted(len(self.frame), 'worker')} as cells; {first} as dots: result.workers has all."
+
+    def _accuracy_axis(self, dots: pl.DataFrame) -> Axis:
+        """Return the axis of accuracy: from a tenth below everything that is drawn."""
+        lowest = [*dots["low"], *self.cells["accuracy_from"], *([] if self.chance != self.chance else [self.chance])]
+        return share_axis(ACCURACY, max(0.0, math.floor(10 * min(lowest, default=0.0) - 0.3) / 10), 1.0)
+
+    def _rules(self, axis: str) -> tuple[Rule, ...]:
+        if self.chance != self.chance:
+            return ()
+        return (Rule(self.chance, axis, f"guessing: {words.percent(self.chance)}", "middle"),)  # type: ignore[arg-type]
+
+    def _scatter(self, dots: pl.DataFrame) -> Plot:
+        most, least = float(self.frame["votes"].max()), float(self.frame["votes"].min())  # type: ignore[arg-type]
+        ends = (least / 2, most * 2) if most < LEVEL * least else (max(least, 1.0) / 1.15, most * 1.15)
+        x, y = Axis("votes (log scale)", *ends, form="count", scale="log", grid=False), self._accuracy_axis(dots)
+        many: int = self.cells["workers"].max() or 2  # type: ignore[assignment]
+        shade = Shade("workers", 1.0, max(many, 2), log=True, ends=("1 worker", f"{words.count(many)} in a cell"))
+        where = fields(
+            workers="count",
+            votes_from=("count", "votes from"),
+            votes_to=("count", "to below"),
+            accuracy_from=("percent", "accuracy from"),
+            accuracy_to=("percent", "to"),
+        )
+        cells = Marks(
+            "cells", self.cells, x="votes_from", x2="votes_to", y="accuracy_from", y2="accuracy_to", shade=shade, hover=where
+        )
+        placed = self._placed(dots, x, y)
+        where_dots: dict[str, Any] = {"x": "votes", "y": "accuracy"}
+        names = [
+            Marks("texts", placed.filter(side="right"), **where_dots, text="name", style=TEXT, align="start", dx=8, fixed=True),
+            Marks("texts", placed.filter(side="left"), **where_dots, text="name", style=TEXT, align="end", dx=-8, fixed=True),
+        ]
+        marks = (*([cells] if self.is_binned else []), *self._dots(dots, where_dots), *names)
+        return Plot(x, y, marks, self._styles(), self._rules("y"), height=HEIGHT, identity="workers-plot")
+
+    def _dots(self, dots: pl.DataFrame, place: dict[str, Any]) -> list[Marks]:
+        """Return intervals and dots, those to look at on top; `place` names the columns of both axes."""
+        grave = pl.col("verdict").is_in(TO_LOOK_AT)
+        lines = dots if len(dots) <= MAX_LINES else dots.filter(grave)
+        lines = lines if len(lines) <= MAX_LINES and not self.is_binned else lines.clear()
+        ends = {"x2": "high"} if place["x"] == "accuracy" else {"y2": "high"}
+        at = {axis: "low" if column == "accuracy" else column for axis, column in place.items()}
+        interval: tuple[Form, str] = ("text", "90% interval")
+        hover = fields(name="text", votes="count", accuracy="percent", interval=interval, verdict="text", why="text")
+        return [
+            Marks("lines", lines, **at, **ends, by="kind", opacity=0.55 if len(lines) <= 60 else 0.3),  # type: ignore[arg-type]
+            Marks("dots", dots.sort(grave, maintain_order=True), **place, by="kind", hover=hover, identity="code"),
+        ]
+
+    def _ranked(self, dots: pl.DataFrame) -> tuple[Plot, str]:
+        """Return the workers by accuracy, and a note on their votes."""
+        dots = dots.sort(-pl.col("accuracy"), "code").with_columns(rank=pl.int_range(1, len(dots) + 1))
+        accuracy, styles = self._accuracy_axis(dots), self._styles()
+        fewest, most = self.frame["votes"].min(), self.frame["votes"].max()
+        votes = words.count(most) if fewest == most else f"{words.count(fewest)} to {words.count(most)}"  # type: ignore[arg-type]
+        note = f"Each cast {votes} votes."
+        if len(dots) <= MAX_RANKED:
+            y = name_axis(dots["worker"])
+            dots = dots.with_columns(row=pl.Series(y.names, dtype=pl.String))
+            marks = self._dots(dots, {"x": "accuracy", "y": "row"})
+            return Plot(accuracy, y, marks, styles, self._rules("x"), identity="workers-plot"), note
+        x = Axis("workers by accuracy", 0.5, len(dots) + 0.5, 8, "count", grid=False)
+        marks = self._dots(dots, {"x": "rank", "y": "accuracy"})
+        return Plot(x, accuracy, marks, styles, self._rules("y"), height=HEIGHT, identity="workers-plot"), note
+
+    def _placed(self, dots: pl.DataFrame, x: Axis, y: Axis) -> pl.DataFrame:
+        """Return the workers to name next to their dots: those to look at first, as long as names do not overlap."""
+        order = {verdict: rank for rank, verdict in enumerate((*TO_LOOK_AT, UNCLEAR_VERDICT))}
+        few = dots if len(dots) <= MAX_NAMED else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
+        first = few.sort(
+            pl.col("verdict").replace_strict(order, default=len(order), return_dtype=pl.Int8), -pl.col("votes"), "code"
+        )
+
+        def pixels(votes: float, accuracy: float) -> tuple[float, float]:
+            return WIDTH * x.place(votes), HEIGHT * (1.0 - y.place(accuracy))
+
+        places = [pixels(*row) for row in dots.select("votes", "accuracy").head(MAX_LINES).rows()]
+        boxes = [(left - 5, top - 5, left + 5, top + 5) for left, top in places]  # names keep clear of the dots
+        if self.chance == self.chance:  # and of the name of the rule
+            below = pixels(x.high, self.chance)[1]
+            boxes.append((WIDTH - 90, below - 18, WIDTH, below))
+        rows: list[tuple[Any, ...]] = []
+        for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
+            name = words.shortened(row["worker"], 20)
+            left, top = pixels(row["votes"], row["accuracy"])
+            wide = 4 + 6.5 * len(name)
+            for side, start in (("right", left + 6), ("left", left - 6 - wide)):
+                box = (start, top - 7, start + wide, top + 7)
+                is_free = all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
+                if box[0] > 0 and box[2] < WIDTH + 20 and is_free and len(rows) < MAX_NAMED:
+                    boxes.append(box)
+                    rows.append((row["votes"], row["accuracy"], name, side))
+                    break
+        schema = {"votes": pl.Int64, "accuracy": pl.Float64, "name": pl.String, "side": pl.String}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+TEXT: Final = Style("text")
+
+
+def _between(low: float, high: float) -> str:
+    return "" if low == high else f"{words.percent(low)} to {words.percent(high)}"
 
 
 def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
@@ -147,8 +316,7 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
         why = f"Verdicts are not looked for {reason}: {remedy}."
     known = people.workers_frame(trust=asked or not result.is_here)
     frame = known.select(
-        pl.Series("code", np.arange(len(known))),
-        *(name for name in KEPT if name in known.columns),
+        pl.Series("code", np.arange(len(known))), *(name for name in KEPT if name in known.columns)
     ).with_columns(pl.col("worker").cast(pl.String), pl.col("accuracy").cast(pl.Float64).fill_nan(None))
     missing = [name for name in KEPT if name not in frame.columns]
     kinds = {"accuracy_low": pl.Float64, "accuracy_high": pl.Float64}

@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 
 from adjudge.results.trust.posterior import (
     EQUAL_ACCURACY_VOTES,
-    MAX_PASSES,
+    MAX_POSTERIOR_PASSES,
     MEAN_WORKER_VOTES,
     MIN_CHANGE,
     MIN_PASSES,
     Ballots,
-    Comparison,
     Flags,
     Floats,
     Integers,
+    VoteComparison,
     guesses,
 )
 
-MANY_LABELS: Final = 64  # from which only the labels given on a task are told apart
+MIN_CANDIDATE_LABELS: Final = 64  # from which only the labels given on a task are told apart
 MIN_PROBABILITY: Final = 1e-6
 LINK_BYTES: Final = 120  # of a vote beside a label of its task, while passes run; and as many more while links are made
 
 
-class Cells(NamedTuple):
+class CandidateLabels(NamedTuple):
     """The labels that a task may have: those given on it, the one it starts from, and K for any other, in that order."""
 
     ptr: Integers  # [tasks + 1] where each task's cells begin
@@ -41,7 +41,7 @@ class Cells(NamedTuple):
     label: Integers  # [cells] codes
 
     @classmethod
-    def of(cls, ballots: Ballots, labels: NDArray[np.int32]) -> Cells:
+    def of(cls, ballots: Ballots, labels: NDArray[np.int32]) -> CandidateLabels:
         """Return the cells of all tasks; `labels` are those they start from, [tasks]."""
         width, tasks = ballots.panel.n_labels + 1, np.arange(ballots.n_tasks)
         given = ballots.task() * width + ballots.label()
@@ -53,7 +53,7 @@ class Cells(NamedTuple):
         return np.searchsorted(self.task * width + self.label, task * width + label)
 
 
-class Links(NamedTuple):
+class VoteLinks(NamedTuple):
     """Every vote beside the cells of its task but the last, [links] each, and what they have in common."""
 
     vote: Integers
@@ -68,7 +68,7 @@ class Links(NamedTuple):
     is_given: Flags  # [pairs (row, label)] whether the row gives the label
 
     @classmethod
-    def of(cls, ballots: Ballots, cells: Cells) -> Links:
+    def of(cls, ballots: Ballots, cells: CandidateLabels) -> VoteLinks:
         """Return the links of all votes."""
         k, row = ballots.panel.n_labels, ballots.row.astype(np.int64)
         own = np.diff(cells.ptr)[ballots.task()] - 1
@@ -89,8 +89,8 @@ class CellBelief:
     """What a posterior says of workers and labels; see `posterior.Belief`."""
 
     ballots: Ballots
-    cells: Cells
-    links: Links
+    cells: CandidateLabels
+    links: VoteLinks
     posterior: Floats  # [cells]
     priors: Floats  # [K]
     counts: Floats  # [pairs (row, label)] expected votes
@@ -115,19 +115,19 @@ class CellBelief:
         return np.bincount(at.workers, self.totals * right, minlength=workers).astype(np.float64, copy=False)
 
 
-def start(ballots: Ballots, labels: NDArray[np.int32]) -> tuple[Cells, Floats]:
+def start(ballots: Ballots, labels: NDArray[np.int32]) -> tuple[CandidateLabels, Floats]:
     """Return the cells of all tasks, and the posterior that gives these labels, [tasks], probability 1, [cells]."""
-    cells = Cells.of(ballots, labels)
+    cells = CandidateLabels.of(ballots, labels)
     posterior = np.zeros(len(cells.task))
     posterior[cells.position(ballots.panel.n_labels + 1, np.arange(ballots.n_tasks), labels.astype(np.int64))] = 1.0
     return cells, posterior
 
 
-def settle(ballots: Ballots, cells: Cells, now: Floats, known: Flags | None = None) -> Floats:
+def settle(ballots: Ballots, cells: CandidateLabels, now: Floats, known: Flags | None = None) -> Floats:
     """Return the posterior, [cells], to which passes from one, [cells], converge; `known` tasks, [tasks], keep theirs."""
-    links, k = Links.of(ballots, cells), ballots.panel.n_labels
+    links, k = VoteLinks.of(ballots, cells), ballots.panel.n_labels
     given = None if known is None else known[cells.task]
-    for n in range(MAX_PASSES):
+    for n in range(MAX_POSTERIOR_PASSES):
         after = _updated(tally(ballots, cells, now, links))
         if given is not None:
             after[given] = now[given]
@@ -138,9 +138,9 @@ def settle(ballots: Ballots, cells: Cells, now: Floats, known: Flags | None = No
     return now
 
 
-def tally(ballots: Ballots, cells: Cells, posterior: Floats, links: Links | None = None) -> CellBelief:
+def tally(ballots: Ballots, cells: CandidateLabels, posterior: Floats, links: VoteLinks | None = None) -> CellBelief:
     """Return what this posterior, [cells], says of workers and labels."""
-    at = Links.of(ballots, cells) if links is None else links
+    at = VoteLinks.of(ballots, cells) if links is None else links
     panel, k = ballots.panel, ballots.panel.n_labels
     counts = np.bincount(at.row_label, posterior[at.cell], minlength=len(at.rows)).astype(np.float64, copy=False)
     totals = np.bincount(at.worker_label, counts, minlength=len(at.workers)).astype(np.float64, copy=False)
@@ -205,7 +205,7 @@ def _updated(belief: CellBelief) -> Floats:
     return out
 
 
-def compare(ballots: Ballots, belief: CellBelief, repeated: Flags | None = None) -> Comparison:
+def compare(ballots: Ballots, belief: CellBelief, repeated: Flags | None = None) -> VoteComparison:
     """Return every vote beside what the others say of its task; see `posterior.compare`."""
     cells, at, k = belief.cells, belief.links, ballots.panel.n_labels
     chance, error = _chances(belief), belief.error[ballots.row]
@@ -218,7 +218,7 @@ def compare(ballots: Ballots, belief: CellBelief, repeated: Flags | None = None)
     own = cells.label[at.cell] == ballots.label()[at.vote]
     others = np.bincount(at.vote[own], without[own], minlength=len(ballots.row)) / total
     right = belief.posterior[cells.position(k + 1, task, ballots.label().astype(np.int64))]
-    return Comparison(right.astype(np.float32), np.minimum(others, 1.0).astype(np.float32), guesses(ballots))
+    return VoteComparison(right.astype(np.float32), np.minimum(others, 1.0).astype(np.float32), guesses(ballots))
 
 
 def mutual_information(ballots: Ballots, belief: CellBelief) -> Floats:

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from adjudge.data.memory import available, gib
 from adjudge.data.votes import Votes
 from adjudge.results.trust import candidates
-from adjudge.results.trust.candidates import MANY_LABELS, CellBelief
+from adjudge.results.trust.candidates import MIN_CANDIDATE_LABELS, CellBelief
 from adjudge.results.trust.posterior import (
-    MAX_CELLS,
+    POSTERIOR_BLOCK_CELLS,
     Ballots,
     Belief,
-    Comparison,
     Flags,
     Floats,
     Integers,
     Kinds,
     Singles,
+    VoteComparison,
     compare,
     expected,
     kinds,
@@ -36,14 +36,14 @@ from adjudge.results.trust.posterior import (
 )
 
 log = logging.getLogger(__name__)
-NOBODY: Final = -1
-MAX_NUMBERS: Final = 1 << 29  # (tasks + rows) x labels
-MAX_ROUNDS: Final = 4  # searches, each with the rings found before counted as one voter
+NO_RING: Final = -1
+MAX_COPY_SEARCH_CELLS: Final = 1 << 29  # (tasks + rows) x labels
+MAX_RING_SEARCHES: Final = 4  # searches, each with the rings found before counted as one voter
 FIRST_ALLOWANCE: Final = 3.0  # evidence that members may lack in the first search, when a ring still counts as many voters
 MIN_OUTVOTING: Final = 0.2  # share of the workers that may outvote the others
 MAX_USUAL_EXCESS: Final = 0.9  # of agreement beyond expectation that is taken for normal
 COPY_PROBABILITY: Final = 0.95  # a worker who copies gives the other's answer with this probability, and else an own one
-MAX_VOTE_PAIRS: Final = 1 << 20  # pairs of votes that are compared, or as many as there are votes
+MIN_VOTE_PAIR_BUDGET: Final = 1 << 20  # pairs of votes that are compared, or as many as there are votes
 MAX_TASK_VOTES: Final = 256  # votes of one task that are paired with one another, where there are too many pairs
 MIN_UNEXPLAINED: Final = np.log(2.0)  # gain of an answer whose probability is about a half or less
 MIN_SHARED_UNEXPLAINED: Final = 2  # unexplained answers that two workers must share, where there are too many pairs
@@ -64,7 +64,7 @@ class Copies:
     compared: Flags  # [tasks] tasks of two workers or more, and known ones
     ballots: Ballots  # their votes, each worker once per task
     belief: Belief | CellBelief
-    comparison: Comparison
+    comparison: VoteComparison
     kinds: Kinds
 
     def labels(self, start: Integers) -> Integers:
@@ -87,12 +87,12 @@ def find_copies(votes: Votes, labels: NDArray[np.int32], known: Flags | None = N
     informative = whole.informative(known)
     ballots, labels = whole.of_tasks(informative), labels[informative]
     known = None if known is None else known[informative]
-    judge = (_ByCells if k >= MANY_LABELS else _ByLabels)(ballots, labels, known)
+    judge = (_ByCells if k >= MIN_CANDIDATE_LABELS else _ByLabels)(ballots, labels, known)
     belief, comparison = judge.settled()
     found = kinds(ballots, comparison)
     chance = expected(ballots, comparison, found)
-    ring, shared = np.full(n, NOBODY), Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    for search in range(MAX_ROUNDS):
+    ring, shared = np.full(n, NO_RING), SharedTaskPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    for search in range(MAX_RING_SEARCHES):
         compared, loss = comparable(ballots, chance)
         shared = pairs(compared, loss, n)
         now = rings(compared, shared, loss, n, 0.0 if search else FIRST_ALLOWANCE)
@@ -118,14 +118,14 @@ class _ByLabels:
         self._ballots, self._known = ballots, known
         self._posterior = of_labels(labels, ballots.panel.n_labels)
 
-    def settled(self, chosen: Flags | None = None) -> tuple[Belief, Comparison]:
+    def settled(self, chosen: Flags | None = None) -> tuple[Belief, VoteComparison]:
         """Return what the posterior says to which passes over all votes, or the `chosen` ones, [votes], converge."""
         some = self._ballots if chosen is None else self._ballots.kept(chosen)
         self._posterior = settle(some, self._posterior, self._known, in_place=True)
         self._belief = tally(self._ballots, self._posterior)
         return self._belief, compare(self._ballots, self._belief)
 
-    def compared(self, repeated: Flags) -> Comparison:
+    def compared(self, repeated: Flags) -> VoteComparison:
         """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
         return compare(self._ballots, self._belief, repeated)
 
@@ -137,14 +137,14 @@ class _ByCells:
         self._ballots, self._known = ballots, known
         self._cells, self._posterior = candidates.start(ballots, labels)
 
-    def settled(self, chosen: Flags | None = None) -> tuple[CellBelief, Comparison]:
+    def settled(self, chosen: Flags | None = None) -> tuple[CellBelief, VoteComparison]:
         """Return what the posterior says to which passes over all votes, or the `chosen` ones, [votes], converge."""
         some = self._ballots if chosen is None else self._ballots.kept(chosen)
         self._posterior = candidates.settle(some, self._cells, self._posterior, self._known)
         self._belief = candidates.tally(self._ballots, self._cells, self._posterior)
         return self._belief, candidates.compare(self._ballots, self._belief)
 
-    def compared(self, repeated: Flags) -> Comparison:
+    def compared(self, repeated: Flags) -> VoteComparison:
         """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
         return candidates.compare(self._ballots, self._belief, repeated)
 
@@ -152,16 +152,18 @@ class _ByCells:
 def search_memory(votes: Votes) -> tuple[int, int]:
     """Return about how many bytes `find_copies` returns, and how many more it needs at its peak."""
     n, rows, tasks, workers, k = len(votes), votes.n_rows, votes.n_tasks, votes.n_workers, votes.n_labels
-    kept = k * rows if k * rows <= MAX_CELLS else 0  # counts are kept, or counted again when they are needed
+    kept = k * rows if k * rows <= POSTERIOR_BLOCK_CELLS else 0  # counts are kept, or counted again when they are needed
     belief = 4 * k * tasks + 8 * k * workers + 8 * kept
     # Probabilities of some labels in float32, posteriors of some tasks, and what the mean worker is made of.
-    settling = 4 * min(k * (rows + workers), MAX_CELLS) + 4 * min(k * tasks, MAX_CELLS) + 6 * 8 * k * k + 40 * n
+    settling = (
+        4 * min(k * (rows + workers), POSTERIOR_BLOCK_CELLS) + 4 * min(k * tasks, POSTERIOR_BLOCK_CELLS) + 6 * 8 * k * k + 40 * n
+    )
     size = np.diff(votes.task_ptr)
-    if k >= MANY_LABELS:  # every vote beside the labels given on its task
+    if k >= MIN_CANDIDATE_LABELS:  # every vote beside the labels given on its task
         links = int((size * np.minimum(size, k)).sum())
         belief, settling = candidates.LINK_BYTES * links, candidates.LINK_BYTES * links + 40 * n
     # Pairs of votes, and of workers; where there are too many of the former, only some workers are compared.
-    every, budget, of_workers = int((size * (size - 1) // 2).sum()), max(MAX_VOTE_PAIRS, n), workers * workers // 2
+    every, budget, of_workers = int((size * (size - 1) // 2).sum()), max(MIN_VOTE_PAIR_BUDGET, n), workers * workers // 2
     if every <= budget:
         comparing = 66 * every + 60 * min(every, of_workers)
     else:
@@ -180,13 +182,13 @@ def outvoting(ballots: Ballots) -> Integers:
     compared, loss = comparable(ballots, by_agreement(ballots))
     ring = rings(compared, pairs(compared, loss, workers), loss, workers, FIRST_ALLOWANCE)
     size = np.bincount(ring[ring >= 0], minlength=workers)
-    return np.where((ring >= 0) & (size[ring] >= MIN_OUTVOTING * workers), ring, NOBODY)
+    return np.where((ring >= 0) & (size[ring] >= MIN_OUTVOTING * workers), ring, NO_RING)
 
 
 def _has_room(votes: Votes, need: int) -> bool:
     """Return whether workers can be judged in so many bytes; log a warning where they cannot."""
     size = votes.n_tasks, votes.n_rows, votes.n_labels
-    if votes.n_labels < MANY_LABELS and (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_NUMBERS:
+    if votes.n_labels < MIN_CANDIDATE_LABELS and (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_COPY_SEARCH_CELLS:
         log.warning("no intervals, verdicts and copies: %d tasks and %d rows x %d labels are too many", *size)
         return False
     have = available()
@@ -210,7 +212,7 @@ class ComparedVotes(NamedTuple):
     gain: Floats  # the log-likelihood ratio of copying, where another gave the same answer
 
 
-class Pairs(NamedTuple):
+class SharedTaskPairs(NamedTuple):
     """Workers who share tasks, [pairs] each."""
 
     first: Integers
@@ -253,16 +255,16 @@ def by_agreement(ballots: Ballots) -> Singles:
 
 def affordable(compared: ComparedVotes) -> bool:
     """Return whether all pairs of votes on the same task can be compared."""
-    return _number(compared) <= max(MAX_VOTE_PAIRS, len(compared.task))
+    return _number(compared) <= max(MIN_VOTE_PAIR_BUDGET, len(compared.task))
 
 
-def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None = None) -> Pairs:
+def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None = None) -> SharedTaskPairs:
     """Return the pairs of workers that share tasks, with the evidence that one copies the other.
 
-    Where there are more than `budget` pairs of votes (`MAX_VOTE_PAIRS`, or as many as votes), only workers who share
+    Where there are more than `budget` pairs of votes (`MIN_VOTE_PAIR_BUDGET`, or as many as votes), only workers who share
     unexplained answers are compared.
     """
-    budget = max(MAX_VOTE_PAIRS, len(compared.task)) if budget is None else budget
+    budget = max(MIN_VOTE_PAIR_BUDGET, len(compared.task)) if budget is None else budget
     if _number(compared) > budget:
         log.info("too many pairs of votes: only workers who share %d unexplained answers are compared", MIN_SHARED_UNEXPLAINED)
         odd = _thinned(_some(compared, compared.gain >= MIN_UNEXPLAINED), budget)
@@ -276,7 +278,7 @@ def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None
     key = key[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     evidence = np.add.reduceat(np.where(same, gain, loss)[order], starts) if len(key) else np.zeros(0)
-    return Pairs(key[starts] // workers, key[starts] % workers, evidence)
+    return SharedTaskPairs(key[starts] // workers, key[starts] % workers, evidence)
 
 
 def _some(compared: ComparedVotes, chosen: Flags) -> ComparedVotes:
@@ -343,24 +345,24 @@ class Proof(NamedTuple):
     ring: Floats  # [rings] evidence for the whole ring
 
 
-def rings(compared: ComparedVotes, found: Pairs, loss: float, workers: int, allowance: float = 0.0) -> Integers:
+def rings(compared: ComparedVotes, found: SharedTaskPairs, loss: float, workers: int, allowance: float = 0.0) -> Integers:
     """Return the ring of each worker, [workers]: the smallest code among its members; -1 for workers in none.
 
     `allowance` is evidence that each member may lack.
     """
-    ring = np.full(workers, NOBODY)
+    ring = np.full(workers, NO_RING)
     need = np.log(max(workers, 2)) + MIN_MEMBER_EVIDENCE - allowance
     for group in candidate_rings(found, workers, need):
         ring[group] = group.min()
     tried = ring.copy()  # those whose ring is not proved yet
     while (tried >= 0).any():
         weakest = _weakest(tried, prove(compared, tried, loss), need, workers, allowance)
-        tried[~np.isin(tried, ring[weakest])] = NOBODY
-        tried[weakest] = ring[weakest] = NOBODY
+        tried[~np.isin(tried, ring[weakest])] = NO_RING
+        tried[weakest] = ring[weakest] = NO_RING
     return _renumbered(ring)
 
 
-def partners(ring: Integers, found: Pairs) -> Integers:
+def partners(ring: Integers, found: SharedTaskPairs) -> Integers:
     """Return for each worker in a ring the member with the strongest evidence of copying, [workers]; -1 for the others."""
     out = ring.copy()
     members = np.flatnonzero(ring >= 0)
@@ -375,7 +377,7 @@ def partners(ring: Integers, found: Pairs) -> Integers:
     return out
 
 
-def candidate_rings(found: Pairs, workers: int, need: float) -> list[Integers]:
+def candidate_rings(found: SharedTaskPairs, workers: int, need: float) -> list[Integers]:
     """Return groups of workers, [members] each, that pairwise evidence joins.
 
     Greedy: the two groups with the largest sum of evidence between them are joined, until no sum is above `MIN_LINK`.

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.votes import Panel, Votes
+from adjudge.data.votes import Votes, WorkerRows
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -26,13 +26,13 @@ Positions = Integers | slice  # of votes
 
 CHUNK_VOTES: Final = 1 << 17  # votes per chunk, so that copies stay small and in cache
 CHUNK_WORKERS: Final = 1 << 16  # workers per chunk
-MAX_CELLS: Final = 1 << 24  # rows x labels, or tasks x labels, held at once; more labels are taken in blocks
+POSTERIOR_BLOCK_CELLS: Final = 1 << 24  # rows x labels, or tasks x labels, held at once; more labels are taken in blocks
 MEAN_WORKER_VOTES: Final = 10.0  # pseudo-votes of the mean worker in every confusion, for each true label
 EQUAL_ACCURACY_VOTES: Final = 300.0  # pseudo-votes by which the mean worker is right equally often under every true label
 MIN_PASSES: Final = 3
-MAX_PASSES: Final = 30
+MAX_POSTERIOR_PASSES: Final = 30
 MIN_CHANGE: Final = 2e-3  # change of the class shares below which passes end
-MIN_PROBABILITY: Final = np.float32(1e-6)
+MIN_PROBABILITY_F32: Final = np.float32(1e-6)
 CROWD_VOTES: Final = 1.0  # pseudo-votes of the crowd's answers in how each worker guesses
 LOOK_SHARES: Final = np.linspace(0.05, 0.95, 10)  # hypotheses: the share of votes that look at the truth
 EVADE_SHARES: Final = np.array([0.35, 0.65, 0.95])  # hypotheses: the share of votes that evade it
@@ -48,7 +48,7 @@ WorkerLikelihoods = tuple[slice, Floats, Floats, Floats]  # some workers, and of
 class Ballots:
     """Votes by task, with the worker of each row (see `adjudge.data.votes`). Votes may be left out, tasks may not."""
 
-    panel: Panel
+    panel: WorkerRows
     task_ptr: Integers  # [tasks + 1] where each task's votes begin
     row: NDArray[np.uint32]  # [votes] the (worker, given label) pair of each
 
@@ -241,7 +241,7 @@ def settle(ballots: Ballots, start: Singles, known: Flags | None = None, *, in_p
     """
     now = start if in_place else start.copy()
     given = None if known is None else start[:, known]
-    for n in range(MAX_PASSES):
+    for n in range(MAX_POSTERIOR_PASSES):
         shares = now.sum(axis=1, dtype=np.float64)
         update_posterior(ballots, tally(ballots, now), now)
         if known is not None:
@@ -255,7 +255,7 @@ def settle(ballots: Ballots, start: Singles, known: Flags | None = None, *, in_p
 def tally(ballots: Ballots, posterior: Singles) -> Belief:
     """Return what this posterior, [K, tasks], says of workers and labels."""
     panel, k = ballots.panel, ballots.panel.n_labels
-    counts = np.empty((k, panel.n_rows)) if k * panel.n_rows <= MAX_CELLS else None
+    counts = np.empty((k, panel.n_rows)) if k * panel.n_rows <= POSTERIOR_BLOCK_CELLS else None
     pool, totals, own = np.empty((k, k)), np.empty((k, panel.n_workers)), np.empty(panel.n_rows)
     for c in range(k):
         of_rows = counted(ballots, posterior[c])
@@ -301,7 +301,7 @@ class LeaveOneOut:
     def blocks(self, labels: Iterable[int]) -> Iterator[list[int]]:
         """Yield the labels in blocks that fit into memory; `chance` takes the labels of the current block."""
         every, panel = list(labels), self._ballots.panel
-        size = max(MAX_CELLS // max(panel.n_rows + panel.n_workers, 1), 1)
+        size = max(POSTERIOR_BLOCK_CELLS // max(panel.n_rows + panel.n_workers, 1), 1)
         for start in range(0, len(every), size):
             block = every[start : start + size]
             self._lines = {c: self._smoothed(c) for c in block}
@@ -333,8 +333,8 @@ def _ratio(top: Singles, bottom: Singles, own: Singles) -> Singles:
     """Return (top - own) / (bottom - own), [votes], written to `top`."""
     top -= own
     bottom -= own
-    np.maximum(top, MIN_PROBABILITY, out=top)
-    np.maximum(bottom, MIN_PROBABILITY, out=bottom)
+    np.maximum(top, MIN_PROBABILITY_F32, out=top)
+    np.maximum(bottom, MIN_PROBABILITY_F32, out=bottom)
     top /= bottom
     return top
 
@@ -349,7 +349,7 @@ def update_posterior(ballots: Ballots, belief: Belief, out: Singles) -> None:
                 _, chance = judge.chance(c, chunk)
                 scores = np.add.reduceat(np.log(chance, out=chance), chunk.starts)
                 out[c, chunk.tasks] = scores + np.float32(np.log(belief.priors[c]))
-    size = max(MAX_CELLS // max(len(given), 1), 1)
+    size = max(POSTERIOR_BLOCK_CELLS // max(len(given), 1), 1)
     for start in range(0, ballots.n_tasks, size):
         some = out[:, start : start + size].copy()
         some -= some.max(axis=0)
@@ -358,7 +358,7 @@ def update_posterior(ballots: Ballots, belief: Belief, out: Singles) -> None:
         out[:, start : start + size] = some
 
 
-class Comparison(NamedTuple):
+class VoteComparison(NamedTuple):
     """Every vote beside what the other votes of its task say, [votes] each."""
 
     right: Singles  # the posterior of the label it gives
@@ -385,7 +385,7 @@ def mutual_information(ballots: Ballots, belief: Belief) -> Floats:
     return out
 
 
-def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> Comparison:
+def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> VoteComparison:
     """Return every vote beside what the others say of its task.
 
     Votes that are `repeated` by another of the ring, [votes], stay in the posterior: the other's vote would be there without
@@ -402,7 +402,7 @@ def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> 
         here = chunk.votes
         right[here], chance = judge.chance_given(chunk)
         others[here] = _without(right[here].copy(), chance, None if repeated is None else repeated[here]) / total[here]
-    return Comparison(right, np.minimum(others, 1.0), guesses(ballots))
+    return VoteComparison(right, np.minimum(others, 1.0), guesses(ballots))
 
 
 def guesses(ballots: Ballots) -> Singles:
@@ -437,7 +437,7 @@ class Kinds(NamedTuple):
     alike: Floats  # [workers] evidence that all labels are given alike, in bits, against evading
 
 
-def kinds(ballots: Ballots, seen: Comparison) -> Kinds:
+def kinds(ballots: Ballots, seen: VoteComparison) -> Kinds:
     """Return the kind of every worker, with the mixture of kinds estimated from all workers."""
     n = ballots.panel.n_workers
     every = max(n // MAX_SAMPLED_WORKERS, 1)
@@ -454,7 +454,7 @@ def kinds(ballots: Ballots, seen: Comparison) -> Kinds:
 
 
 def _likelihoods(
-    ballots: Ballots, seen: Comparison, positions: Positions, worker: Integers, cut: slice
+    ballots: Ballots, seen: VoteComparison, positions: Positions, worker: Integers, cut: slice
 ) -> tuple[Floats, Floats, Floats]:
     """Return of some workers, relative to guessing: likelihoods, [workers, hypotheses], their scale, and `alike`.
 
@@ -492,7 +492,7 @@ def _log(likelihood: Floats) -> Floats:
     return out
 
 
-def expected(ballots: Ballots, seen: Comparison, found: Kinds) -> Singles:
+def expected(ballots: Ballots, seen: VoteComparison, found: Kinds) -> Singles:
     """Return the probability of each vote, [votes], given the other votes of its task and the kind of its worker."""
     worker, labels = ballots.worker(), ballots.n_labels
     looks, evades, evader = (part.astype(np.float32)[worker] for part in (found.looks, found.evades, found.evader))

@@ -1,0 +1,325 @@
+"""Commands that measure labels, models and workers: `adjudge evaluate`, `compare` and `agreement`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+import adjudge as adj
+from adjudge.cli import output as out
+from adjudge.cli.options import (
+    Flags,
+    Json,
+    Level,
+    Resamples,
+    Threads,
+    VotesFiles,
+    command,
+    for_knowledge,
+    for_model,
+    for_output,
+    one_of,
+    words,
+)
+from adjudge.data.options import DEFAULTS, ModelName, ScaleName
+from adjudge.errors import InputError, OptionError
+
+if TYPE_CHECKING:
+    from adjudge.cli.console import Screen
+    from adjudge.evaluation.agreement.agreement import Agreement
+    from adjudge.evaluation.compare.compare import Comparison
+    from adjudge.evaluation.evaluate import Evaluation
+
+AXIS_CHARACTERS: Final = 40  # of the axis that accuracies are drawn on
+MAX_SHOWN_MATRIX_WORKERS: Final = 12
+MAX_SHOWN_COPYING_PAIRS: Final = 10
+
+
+@command(
+    ("Labels first:", "adjudge aggregate votes.csv -o labels.csv --probabilities probs.csv"),
+    ("How many are right, and what confidence is worth:", "adjudge evaluate labels.csv --truth truth.csv"),
+    ("Labels that are grades, from low to high:", "adjudge evaluate labels.csv --truth truth.csv --order no,yes"),
+    ("With the probability of every label:", "adjudge evaluate labels.csv --truth truth.csv --probabilities probs.csv"),
+)
+def evaluate(
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="File of labels, as `adjudge aggregate` writes it.")],
+    truth: Annotated[Path, typer.Option(help="File of known labels: task and label.")],
+    task: Annotated[str | None, typer.Option(help="Column of the task in the labels.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label in the labels.")] = None,
+    truth_task: Annotated[str | None, typer.Option(help="Column of the task in the truth.")] = None,
+    truth_label: Annotated[str | None, typer.Option(help="Column of the label in the truth.")] = None,
+    probabilities: Annotated[
+        Path | None, typer.Option(help="Probabilities of all labels, as `adjudge aggregate --probabilities` writes them.")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Labels from the lowest to the highest grade, joined by commas; numbers need none.")
+    ] = None,
+    multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
+    as_json: Json = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print only the accuracy.")] = False,
+) -> None:
+    """Measure labels against truth: how many are right, and which.
+
+    Accuracy, precision, recall and F1 per label, confusion of labels. Where the labels have a column `confidence`,
+    or with --probabilities, also what confidence is worth. Labels that are grades (numbers, or with --order) also have
+    their mean absolute error, quadratic-weighted kappa and rank correlation.
+    """
+    columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+    columns["order"] = None if order is None else words(order, "order")
+    result = adj.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
+    if not result.tasks:
+        raise InputError(f"no task has both a label and truth: {labels} or {truth} has no lines with a task and a label")
+    if as_json:
+        out.document(result.summary())
+    elif quiet:
+        typer.echo(result.accuracy)
+    elif isinstance(result, adj.Evaluation):
+        _show_evaluation(out.screen(), result)
+    else:
+        out.screen().table(["", ""], [[name.replace("_", " "), value] for name, value in result.summary().items()])
+
+
+def _show_evaluation(screen: Screen, result: Evaluation) -> None:
+    from adjudge.cli import console
+
+    def show_figures(title: str, figures: dict[str, float]) -> None:
+        screen.heading(title)
+        screen.table(["", ""], [[name, value] for name, value in figures.items() if value == value])
+
+    screen.say(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
+    screen.say(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
+    if result.gold:
+        screen.say(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
+    if result.grades is not None and len(result.label_names) > 2:  # of two labels accuracy says it all
+        grades = {
+            "mean absolute error": result.mean_absolute_error,
+            "quadratic-weighted kappa": result.quadratic_kappa,
+            "rank correlation (Spearman)": result.rank_correlation,
+        }
+        show_figures("as grades", grades)
+    frame = result.per_label_frame()
+    screen.heading("per label")
+    screen.table(frame.columns, frame.rows(), ids=1)
+    confusion = result.confusion_frame()
+    screen.heading("tasks by true label (rows) and chosen label (columns)")
+    screen.print(console.square(confusion[confusion.columns[0]].to_list(), [row[1:] for row in confusion.rows()], "true"))
+    measured = result.calibration
+    if measured.tasks:
+        figures = {
+            "wrong labels": measured.errors,
+            "expected wrong labels": measured.expected_errors,
+            "expected calibration error": measured.expected_calibration_error,
+            "Brier score, all labels (0 to 2)": measured.brier,
+            "Brier score, label right or not (0 to 1)": measured.confidence_brier,
+            "log loss (floor 1e-12)": measured.log_loss,
+        }
+        show_figures(f"confidence, on {measured.tasks} tasks", figures)
+        screen.print()
+        screen.print(console.reliability(measured.bins))
+
+
+@command(
+    ("What votes alone tell of the models:", "adjudge compare votes.csv"),
+    ("Accuracy with intervals, and which differences are real:", "adjudge compare votes.csv --truth truth.csv"),
+    ("The same from known labels that models learn from:", "adjudge compare votes.csv --gold gold.csv"),
+    ("Two models, and the tasks in dispute:", "adjudge compare votes.csv --models auto,ds --disagreements disputed.csv"),
+    without=("set_separator",),
+)
+def compare(
+    votes: VotesFiles,
+    gold: Annotated[
+        Path | None, for_knowledge(help="Known labels to learn from; without --truth models are judged by them, cross-validated.")
+    ] = None,
+    models: Annotated[
+        str | None,
+        for_model(help="Names of models, joined by commas, or all; mv is always one (default: auto and the paper's)."),
+    ] = None,
+    folds: Annotated[int, for_model(help="Parts of the gold, each hidden from the fit that it judges.")] = 5,
+    refits: Annotated[
+        int | None, for_model(help="Fits without a fifth of the workers, and of the tasks (default: 5 without truth and gold).")
+    ] = None,
+    resamples: Resamples = 1000,
+    level: Level = 0.95,
+    seed: Annotated[int, for_model(help="Decides ties, folds and resamples.")] = DEFAULTS.seed,
+    output: Annotated[Path | None, for_output("-o", "--output", help="Write the figures of all models here.")] = None,
+    differences: Annotated[Path | None, for_output(help="Write the differences between every two models here.")] = None,
+    disagreements: Annotated[Path | None, for_output(help="Write the tasks on which majority vote is overruled here.")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print only the name of the advised model.")] = False,
+    threads: Threads = None,
+    *,
+    truth: Flags,
+    how_read: Flags,
+) -> None:
+    """Compare models on the same votes, and say which to take.
+
+    With --truth or --gold by their accuracy. Without, by what votes alone tell: where models differ from majority vote and on
+    what evidence, and how stable their labels are.
+    """
+    from adjudge.evaluation.compare.compare import EVERY_MODEL, compared_models
+
+    targets = {"--output": output, "--differences": differences, "--disagreements": disagreements}
+    out.check(targets, {"the votes": votes, "the truth": truth["truth"], "the gold": gold}, to_stdout=True)
+    chosen: Any = None
+    if models is not None:  # names are checked before anything is read
+        chosen = list(compared_models(models if models == EVERY_MODEL else words(models, "models")))
+    known = adj.read(out.source_of(votes), **how_read)
+    fits = {"gold": gold, "models": chosen, "folds": folds, "refits": refits, "threads": threads, "strict": how_read["strict"]}
+    with out.progress("steps", quiet=quiet or as_json) as progress:
+        found = adj.compare(known, resamples=resamples, level=level, seed=seed, progress=progress, **fits, **truth)
+    out.write_frames(targets.values(), (found.models_frame, found.differences_frame, found.disagreements_frame))
+    show = partial(_show_comparison, found)
+    out.present(found.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=found.best)
+
+
+def _show_comparison(found: Comparison, screen: Screen) -> None:
+    screen.print()
+    for sentence in found.advice:
+        screen.say(sentence)
+    screen.print()
+    screen.table(*found.overview())
+    if found.judged_by is not None:
+        screen.heading(f"accuracy with its {100 * found.level:g}% interval; │ is majority vote")
+        screen.table(["", ""], _axis(found), left=2)
+
+
+def _axis(found: Comparison) -> list[tuple[str, str]]:
+    """Return the name of every model that ran, and its accuracy with its interval drawn on one axis."""
+    rows = found.models_frame().drop_nulls("accuracy").select("model", "accuracy", "accuracy_low", "accuracy_high").rows()
+    spans = [(name, value, value if low is None else low, value if high is None else high) for name, value, low, high in rows]
+    left, right = min(low for *_, low, _ in spans), max(high for *_, high in spans)
+    majority = next(value for name, value, *_ in spans if name == "mv")
+
+    def column(value: float) -> int:
+        return int((value - left) / max(right - left, 1e-12) * (AXIS_CHARACTERS - 1) + 0.5)
+
+    lines = []
+    for name, value, low, high in spans:
+        line = [" "] * AXIS_CHARACTERS
+        line[column(low) : column(high) + 1] = "─" * (column(high) + 1 - column(low))
+        line[column(low)], line[column(high)] = "├", "┤"
+        line[column(majority)] = {" ": "│", "─": "┼"}.get(line[column(majority)], line[column(majority)])
+        line[column(value)] = "●"
+        lines.append((name, "".join(line)))
+    return lines
+
+
+@command(
+    ("How far workers agree, with intervals, and who answers alike:", "adjudge agreement votes.csv"),
+    ("Grades in order, and every pair of workers into a file:", "adjudge agreement votes.csv --scale ordinal --pairs pairs.csv"),
+    ("Errors against truth, instead of majority vote:", "adjudge agreement votes.csv --truth truth.csv"),
+    without=("weight",),
+)
+def agreement(
+    votes: VotesFiles,
+    scale: Annotated[
+        str,
+        for_model(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).", autocompletion=one_of(ScaleName)),
+    ] = "nominal",
+    model: Annotated[
+        str,
+        for_model(
+            "-m",
+            "--model",
+            help="The model whose labels show common wrong answers without truth.",
+            autocompletion=one_of(ModelName),
+        ),
+    ] = "fds",
+    resamples: Resamples = 1000,
+    level: Level = 0.95,
+    seed: Annotated[int, for_model(help="Seed of the resamples.")] = 0,
+    multi: Annotated[bool, for_model("--multi", help="Votes are sets of options: one line per option.")] = False,
+    pairs: Annotated[Path | None, for_output(help="Write all pairs of workers that share a task here.")] = None,
+    matrix: Annotated[Path | None, for_output(help="Write the agreement matrix of all workers here.")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print only Krippendorff's alpha.")] = False,
+    *,
+    truth: Flags,
+    how_read: Flags,
+) -> None:
+    """Measure how far workers agree, and find those who answer alike.
+
+    Figures come with intervals. Without truth, errors are measured against majority vote.
+    """
+    targets = {"--pairs": pairs, "--matrix": matrix}
+    out.check(targets, {"the votes": votes, "the truth": truth["truth"]}, to_stdout=True)
+    drawn: Any = {"resamples": resamples, "level": level, "seed": seed}
+    if multi:
+        given = {"--truth": truth["truth"], **targets, "--quiet": quiet, "--scale": scale != "nominal"}
+        for option, value in given.items():
+            if value:
+                raise OptionError(
+                    f"{option} is for votes with one label: leave it out with --multi, which has one line per option"
+                )
+        _agreement_on_options(votes, how_read, drawn, as_json=as_json)
+        return
+    known = adj.read(out.source_of(votes), **how_read)
+    settings: Any = {"scale": scale, "model": model}
+    found = adj.agreement(known, **truth, **settings, **drawn)
+    out.write_frames(targets.values(), (found.pairs_frame, found.matrix_frame))
+    show = partial(_show_agreement, found)
+    out.present(found.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=float(found.alpha))
+
+
+def _agreement_on_options(votes: list[str], how_read: Flags, drawn: Any, *, as_json: bool) -> None:
+    """Print how far workers agree on each option of sets: tasks are resampled, whose options depend on each other."""
+    from adjudge.io.reading import Reading
+    from adjudge.io.sets import read_sets
+
+    sets = read_sets(out.source_of(votes), Reading.of(how_read))
+    if not (sets.per_task > 1).any():
+        raise InputError(f"none of the {len(sets.tasks)} tasks has two votes: agreement needs tasks that several workers judged")
+    names = sets.options.texts()
+    found = {name: adj.agreement(sets.of_option(code), pairs=False, **drawn) for code, name in enumerate(names)}
+    if as_json:
+        out.document({option: one.summary() for option, one in found.items()})
+        return
+    screen = out.screen()
+    if sets.understood is not None:
+        screen.say(out.read_as(votes, sets.understood))
+    rows = [
+        (option, float(one.percent), float(one.alpha), out.interval(one.alpha.low, one.alpha.high), float(one.effective_votes))
+        for option, one in found.items()
+    ]
+    screen.table(["option", "percent agreement", "Krippendorff's alpha", "interval", "effective votes"], rows, ids=1)
+
+
+def _show_agreement(found: Agreement, screen: Screen) -> None:
+    from adjudge.cli import console
+
+    screen.say(
+        f"{found.votes} votes on {found.tasks} tasks by {len(found.workers)} workers, {len(found.labels)} labels; "
+        f"{found.paired_tasks} tasks have two votes or more"
+    )
+    if found.repeated_votes:
+        screen.say(
+            f"{found.repeated_votes} votes repeat their worker's vote on the same task: --duplicates last keeps one of them"
+        )
+    rows: list[tuple[object, ...]] = [(row[1], row[2], out.interval(row[3], row[4])) for row in found.figures_frame().rows()]
+    screen.print()
+    screen.table([f"{found.scale} labels", "value", f"{100 * found.level:g}% interval"], rows)
+    if found.without_pairs:
+        screen.print()
+        screen.say(f"no pairs of workers: {found.without_pairs}")
+    correlation, effective = found.error_correlation, found.effective_votes
+    screen.heading(f"errors against {'the truth' if found.errors_against == 'truth' else 'majority vote'}")
+    rows = [
+        ("correlation of errors", float(correlation), out.interval(correlation.low, correlation.high)),
+        ("votes per task", float(found.votes_per_task), ""),
+        ("effective votes", float(effective), out.interval(effective.low, effective.high)),
+    ]
+    screen.table(["", "", ""], rows)
+    if found.errors_against != "truth":
+        screen.say("effective votes against majority vote: with --truth they are often fewer")
+    if found.pair_figures is not None and len(found.workers) <= MAX_SHOWN_MATRIX_WORKERS:
+        screen.heading("agreement of every two workers")
+        screen.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
+    if len(found.copies):
+        frame = found.copying_frame()
+        screen.heading("workers who answer alike: copies, errors for the same reason, or knowledge that others lack")
+        shown = frame.head(MAX_SHOWN_COPYING_PAIRS).rows()
+        screen.table([name.replace("_", " ") for name in frame.columns], shown, ids=2)
+        screen.more(len(frame), MAX_SHOWN_COPYING_PAIRS, "--pairs FILE lists all pairs, --json the rings")

@@ -1,0 +1,363 @@
+"""Commands about juries and the systems they judge: `adjudge panel`, `rates` and `rank`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+import adjudge as adj
+from adjudge.cli import output as out
+from adjudge.cli.options import (
+    Cost,
+    Flags,
+    Json,
+    Level,
+    Model,
+    Silent,
+    VotesFiles,
+    command,
+    existing_file,
+    for_input,
+    for_knowledge,
+    for_model,
+    for_output,
+    number_or_word,
+    numbers,
+    one_of,
+    typed_cost,
+)
+from adjudge.data.options import DEFAULTS, PanelKind
+from adjudge.errors import unknown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from adjudge.cli.console import Screen
+    from adjudge.evaluation.panel.study import PanelStudy
+    from adjudge.evaluation.ranking.ranking import Ranking
+    from adjudge.evaluation.rates.rates import Rates
+
+YesNo = Literal["auto", "yes", "no"]
+# Rows of a table on the screen.
+MAX_SHOWN_PANEL_JUDGES: Final = 10
+MAX_SHOWN_PANELS: Final = 12
+MAX_SHOWN_RATES: Final = 40
+MAX_SHOWN_ITEMS: Final = 50
+MAX_SHOWN_RANK_JUDGES: Final = 20
+COMPARISONS_HELP: Final = "Files or patterns with a comparison per line: left, right, winner, and who says so; - is stdin."
+
+
+@command(
+    ("How many judges are enough, and which add nothing:", "adjudge panel votes.csv"),
+    ("Measured by known labels, every judge into a file:", "adjudge panel votes.csv --truth truth.csv --judges judges.csv"),
+    ("The best panel for 3 cents a task, at one cent a vote:", "adjudge panel votes.csv --cost 0.01 --budget 0.03"),
+    without=("weight", "set_separator"),
+)
+def panel(
+    votes: VotesFiles,
+    cost: Cost = None,
+    budget: Annotated[float | None, for_knowledge(help="The money for one task.")] = None,
+    model: Model = DEFAULTS.model,
+    by: Annotated[
+        str,
+        for_model(
+            help="Panels are some judges, or some votes of each task: auto, judges or votes.", autocompletion=one_of(PanelKind)
+        ),
+    ] = "auto",
+    sizes: Annotated[str | None, for_model(help="Sizes of panels, joined by commas: 1,3,5.")] = None,
+    subsets: Annotated[int, for_model(help="Random panels of each size, at most.")] = 50,
+    within: Annotated[float, for_model(help="Accuracy that does not matter.")] = 0.01,
+    seed: Annotated[int, for_model(help="Seed of the random panels.")] = 0,
+    curve: Annotated[Path | None, for_output(help="Write a line per size here.")] = None,
+    judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
+    panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print only how many are enough.")] = False,
+    *,
+    truth: Flags,
+    how_read: Flags,
+) -> None:
+    """Find how many judges are enough, and which to choose.
+
+    Random panels of every size are labelled and measured, by truth where it is given.
+    """
+    prices = None if cost is None else typed_cost(cost)
+    targets = {"--curve": curve, "--judges": judges, "--panels": panels}
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the costs": existing_file(cost)}
+    out.check(targets, inputs, to_stdout=True)
+    known = adj.read(out.source_of(votes), **how_read)
+    settings: Any = {
+        "cost": prices,
+        "budget": budget,
+        "model": model,
+        "by": by,
+        "subsets": subsets,
+        "within": within,
+        "seed": seed,
+    }
+    settings["sizes"] = None if sizes is None else numbers(sizes, "--sizes", int, "1,3,5")
+    with out.progress("status", quiet=quiet or as_json) as progress:
+        study = adj.panel(known, **truth, **settings, progress=progress)
+    out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
+    show = partial(_show_panels, study)
+    out.present(study.to_dict, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=study.enough)
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return chosen panels with their workers as one text, a JSON list: tables of text have no lists."""
+    import json
+
+    import polars as pl
+
+    texts = [json.dumps(workers, ensure_ascii=False) for workers in frame["workers"].to_list()]
+    return frame.with_columns(workers=pl.Series(texts, dtype=pl.String))
+
+
+def _show_panels(study: PanelStudy, screen: Screen) -> None:
+    """Print the answer, the curve, the judges and the chosen panels."""
+    for line in study.sentences():
+        screen.say(line)
+    costs = ["cost per task"] if study.points[-1].cost is not None else []
+    accuracy = "accuracy" if study.measured_by == "truth" else "expected accuracy"
+    screen.heading("panels of random judges" if study.by == "judges" else "random votes of each task")
+    rows: list[tuple[object, ...]] = [
+        (
+            str(point.size),
+            out.share(point.accuracy),
+            out.interval(point.low, point.high, out.share),
+            f"{100 * point.shortfall:.1f}",
+            f"{point.effective_votes:.2g}",
+            *([f"{point.cost:.3g}"] if point.cost is not None else []),
+        )
+        for point in study.points
+    ]
+    screen.table(["size", accuracy, "nine of ten", "points short", "effective votes", *costs], rows)
+    _show_panel_judges(study, screen)
+    if study.chosen:
+        screen.heading("chosen panels, measured on tasks that the choice has not seen")
+        rows = [
+            (
+                study.names(one.workers),
+                str(one.size),
+                out.share(one.accuracy),
+                out.interval(one.accuracy.low, one.accuracy.high, out.share),
+                *([f"{one.cost:.3g}"] if one.cost is not None else []),
+            )
+            for one in study.chosen[:MAX_SHOWN_PANELS]
+        ]
+        screen.table(["judges", "size", accuracy, "90% interval", *costs], rows, ids=1)
+        screen.more(len(study.chosen), MAX_SHOWN_PANELS, "--panels FILE lists them")
+
+
+def _show_panel_judges(study: PanelStudy, screen: Screen) -> None:
+    """Print the judges that add most and least."""
+    measured = [(one, one.adds) for one in study.found if one.adds is not None]
+    half = MAX_SHOWN_PANEL_JUDGES // 2
+    shown = measured if len(measured) <= MAX_SHOWN_PANEL_JUDGES else [*measured[:half], *measured[-half:]]
+    if not shown:
+        return
+    screen.heading("what a judge adds, in points of accuracy" + (": most and least" if len(measured) > len(shown) else ""))
+    rows = [
+        (study.workers[one.worker], one.word, f"{100 * adds:.1f}", f"{100 * adds.low:.1f} to {100 * adds.high:.1f}")
+        for one, adds in shown
+    ]
+    screen.table(["judge", "", "adds", "90% interval"], rows, ids=2)
+    screen.more(len(study.found), len(shown), "--judges FILE lists them, and why")
+
+
+@command(
+    ("The true share of each label per system, from a table of task and group:", "adjudge rates votes.csv --by systems.csv"),
+    ("Corrected by known labels of random tasks:", "adjudge rates votes.csv --by systems.csv --gold gold.csv"),
+    (
+        "Every system against one, on the same prompts:",
+        "adjudge rates votes.csv --by systems.csv --item prompt --baseline v1",
+    ),
+    without=("set_separator",),
+)
+def rates(
+    votes: VotesFiles,
+    by: Annotated[
+        str | None, for_input(help="The group of each task: a column of the votes, or a table of task and group.")
+    ] = None,
+    gold: Annotated[Path | None, for_knowledge(help="Known labels of random tasks of each group, to correct by.")] = None,
+    item: Annotated[
+        str | None, for_input(help="What a task is about, to pair groups by: a column of the votes or of --by, or a table.")
+    ] = None,
+    baseline: Annotated[str | None, for_model(help="The group to compare all others with; else every two are.")] = None,
+    level: Level = 0.9,
+    these_tasks: Annotated[
+        bool, for_model("--these-tasks", help="Shares among these very tasks, not among what they are a sample of.")
+    ] = False,
+    model: Model = DEFAULTS.model,
+    seed: Annotated[int, for_model(help="Seed of the model, which decides ties.")] = 0,
+    output: Annotated[Path | None, for_output("-o", "--output", help="Write the shares here.")] = None,
+    differences: Annotated[Path | None, for_output(help="Write the differences between groups here.")] = None,
+    gold_needed: Annotated[Path | None, for_output(help="Write how many more known labels would help here.")] = None,
+    as_json: Json = False,
+    quiet: Silent = False,
+    *,
+    how_read: Flags,
+) -> None:
+    """Estimate the true share of each label per group of tasks.
+
+    Shares are corrected for what judges get wrong: by the votes alone, or by known labels.
+    """
+    targets = {"--output": output, "--differences": differences, "--gold-needed": gold_needed}
+    inputs = {"the votes": votes, "the gold": gold, "the groups": existing_file(by), "the items": existing_file(item)}
+    out.check(targets, inputs, to_stdout=True)
+    settings: Any = {"model": model, "seed": seed, "level": level, "sample": not these_tasks}
+    found = adj.rates(out.source_of(votes), by=by, gold=gold, item=item, baseline=baseline, **settings, **how_read)
+    out.write_frames(targets.values(), (found.rates_frame, found.differences_frame, found.gold_needed_frame))
+    out.present(found.to_dict, partial(_show_rates, found), votes, found.understood, as_json=as_json, quiet=quiet)
+
+
+def _show_rates(found: Rates, screen: Screen) -> None:
+    """Print shares, differences and what more known labels would do."""
+
+    def points(part: float) -> str:
+        return f"{100 * part:+.1f}"
+
+    interval = f"{100 * found.level:g}% interval"
+    for sentence in found.sentences():
+        screen.say(sentence)
+    screen.print()
+    frame = found.rates_frame()
+    rows: list[tuple[object, ...]] = [
+        (
+            *(row["group"], row["label"], out.share(row["share"]), out.interval(row["low"], row["high"], out.share)),
+            *(out.share(row["naive"]), row["tasks"], row["gold"], row["method"]),
+        )
+        for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+    ]
+    screen.table(["group", "label", "share", interval, "of the labels", "tasks", "gold", "by"], rows, ids=2)
+    screen.more(len(frame), MAX_SHOWN_RATES, "-o FILE has all")
+    frame = found.differences_frame()
+    if len(frame):
+        screen.heading("differences of shares, in points")
+        pairs = ["pairs"] if (frame["pairs"] > 0).any() else []
+        rows = [
+            (
+                *(row["group"], row["other"], row["label"], points(row["difference"])),
+                out.interval(row["low"], row["high"], points),
+                f"{row['p_value']:.2g}" if row["p_value"] >= 1e-4 else "<0.0001",
+                *(row[name] for name in pairs),
+            )
+            for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+        ]
+        screen.table(["group", "less", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
+        screen.more(len(frame), MAX_SHOWN_RATES, "--differences FILE has all")
+    frame = found.gold_needed_frame()
+    screen.heading("known labels that would halve the widest interval")
+    screen.table(["group", "more", "that is"], frame.select("group", "more", "why").head(MAX_SHOWN_RATES).rows(), ids=1)
+    screen.more(len(frame), MAX_SHOWN_RATES, "--gold-needed FILE has all")
+
+
+@command(
+    ("A leaderboard of what was compared:", "adjudge rank battles.csv"),
+    ("Other columns, and the leaderboard into a file:", "adjudge rank games.csv --left home --right away -o board.csv"),
+    ("What is known of judges, and whom to compare next:", "adjudge rank battles.csv --judges judges.csv --neighbours next.csv"),
+    only=("worker", "separator"),
+)
+def rank(
+    comparisons: Annotated[list[str], typer.Argument(metavar="COMPARISONS", help=COMPARISONS_HELP)],
+    left: Annotated[str | None, for_input(help="Column of the item on the left.")] = None,
+    right: Annotated[str | None, for_input(help="Column of the item on the right.")] = None,
+    winner: Annotated[str | None, for_input(help="Column of the winner: an id, left, right, a, b, tie, ….")] = None,
+    cluster: Annotated[
+        str | None, for_input(help="Column of the prompt or document that makes comparisons depend on each other; '' for none.")
+    ] = None,
+    no_header: Annotated[
+        bool, for_input("--no-header", help="The first line is a comparison; columns are called 1, 2, ….")
+    ] = False,
+    weigh_judges: Annotated[
+        str, for_model(help="Estimate the reliability of judges: auto, yes or no.", autocompletion=one_of(YesNo))
+    ] = "auto",
+    position: Annotated[
+        str, for_model(help="Estimate the advantage of the left side: auto, yes or no.", autocompletion=one_of(YesNo))
+    ] = "auto",
+    prior: Annotated[
+        str, for_model(help="Comparisons with a mean item that every item is given, half of them won: auto or a number.")
+    ] = "auto",
+    level: Level = 0.9,
+    draws: Annotated[int, for_model(help="Draws for the errors of more than 2000 items.")] = 64,
+    seed: Annotated[int, for_model(help="Seed of the draws.")] = 0,
+    output: Annotated[Path | None, for_output("-o", "--output", help="Write the leaderboard here.")] = None,
+    judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
+    neighbours: Annotated[Path | None, for_output(help="Write a line per two neighbours in the ranking here.")] = None,
+    as_json: Json = False,
+    quiet: Silent = False,
+    *,
+    how_read: Flags,
+) -> None:
+    """Rank items by pairwise comparisons, with intervals.
+
+    The model is that of Bradley and Terry. Judges who guess count for less, and an advantage of the left side is taken out, where
+    comparisons show them.
+    """
+    targets = {"--output": output, "--judges": judges, "--neighbours": neighbours}
+    out.check(targets, {"the comparisons": comparisons}, to_stdout=True)
+    columns: Any = {"left": left, "right": right, "winner": winner, "cluster": cluster, "header": not no_header}
+    settings: Any = {"prior": number_or_word(prior), "level": level, "draws": draws, "seed": seed}
+    settings |= {"judges": _decided("--weigh-judges", weigh_judges), "position": _decided("--position", position)}
+    found = adj.rank(out.source_of(comparisons), **settings, **columns, **how_read)
+    board = found.leaderboard_frame()
+    out.write_frames(targets.values(), (lambda: board, found.judges_frame, found.neighbours_frame))
+    show = partial(_show_ranking, found, board)
+    out.present(found.to_dict, show, comparisons, found.understood, as_json=as_json, quiet=quiet)
+
+
+def _decided(option: str, typed: str) -> bool | Literal["auto"]:
+    if typed not in ("auto", "yes", "no"):
+        raise unknown(option, typed, ("auto", "yes", "no"))
+    return "auto" if typed == "auto" else typed == "yes"
+
+
+def _show_ranking(found: Ranking, board: pl.DataFrame, screen: Screen) -> None:
+    """Print what there is to know, the leaderboard with the neighbours below each item, and the judges."""
+    for sentence in found.sentences():
+        screen.say(sentence)
+    components = ["component"] if len(found.has_maximum) > 1 else []
+    neighbours = {(row["component"], row["upper"]): row for row in found.neighbours_frame().iter_rows(named=True)}
+    names = ["item", *components, "rank", "strength", f"{100 * found.level:g}% interval", "ranks"]
+    names += ["points", "comparisons", "above the next", "to separate"]
+    rows = []
+    for row in board.head(MAX_SHOWN_ITEMS).iter_rows(named=True):
+        below = neighbours.get((row["component"], row["item"]))
+        sure, further = "", ""
+        if below is not None:
+            sure = "> 99.9%" if below["probability"] > 0.999 else f"{below['probability']:.1%}"
+            further = out.figure(below["further"])
+        low, high = row["rank_low"], row["rank_high"]
+        rows.append(
+            (
+                *(row["item"], *(str(row[name]) for name in components), str(row["rank"]), f"{row['strength']:.2f}"),
+                f"{row['low']:.2f} to {row['high']:.2f}",
+                f"{low} to {high}" if low < high else str(low),
+                *(f"{row['points']:.0f}", str(row["comparisons"]), sure, further),
+            )
+        )
+    screen.print()
+    screen.table(names, rows, ids=1)
+    screen.more(len(board), MAX_SHOWN_ITEMS, "-o FILE lists them")
+    if found.fitted.problem.has_judges:
+        _show_rank_judges(found, screen)
+
+
+def _show_rank_judges(found: Ranking, screen: Screen) -> None:
+    """Print the judges, those with most comparisons first."""
+    frame = found.judges_frame().sort("comparisons", descending=True, maintain_order=True)
+    has_position, interval = found.fitted.problem.has_position, f"{100 * found.level:g}% interval"
+    names = ["judge", "comparisons", "reliability", interval, *(["position bias", interval] if has_position else []), "agrees"]
+    rows = []
+    for row in frame.head(MAX_SHOWN_RANK_JUDGES).iter_rows(named=True):
+        cells = [row["worker"], str(row["comparisons"]), f"{row['reliability']:.2f}"]
+        cells += [f"{row['reliability_low']:.2f} to {row['reliability_high']:.2f}"]
+        if has_position:
+            cells += [f"{row['position_bias']:+.2f}", f"{row['position_low']:+.2f} to {row['position_high']:+.2f}"]
+        rows.append((*cells, f"{row['agreement']:.1%}"))
+    screen.heading("judges: 1 is the mean one, 0 guesses; position bias is what the left side gains, in nats")
+    screen.table(names, rows, ids=1)
+    screen.more(len(frame), MAX_SHOWN_RANK_JUDGES, "--judges FILE lists them")

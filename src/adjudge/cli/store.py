@@ -1,0 +1,265 @@
+"""Commands on the store of a service: `adjudge backup`, `replay` and `backtest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from adjudge.cli import output as out
+from adjudge.cli.options import command, one_of
+from adjudge.data.options import Number, StreamedModel
+from adjudge.errors import InputError, OptionError, listed, unknown
+
+if TYPE_CHECKING:
+    from adjudge.cli.console import Screen
+    from adjudge.service.campaigns.backtest import Backtest, Outcomes
+    from adjudge.service.store.protocol import CampaignRow, Store
+
+Until = Annotated[int | None, typer.Option(help="Stop after this position of the log.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+POSITIONS: Final = Number(1, 1 << 62, whole=True)
+MAX_SHOWN_CHANGED_TASKS: Final = 10
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    """Yield a store that is there, to read."""
+    from adjudge.service.store.opening import open_store
+
+    store = open_store(url, readonly=True)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _campaigns(store: Store, name: str | None) -> list[CampaignRow]:
+    """Return the campaign of this name, or all; raise if there is none."""
+    rows = store.campaigns()
+    if not rows:
+        raise InputError(f"the store {store.url} has no campaign yet")
+    if name is not None and name not in [row.name for row in rows]:
+        raise unknown("campaign", name, [row.name for row in rows])
+    return [row for row in rows if name is None or row.name == name]
+
+
+def _only_campaign(store: Store, name: str | None) -> CampaignRow:
+    """Return the campaign of this name, or the only one; raise if there are several and none is named."""
+    rows = _campaigns(store, name)
+    if len(rows) > 1:
+        names = listed(row.name for row in rows)
+        raise OptionError(f"the store has {len(rows)} campaigns: say which one with --campaign ({names})")
+    return rows[0]
+
+
+@command(
+    ("A copy, while the service runs:", "adjudge backup votes.db backup.db"),
+    ("The way back, to a place where nothing is:", "adjudge backup --restore backup.db restored.db"),
+    ("Votes and decisions as tables:", "adjudge backup votes.db --votes votes.csv --decisions decisions.jsonl"),
+)
+def backup(
+    source: Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…; with --restore the backup.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="The new backup; with --restore the new store, or postgresql://….")
+    ] = None,
+    restore: Annotated[bool, typer.Option("--restore", help="Make a store from a backup: --restore FILE STORE.")] = False,
+    votes: Annotated[Path | None, typer.Option(help="Write the votes in force here: csv, tsv, jsonl, json or parquet.")] = None,
+    decisions: Annotated[Path | None, typer.Option(help="Write every decision here, in the order of the log.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="With --votes: changed and retracted votes, too.")] = False,
+    campaign: Annotated[str | None, typer.Option(help="Whose votes and decisions, where there are several.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+) -> None:
+    """Copy, restore or export the store of a service.
+
+    A backup is made while the store is in use. It is a store of its own: one file, from SQLite as from PostgreSQL. Every
+    checksum of it is computed again before it is restored.
+    """
+    from adjudge.io.write import write_batches
+    from adjudge.service.store import restore as restoring
+    from adjudge.service.store.export import decision_frames, vote_frames
+
+    tables = {"--votes": votes, "--decisions": decisions}
+    exports = votes is not None or decisions is not None
+    if history and votes is None:
+        raise OptionError("--history says which votes go to --votes FILE: give it, too")
+    if restore:
+        if target is None or exports or campaign is not None:
+            raise OptionError("--restore takes a backup and a new store, and nothing else: adjudge backup --restore FILE STORE")
+        restoring.restore(source, target)
+        if not quiet:
+            out.say(f"restored {source} to {target}")
+        return
+    if target is None and not exports:
+        raise OptionError("nothing to write: give a file for the backup, or --votes FILE, or --decisions FILE")
+    if campaign is not None and not exports:
+        raise OptionError("--campaign is for --votes and --decisions: a backup has all campaigns")
+    others = {} if target is None else {"the backup": target}
+    out.check(tables, {} if "://" in source else {"the store": source}, others=others)
+    with opened(source) as store:
+        number = _only_campaign(store, campaign).number if exports else 0
+        if target is not None:
+            store.backup(target)
+            if not quiet:
+                out.say(f"wrote {target}, {Path(target).stat().st_size / 1e6:.1f} MB")
+        if votes is not None:
+            write_batches(vote_frames(store, number, in_force=not history), votes)
+        if decisions is not None:
+            write_batches(decision_frames(store, number), decisions)
+
+
+@command(
+    ("Whether every recorded decision follows from the log:", "adjudge replay votes.db"),
+    ("How things stood after the first 40 events:", "adjudge replay votes.db --campaign default --until 40"),
+)
+def replay(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…, in use or not; a backup, too.")],
+    campaign: Annotated[str | None, typer.Option(help="Only this one (default: all).")] = None,
+    until: Annotated[int | None, typer.Option(help="Stop after this position of the log, and compare nothing.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Rebuild campaigns from their log, and compare the decisions.
+
+    Every checksum is checked, every event applied, every decision compared with the recorded one, and the state with that
+    from the snapshot. The digest is equal for equal states alone. The exit code is 1 where anything differs.
+    """
+    if until is not None:
+        POSITIONS.check("until", until)
+    outcomes: list[dict[str, Any]] = []
+    with opened(store) as log:
+        for row in _campaigns(log, campaign):
+            outcomes.append(_replayed(log, row, until))
+            if not as_json:
+                _show_replay(outcomes[-1], out.screen())
+    if as_json:
+        out.document(outcomes)
+    if any(outcome.get("difference") for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _replayed(store: Store, row: CampaignRow, until: int | None) -> dict[str, Any]:
+    """Return what comes of replaying the log of a campaign: up to a position, or all of it, compared with what was recorded."""
+    import msgspec
+
+    from adjudge.service.campaigns import replay, snapshot
+
+    if not store.last(row.number):
+        return {"campaign": row.name, "events": 0}
+    if until is not None:
+        state = replay.replay(store, row.number, until=until)
+        return {
+            "campaign": row.name,
+            "events": state.position,
+            "votes": state.votes,
+            "tasks": state.tasks.counts(),
+            "workers": len(state.crowd.all),
+            "policy": state.version,
+            "digest": snapshot.digest(state),
+        }
+    found = replay.check(store, row.number)
+    return {
+        "campaign": row.name,
+        "events": found.position,
+        "begins": found.begins,
+        "base": found.base,
+        "decisions": found.decisions,
+        "snapshot": found.snapshot,
+        "digest": found.digest,
+        "difference": None if found.difference is None else msgspec.to_builtins(found.difference),
+    }
+
+
+def _show_replay(found: dict[str, Any], screen: Screen) -> None:
+    name, events = found["campaign"], found["events"]
+    if not events:
+        screen.say(f"{name}: no events yet")
+        return
+    if "tasks" in found:
+        tasks = ", ".join(f"{count} {status}" for status, count in found["tasks"].items() if count) or "none"
+        screen.say(f"{name}: after {events} events {found['votes']} votes by {found['workers']} workers; tasks: {tasks}")
+    else:
+        snapshot = "" if found["snapshot"] is None else f", and the snapshot at {found['snapshot']}"
+        different = found["difference"]
+        if found["base"]:
+            screen.say(
+                f"{name}: the log begins at position {found['begins']}: what was before has expired; "
+                f"the replay begins with the state at position {found['base']}"
+            )
+        if different is None:
+            screen.say(f"{name}: {events} events give the {found['decisions']} decisions that were recorded{snapshot}")
+        else:
+            screen.say(f"{name}: differs at position {different['position']}: {different['what']}", style="bold red")
+    screen.say(f"digest {found['digest']}")
+
+
+@command(
+    ("What another policy would have decided:", "adjudge backtest votes.db --policy policy.json"),
+    ("What another model would have:", "adjudge backtest votes.db --model ds --json"),
+)
+def backtest(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A store: a file or postgresql://…, in use or not; a backup, too.")],
+    policy: Annotated[Path | None, typer.Option(help="A policy, as a file of JSON, in place of all of the past.")] = None,
+    model: Annotated[
+        str | None, typer.Option("-m", "--model", help="fds, ds, hybrid or auto.", autocompletion=one_of(StreamedModel))
+    ] = None,
+    campaign: Annotated[str | None, typer.Option(help="Which one, where there are several.")] = None,
+    until: Until = None,
+    as_json: Json = False,
+) -> None:
+    """Replay the past under another policy or model, and compare.
+
+    Votes, bans and appeals stay where they were. Gold decides nothing on either side: it judges both. Nothing is written.
+    """
+    import msgspec
+
+    from adjudge.service.campaigns import backtest as backtesting
+    from adjudge.service.campaigns.policy import Policy
+
+    if policy is None and model is None:
+        raise OptionError("nothing to try: give --policy FILE, or --model, or both")
+    if until is not None:
+        POSITIONS.check("until", until)
+    tried = None if policy is None else Policy.read(policy)
+    with opened(log) as store:
+        number = _only_campaign(store, campaign).number
+        found = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
+    if as_json:
+        examples = [{"before": before, "after": after} for before, after in msgspec.to_builtins(found.examples)]
+        out.document(msgspec.to_builtins(found) | {"examples": examples})
+    else:
+        _show_backtest(found, out.screen())
+
+
+def _show_backtest(found: Backtest, screen: Screen) -> None:
+    screen.say(f"{found.position} events: {found.cast} votes on {found.tasks} tasks")
+    screen.print()
+    screen.table(["", "before", "after"], _outcome_rows(found.before, found.after))
+    screen.print()
+    screen.say(
+        f"{found.changed} tasks come out otherwise; {found.votes_saved} of {found.cast} votes come after the last decision"
+    )
+    for side, outcomes in (("before", found.before), ("after", found.after)):
+        if outcomes.breaker is not None:
+            screen.say(f"{side}: decisions were held at the end: {outcomes.breaker}")
+    if found.examples:
+        rows = [
+            (one.task, f"{one.status} {out.shortened(one.label)}", f"{other.status} {out.shortened(other.label)}", one.votes)
+            for one, other in found.examples[:MAX_SHOWN_CHANGED_TASKS]
+        ]
+        screen.print()
+        screen.table(["task", "before", "after", "votes"], rows, left=3)
+        screen.more(found.changed, MAX_SHOWN_CHANGED_TASKS, f"--json has {len(found.examples)}")
+
+
+def _outcome_rows(before: Outcomes, after: Outcomes) -> list[tuple[object, ...]]:
+    """Return the table: what is counted, before and after."""
+    names = {"votes": "votes needed", "seconds": "seconds to a decision (median)"}
+    counted = ("decided", "escalated", "open", "votes", "flips", "seconds")
+    rows: list[tuple[object, ...]] = [(names.get(f, f), getattr(before, f), getattr(after, f)) for f in counted]
+    if before.gold or after.gold:
+        accuracies = (None if side.accuracy is None else f"{side.accuracy:.1%}" for side in (before, after))
+        rows += [("decided tasks with gold", before.gold, after.gold), ("of these right", *accuracies)]
+    return rows

@@ -1,5 +1,0 @@
-"""Aggregators of sets of labels."""
-
-from adjudge.crowdkit.aggregation.multilabel.binary_relevance import BinaryRelevance
-
-__all__ = ["BinaryRelevance"]

@@ -1,0 +1,371 @@
+"""Comparisons read from any source, and as arrays: equal ones added up, who was ever compared with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, cast
+
+import numpy as np
+import polars as pl
+
+from adjudge.data.vocabulary import Vocabulary
+from adjudge.data.votes import FrameKind, Understood
+from adjudge.errors import InputError, MissingLabels, shown, warn
+from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
+from adjudge.io.columns import ANYBODY, SIDES, plain
+from adjudge.io.encode import narrow_ids
+from adjudge.io.frames import prepare_ids, require_present, vocabulary
+from adjudge.io.reading import Reading
+from adjudge.io.records import OpenTable, concat
+from adjudge.io.sources import Source, is_spark_frame, open_table
+
+# Words for the winner beside ids of items, compared in lower case without spaces and punctuation.
+THINGS: Final = ("", *SIDES.split())
+LEFT: Final = frozenset({"left", "first", "leftitem", *(f"{thing}a" for thing in THINGS)})
+RIGHT: Final = frozenset({"right", "second", "rightitem", *(f"{thing}b" for thing in THINGS)})
+NO_WINNER: Final = "tie ties tied draw drawn both equal same even neither nopreference bothgood bothbad tiebothbad tiebothgood"
+TIE_WORDS: Final = frozenset(NO_WINNER.split())
+ACCEPTED_WINNERS: Final = "the id of one of the two, 'left', 'right', 'a', 'b', 'tie', 'draw' or 'both'"
+ANONYMOUS_JUDGE: Final = "everybody"  # the one judge of comparisons that do not say who gave them
+INDEPENDENT: Final = ""  # as the column of clusters: there are none
+TUPLES: Final = "give tuples (left, right, winner), or (left, right, winner, worker)"
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """Comparisons in codes, added up: one row per (left, right, judge) that occurs, sorted by judge, left and right."""
+
+    items: int
+    judges: int
+    left: Integers  # [rows]
+    right: Integers  # [rows]
+    judge: Integers  # [rows]
+    left_wins: Floats  # [rows] without ties
+    right_wins: Floats  # [rows] without ties
+    ties: Floats  # [rows]
+
+    @classmethod
+    def of(
+        cls, left: Any, right: Any, outcome: Any, judge: Any = None, *, items: int | None = None, judges: int | None = None
+    ) -> Tournament:
+        """Return the tournament of single comparisons.
+
+        - `left`, `right`: the codes of the two items, whole numbers from 0 on, [comparisons].
+        - `outcome`: 1 where the left item won, 0 where the right one did, 0.5 for a tie, [comparisons].
+        - `judge`: the codes of who compared, [comparisons]; None for one judge.
+        - `items`, `judges`: how many there are; the largest code and one more by default.
+
+        >>> Tournament.of([0, 0, 1], [1, 1, 0], [1, 0.5, 0]).left_wins.tolist()
+        [1.0, 0.0]
+        """
+        first, second = np.asarray(left, np.int64), np.asarray(right, np.int64)
+        result = np.asarray(outcome, np.float64)
+        who = np.zeros(len(first), np.int64) if judge is None else np.asarray(judge, np.int64)
+        if not len(first) == len(second) == len(result) == len(who):
+            raise InputError(f"the arrays have {len(first)}, {len(second)}, {len(result)} and {len(who)} items: give one length")
+        if not np.isin(result, (0.0, 0.5, 1.0)).all():
+            raise InputError("outcome holds another number than 1 (left won), 0 (right won) and 0.5 (a tie)")
+        n = int(max(first.max(initial=-1), second.max(initial=-1))) + 1 if items is None else items
+        people = int(who.max(initial=0)) + 1 if judges is None else judges
+        for name, codes, limit in (("left", first, n), ("right", second, n), ("judge", who, people)):
+            if len(codes) and not 0 <= codes.min() <= codes.max() < limit:
+                raise InputError(f"{name} holds a code below 0, or beyond the last one, {limit - 1}")
+        if (first == second).any():
+            raise InputError(f"comparison {int((first == second).argmax()) + 1} is of an item with itself")
+        # Pairs are numbered first: a number for judge, left and right at once can be larger than an integer holds.
+        pairs, pair = np.unique(first * n + second, return_inverse=True)
+        key, row = np.unique(who * len(pairs) + pair, return_inverse=True)
+        who, of_row = np.divmod(key, max(len(pairs), 1))
+        return cls(
+            n,
+            people,
+            pairs[of_row] // n,
+            pairs[of_row] % n,
+            who,
+            *(sum_by(row, (result == value).astype(np.float64), len(key)) for value in (1.0, 0.0, 0.5)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    @property
+    def count(self) -> Floats:
+        """Comparisons of every row, [rows]."""
+        return self.left_wins + self.right_wins + self.ties
+
+    @property
+    def points(self) -> Floats:
+        """What the left item scored: its wins, and half of the ties, [rows]."""
+        return self.left_wins + 0.5 * self.ties
+
+    def rows_of(self, left: Integers, right: Integers, judge: Integers) -> Integers:
+        """Return the row of each of the comparisons that were added up, [comparisons]."""
+        pairs, pair = np.unique(self.left * self.items + self.right, return_inverse=True)
+        of_comparison = np.searchsorted(pairs, left * self.items + right)
+        return np.searchsorted(self.judge * len(pairs) + pair, judge * len(pairs) + of_comparison)
+
+    def per_item(self, of_left: Floats, of_right: Floats | None = None) -> Floats:
+        """Return sums over the rows of every item, [items]: one array for its rows on the left, one for those on the right."""
+        other = of_left if of_right is None else of_right
+        return sum_by(self.left, of_left, self.items) + sum_by(self.right, other, self.items)
+
+    def per_judge(self, values: Floats) -> Floats:
+        """Return sums over the rows of every judge, [judges]."""
+        return sum_by(self.judge, values, self.judges)
+
+
+def components(items: int, one: Integers, other: Integers) -> Integers:
+    """Return the component of every item, [items], in a graph of edges `one`-`other`: 0 is the largest, then the next.
+
+    Components of equal size are in the order of their first items.
+
+    >>> components(5, np.array([3, 1, 2]), np.array([4, 2, 0])).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    label = np.arange(items)
+    while True:
+        least = label.copy()
+        for a, b in ((one, other), (other, one)):
+            np.minimum.at(least, label[a], label[b])
+        least = least[label]
+        while not np.array_equal(least, least[least]):  # follow pointers to the end
+            least = least[least]
+        if np.array_equal(least, label):
+            break
+        label = least
+    first, group, size = np.unique(label, return_inverse=True, return_counts=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.lexsort((first, -size))] = np.arange(len(first))
+    return rank[group]
+
+
+def has_maximum(tournament: Tournament, component: Integers) -> Flags:
+    """Return whether the strengths of every component have a finite maximum of the likelihood, [components].
+
+    They have one exactly where everybody can be reached from everybody along wins and ties (Ford 1957): no group of items
+    has won, or lost, all its comparisons with the others.
+
+    >>> t = Tournament.of([0, 1, 2, 0], [1, 2, 0, 3], [1, 1, 1, 1])
+    >>> has_maximum(t, np.zeros(4, int)).tolist(), has_maximum(Tournament.of([0, 1], [1, 0], [1, 1]), np.zeros(2, int)).tolist()
+    ([False], [True])
+    """
+    above, below = tournament.left_wins + tournament.ties > 0, tournament.right_wins + tournament.ties > 0
+    start = np.concatenate([tournament.left[above], tournament.right[below]])
+    end = np.concatenate([tournament.right[above], tournament.left[below]])
+    count = int(component.max(initial=-1)) + 1
+    roots = np.unique(component, return_index=True)[1]
+    out = np.ones(count, np.bool_)
+    for a, b in ((start, end), (end, start)):
+        missed = ~_reached(tournament.items, a, b, roots)
+        out[component[missed]] = False
+    return out
+
+
+def _reached(items: int, start: Integers, end: Integers, roots: Integers) -> Flags:
+    """Return which items can be reached from the roots along edges, [items]; every edge is looked at once."""
+    order = np.argsort(start, kind="stable")
+    target = end[order]
+    ptr = np.searchsorted(start[order], np.arange(items + 1))
+    seen = np.zeros(items, np.bool_)
+    seen[roots] = True
+    frontier = roots
+    while len(frontier):
+        length = ptr[frontier + 1] - ptr[frontier]
+        begin = np.repeat(ptr[frontier] - np.cumsum(length) + length, length)
+        found = np.unique(target[begin + np.arange(int(length.sum()))])
+        frontier = found[~seen[found]]
+        seen[frontier] = True
+    return seen
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Comparisons in codes, in the order of the source; ids are sorted."""
+
+    items: Vocabulary
+    judges: Vocabulary
+    left: Integers  # [comparisons]
+    right: Integers  # [comparisons]
+    outcome: Floats  # [comparisons] 1 where the left item won, 0 where the right one did, 0.5 for a tie
+    judge: Integers  # [comparisons]
+    has_judges: bool  # whether the source says who compared
+    abstentions: int  # comparisons without a winner, which are left out
+    understood: Understood
+    frame_kind: FrameKind = "polars"
+    cluster: Integers | None = None  # [comparisons] codes from 0 on; None where no column says so
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters there are; 0 where no column says so."""
+        return 0 if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
+
+    def tournament(self) -> Tournament:
+        """Return equal comparisons added up."""
+        items, judges = len(self.items), len(self.judges)
+        return Tournament.of(self.left, self.right, self.outcome, self.judge, items=items, judges=judges)
+
+
+def read_comparisons(
+    source: Source,
+    *,
+    left: str | None = None,
+    right: str | None = None,
+    winner: str | None = None,
+    worker: str | None = None,
+    cluster: str | None = None,
+    separator: str | None = None,
+    header: bool = True,
+) -> Comparisons:
+    """Return the comparisons of a source; see `adjudge.rank` for the options."""
+    if is_spark_frame(source):
+        raise InputError("a ranking is not made on Spark: give the comparisons in memory (frame.toArrow())")
+    reading = Reading.of({"separator": separator, "header": header, "format": "table"})
+    wanted = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
+    if cluster != INDEPENDENT:
+        wanted["cluster"] = cluster or ANYBODY
+    table = _opened(source, wanted, reading)
+    whole = concat(table.batches)
+    ids = {role: whole[role] if role == "cluster" else prepare_ids(whole[role], role) for role in whole.columns}
+    has_judges = "judge" in ids
+    for role, series in ids.items():
+        if role not in ("winner", "cluster"):
+            require_present(series, "worker" if role == "judge" else role, why=": every comparison needs one")
+    if not has_judges:
+        ids["judge"] = pl.Series([ANONYMOUS_JUDGE]).new_from_index(0, len(whole))
+    outcome = _outcomes(ids["winner"], ids["left"], ids["right"], table.notes.columns)
+    _refuse_same(*_alike(ids["left"], ids["right"]))
+    voted = ~np.isnan(outcome)
+    missing = int(len(outcome) - voted.sum())
+    if missing:
+        warn(f"{missing} of {len(outcome)} comparisons have no winner: dropped as abstentions", MissingLabels)
+        ids = {role: series.filter(pl.Series(voted)) for role, series in ids.items()}
+    items, codes = _coded(pl.concat(_alike(ids["left"], ids["right"])), narrow=table.is_text)
+    judges, judge = _coded(ids["judge"], narrow=table.is_text)
+    first, second = np.split(codes, 2)
+    told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
+    clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
+    return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
+
+
+def _opened(source: Any, wanted: dict[str, str | None], reading: Reading) -> OpenTable:
+    """Return the source opened; tuples have three items, or four with the worker."""
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:  # lines, as tuples are
+        source = source.tolist()
+    is_text = isinstance(source, str) or (isinstance(source, list | tuple) and source and isinstance(source[0], str))
+    plain_items = isinstance(source, list | tuple | Iterator) and not is_text and not hasattr(source, "read")
+    if not plain_items:
+        return open_table(source, wanted, reading)
+    coming = iter(source)
+    first = next(coming, None)
+    if first is None:
+        return open_table({role: [] for role in ("left", "right", "winner")}, wanted, reading)
+    every = chain([first], coming)
+    if not isinstance(first, tuple | list):
+        return open_table(list(every) if isinstance(source, list | tuple) else every, wanted, reading)
+    if len(first) not in (3, 4):
+        raise InputError(f"item 1 is {shown(first)}: {TUPLES}")
+    roles = list(wanted)[: len(first)]
+    return open_table(_texts(every, len(first)), dict.fromkeys(roles), reading)
+
+
+def _texts(items: Iterable[Any], width: int) -> Iterator[Any]:
+    """Yield tuples whose winner is text where it is a word beside ids that are numbers."""
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, tuple | list) or len(item) != width:
+            raise InputError(f"item {number} is {shown(item)}: {TUPLES}, all of one length")
+        winner = item[2]
+        is_number = isinstance(winner, int | np.integer) and not isinstance(winner, bool)
+        yield (*item[:2], str(winner) if is_number else winner, *item[3:])
+
+
+def _alike(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return the ids of both sides as series of one kind: as text where they differ."""
+    if left.dtype != right.dtype:
+        left, right = left.cast(pl.String), right.cast(pl.String)
+    return left.alias("item"), right.alias("item")
+
+
+def _coded(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
+    """Return the distinct ids, sorted, and the code of every one, [n]."""
+    distinct = ids.unique()
+    if narrow:
+        known = narrow_ids(vocabulary(distinct))
+        if known.kind == "integer":
+            ids, distinct = ids.cast(pl.Int64), pl.Series(known.values, dtype=pl.Int64)
+    distinct = distinct.sort()
+    table = pl.DataFrame({"id": distinct}).with_row_index("code")
+    codes = ids.to_frame("id").join(table, on="id", how="left", maintain_order="left")["code"]
+    return vocabulary(distinct), codes.cast(pl.Int64).to_numpy()
+
+
+def _encode_clusters(values: pl.Series) -> Integers:
+    """Return the code of every cluster, from 0 on, [n]; a comparison without one is a cluster of its own."""
+    if values.dtype == pl.Object:
+        values = pl.Series([None if value is None else repr(value) for value in values.to_list()], dtype=pl.String)
+    if values.dtype == pl.String:
+        values = values.replace("", None)
+    alone = values.is_null().to_numpy()
+    known = np.unique(values.hash().to_numpy(), return_inverse=True)[1]  # hashes: a prompt may be text of any length, or a list
+    return np.unique(np.where(alone, len(values) + np.arange(len(values)), known), return_inverse=True)[1].astype(np.int64)
+
+
+def _refuse_same(left: pl.Series, right: pl.Series) -> None:
+    same = _equal(left, right)
+    if same.any():
+        row = int(same.argmax())
+        raise InputError(f"row {row + 1} compares {shown(left[row])} with itself: leave such lines out")
+
+
+def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Mapping[str, str]) -> Floats:
+    """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
+
+    Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
+    """
+    texts = winner.cast(pl.String)
+    words = _words(texts)
+    is_left, is_right = (_equal(texts, side.cast(pl.String)) for side in (left, right))
+    tie = _among(words, TIE_WORDS) & ~is_left & ~is_right
+    empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
+    named = is_left | is_right | tie | empty
+    if not named.all():
+        names = {side: plain(columns[side]) for side in ("left", "right") if side in columns}
+        by_side = [_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
+        sided = by_side[0] | by_side[1] | tie | empty
+        if (named | sided).all() and not sided.all():
+            item, side = int((~sided).argmax()), int((~named).argmax())
+            raise InputError(
+                f"winner in row {item + 1} is {shown(winner[item])}, an item, and in row {side + 1} {shown(winner[side])}, a "
+                "side: give items throughout, or sides"
+            )
+        if sided.all() or sided.sum() > named.sum():
+            is_left, is_right, named = by_side[0], by_side[1], sided
+            other_item = np.where(is_left, _equal(words, _words(right)), is_right & _equal(words, _words(left)))
+            if other_item.any():
+                row = int(other_item.argmax())
+                item = right[row] if is_left[row] else left[row]
+                raise InputError(
+                    f"winner in row {row + 1} is {shown(winner[row])}: that may be the item {shown(item)}, or the other side; "
+                    "give ids of items throughout, or 'left' and 'right'"
+                )
+    if not named.all():
+        row = int((~named).argmax())
+        raise InputError(
+            f"winner in row {row + 1} is {shown(winner[row])}, which is neither {shown(left[row])} (left) nor "
+            f"{shown(right[row])} (right): give {ACCEPTED_WINNERS}"
+        )
+    return np.select([empty, is_left, is_right], [np.nan, 1.0, 0.0], 0.5)
+
+
+def _words(ids: pl.Series) -> pl.Series:
+    """Return ids in lower case without spaces and punctuation."""
+    return ids.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
+
+
+def _equal(one: pl.Series, other: pl.Series) -> Flags:
+    return cast(Flags, (one == other).fill_null(False).to_numpy())
+
+
+def _among(words: pl.Series, some: Iterable[str]) -> Flags:
+    return cast(Flags, words.is_in(sorted(some)).fill_null(False).to_numpy())

@@ -1,0 +1,219 @@
+"""One call from comparisons to a ranking: `adj.rank`."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from adjudge.data import options
+from adjudge.data.options import Number, Rules
+from adjudge.errors import InputError, OptionError, SuspiciousVotes, listed, shown, warn
+from adjudge.evaluation.intervals import Flags, Floats, Integers
+from adjudge.evaluation.ranking.comparisons import Comparisons, Tournament, components, has_maximum, read_comparisons
+from adjudge.evaluation.ranking.errors import Clusters, clustered_errors, errors
+from adjudge.evaluation.ranking.fit import fit, problem_of
+from adjudge.evaluation.ranking.ranking import Ranking
+from adjudge.io.sources import Source
+
+Decided: TypeAlias = bool | Literal["auto"]
+RULES: Final[Rules] = {
+    "prior": Number(least=0, most=1e6, words=("auto",)),
+    "level": Number(least=0.5, most=0.9999),
+    "draws": Number(least=8, most=10_000, whole=True),
+    "seed": Number(least=0, whole=True),
+}
+PRIOR: Final = 1.0  # comparisons with an item of mean strength, half of them won: where the likelihood alone is not enough
+MIN_JUDGES: Final = 2  # with enough comparisons, so that judges can be told apart
+MIN_COMPARISONS: Final = 10  # that are enough
+MIN_CLUSTERS: Final = 5  # that show how comparisons of one depend on each other
+MIN_SWAPS: Final = 30  # comparisons' worth of information about the position
+
+
+def rank(
+    comparisons: Source,
+    *,
+    judges: Decided = "auto",
+    position: Decided = "auto",
+    prior: float | Literal["auto"] = "auto",
+    level: float = 0.9,
+    draws: int = 64,
+    seed: int = 0,
+    left: str | None = None,
+    right: str | None = None,
+    winner: str | None = None,
+    worker: str | None = None,
+    cluster: str | None = None,
+    separator: str | None = None,
+    header: bool = True,
+) -> Ranking:
+    """Return items ranked by pairwise comparisons: strengths with intervals, judges, and which neighbours are not separated.
+
+    The model is that of Bradley and Terry: the log-odds that one item is preferred to another are the difference of their
+    strengths. A tie is half a win for each side. With judges, these log-odds are multiplied by the judge's reliability, and the
+    left side may have an advantage of the judge's own; strengths are free of both.
+
+    - `comparisons`: a path, several paths or a pattern, a frame of pandas, polars or pyarrow, a dict of columns, or tuples
+      (left, right, winner) or (left, right, winner, worker). The winner is the id of one of the two, or a word for it: left,
+      right, a, b, model_a, model_b, tie, draw, both. Without a winner a comparison is an abstention.
+    - `judges`: True estimates the reliability of every worker, False takes all for equal; "auto" does so where two workers or
+      more have ten comparisons each.
+    - `position`: True estimates the advantage of the left side, of every judge where `judges` are estimated; False takes it for
+      0; "auto" estimates it where items were seen on both sides often enough to tell.
+    - `prior`: comparisons with an item of mean strength, half of them won, that every item is given. "auto" gives one where
+      the likelihood has no finite maximum (an item that won all), and with judges; else none, and strengths are those of maximum
+      likelihood. 0 gives none, and is an error where there is no maximum.
+    - `level`: of the intervals of strengths, ranks, reliabilities and positions.
+    - `draws`: how many draws stand for the errors of more than 2000 items and judges, whose matrix is not inverted.
+    - `seed`: what these are drawn from.
+    - `cluster`: the column of what makes comparisons depend on each other: all judges and both orders of one prompt share its
+      quirks. A column called prompt, document or conversation (or prompt_id, …) is found by itself; "" takes all comparisons
+      for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
+    - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
+    - `separator`: between the fields of a text file, where its header does not show it.
+    - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
+
+    Warns with `SuspiciousVotes` where items fall into components that were never compared: ranks hold within each.
+
+    >>> import adjudge as adj
+    >>> games = {"model_a": ["x", "y", "z", "x"], "model_b": ["y", "z", "x", "z"], "winner": ["x", "tie", "x", "z"]}
+    >>> adj.rank(games).leaderboard.select("rank", "item", "wins").rows()
+    [(1, 'x', 2), (2, 'z', 1), (3, 'y', 0)]
+    """
+    options.check({"prior": prior, "level": level, "draws": draws, "seed": seed}, RULES)
+    for name, value in (("judges", judges), ("position", position)):
+        if not isinstance(value, bool) and value != "auto":
+            raise OptionError(f"{name} is {shown(value)}: give True, False or 'auto'")
+    columns = {"left": left, "right": right, "winner": winner, "worker": worker, "cluster": cluster}
+    known = read_comparisons(comparisons, **columns, separator=separator, header=header)
+    if cluster and known.clusters < MIN_CLUSTERS:
+        raise OptionError(
+            f"cluster={shown(cluster)} (--cluster) has {known.clusters} values, too few to tell how comparisons of one depend on "
+            f"each other: {MIN_CLUSTERS} are needed; leave it out, or give cluster='' if the comparisons are independent"
+        )
+    if not len(known.left):
+        raise InputError("there are no comparisons to rank: give lines with a left item, a right item and a winner")
+    t = known.tournament()
+    component = components(t.items, t.left, t.right)
+    exists = has_maximum(t, component)
+    with_judges, judges_why = _use_judges(known, t, judges)
+    weights, prior_why = _prior(known, t, component, exists, prior, with_judges)
+    with_position, position_why = _use_position(t, position)
+    if len(exists) > 1:
+        sizes = listed(np.bincount(component).tolist(), 5)
+        warn(
+            f"the items fall into {len(exists)} components that were never compared ({sizes} items): ranks hold within each",
+            SuspiciousVotes,
+        )
+    fitted = fit(problem_of(t, position=with_position, judges=with_judges, prior=weights))
+    problem = fitted.problem
+    use_clusters, cluster_why = _use_clusters(known)
+    if use_clusters:
+        assert known.cluster is not None
+        row = t.rows_of(known.left, known.right, known.judge)
+        found = clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+    else:
+        found = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
+    told = {
+        "prior": float(weights.max(initial=0.0)),
+        "prior_why": prior_why,
+        "position": with_position,
+        "position_why": position_why,
+        "judges": with_judges,
+        "judges_why": judges_why,
+        "clusters": known.clusters if use_clusters else None,
+        "clusters_why": cluster_why,
+    }
+    return Ranking(
+        items=known.items,
+        workers=known.judges,
+        tournament=t,
+        fitted=fitted,
+        errors=found,
+        level=level,
+        component=component,
+        has_maximum=exists,
+        told=told,
+        understood=known.understood,
+        frame_kind=known.frame_kind,
+    )
+
+
+def _use_judges(known: Comparisons, t: Tournament, asked: Decided) -> tuple[bool, str]:
+    """Return whether judges are told apart, and why not where nobody said so."""
+    if asked is False or (asked == "auto" and not known.has_judges):
+        return False, ""
+    if asked is True and (not known.has_judges or t.judges < MIN_JUDGES):
+        there = "one worker alone compares" if known.has_judges else "no column says who compared"
+        raise OptionError(f"judges=True compares judges, and {there}: leave it out, or name the column with worker=… (--worker)")
+    enough = int((t.per_judge(t.count) >= MIN_COMPARISONS).sum())
+    if asked == "auto" and enough < MIN_JUDGES:
+        who = "there is one judge" if t.judges == 1 else f"{enough} of {t.judges} judges have {MIN_COMPARISONS} comparisons"
+        return False, f"judges are taken for equal: {who}"
+    return True, ""
+
+
+def _use_clusters(known: Comparisons) -> tuple[bool, str]:
+    """Return whether errors are cluster-robust, and why not where a column was found."""
+    if known.cluster is None or known.clusters == len(known.left):  # clusters of one comparison are independent
+        return False, ""
+    if known.clusters < MIN_CLUSTERS:
+        column = shown(known.understood.columns.get("cluster", "cluster"))
+        return False, (
+            f"comparisons are taken for independent: {column} has {known.clusters} values, and {MIN_CLUSTERS} are needed to tell "
+            "how comparisons of one depend on each other"
+        )
+    return True, ""
+
+
+def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
+    """Return whether the advantage of the left side is estimated, and why not where nobody said so.
+
+    What tells it is the information about it that is left when strengths are known no better than by the same comparisons:
+    none where every item always has the same side.
+    """
+    if asked != "auto":
+        return asked, ""
+    quarter = t.count / 4  # the information of comparisons between equals
+    across = t.per_item(quarter, -quarter)
+    strengths = problem_of(t, position=False, judges=False)
+    alone = strengths.information(np.zeros(t.items))
+    left_over = 4 * (quarter.sum() - alone.solve(across, strengths.gauge, 1e-6) @ across)
+    if left_over < MIN_SWAPS:
+        return False, "the position is taken for neutral: too few items were seen on both sides to tell its advantage"
+    return True, ""
+
+
+def _prior(
+    known: Comparisons, t: Tournament, component: Integers, exists: Flags, asked: float | str, with_judges: bool
+) -> tuple[Floats, str]:
+    """Return the comparisons that every item is given, [items], and why."""
+    bad = ~exists[component]
+    if asked != "auto":
+        if asked == 0 and bad.any():
+            raise InputError(f"strengths have no finite maximum: {_extremes(known, t, bad)}; leave prior out, or give prior=1")
+        return np.full(t.items, float(asked)), ""
+    if with_judges:
+        return np.full(t.items, PRIOR), _said(known, t, bad)
+    return np.where(bad, PRIOR, 0.0), _said(known, t, bad)
+
+
+def _said(known: Comparisons, t: Tournament, bad: Flags) -> str:
+    if not bad.any():
+        return ""
+    return (
+        f"comparisons alone leave some strengths without bound ({_extremes(known, t, bad)}): "
+        "each item there is given half a win and half a loss against one of mean strength"
+    )
+
+
+def _extremes(known: Comparisons, t: Tournament, bad: Flags) -> str:
+    """Return who won, or lost, all comparisons; or that some items as a group did."""
+    wins, losses = t.per_item(t.left_wins, t.right_wins), t.per_item(t.right_wins, t.left_wins)
+    level = t.per_item(t.ties) > 0
+    out = []
+    for word, one in (("won", losses == 0), ("lost", wins == 0)):
+        who = np.flatnonzero(one & bad & ~level)
+        if len(who):
+            out.append(f"{listed(map(shown, known.items.take(who).ids()), 3)} {word} all comparisons")
+    return " and ".join(out) or "a group of items won, or lost, all comparisons with the others"

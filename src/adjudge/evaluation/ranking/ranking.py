@@ -1,0 +1,383 @@
+"""What `rank` returns: the leaderboard, neighbours, components, and what comparisons show of each judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from adjudge.data.vocabulary import Vocabulary, text_of
+from adjudge.data.votes import FrameKind, Understood
+from adjudge.errors import InputError, counted, listed, shown, visible
+from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by
+from adjudge.evaluation.ranking.comparisons import Tournament
+from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
+from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
+from adjudge.io.frames import Frame, column, native
+from adjudge.results.plotting import Picture, Theme, load
+
+MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
+MAX_RIVALS: Final = 3  # items that a sentence names
+MAX_BOARD_ROWS: Final = 10  # lines of the leaderboard on a card
+POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
+
+
+def judge_figures(t: Tournament, strength: Floats) -> dict[str, Floats]:
+    """Return counts and shares of every judge, [judges] each, by the strengths of items, [items]; NaN is a share of nothing.
+
+    `left_share` is that of comparisons that the left side won, and `agreement` that of those whose winner is the stronger item,
+    ties as half in both. `repeats` are pairs of comparisons of the same two items in the same order, and `consistency` the share
+    of these with the same answer; `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same
+    item is preferred, or both are ties.
+    """
+    gap = strength[t.left] - strength[t.right]
+    right = np.where(np.abs(gap) <= EQUAL, 0.5 * t.count, np.where(gap > 0, t.points, t.count - t.points))
+    count = t.per_judge(t.count)
+    again, met = t.per_judge(t.count * (t.count - 1) / 2), _swapped_pairs(t)
+    same = t.per_judge(np.asarray(sum(some * (some - 1) / 2 for some in (t.left_wins, t.right_wins, t.ties))))
+    return {
+        "agreement": ratio(t.per_judge(right), count),
+        "left_share": ratio(t.per_judge(t.points), count),
+        "ties": t.per_judge(t.ties),
+        "repeats": again,
+        "consistency": ratio(same, again),
+        "swapped_repeats": met[0],
+        "swapped_consistency": ratio(met[1], met[0]),
+    }
+
+
+def with_spread(variance: Floats, deviation: Floats, spread: float) -> Floats:
+    """Return the variance of judges' estimates, [judges], with what an estimated spread of judges adds (Morris 1983).
+
+    `deviation` is how far the estimates are from the mean judge, to which they were shrunk: B of the way, which is the variance
+    over the square of the spread. A spread of K judges is known to about 2/(K - 2) of its square.
+    """
+    shrunk = np.minimum(variance / spread**2, 0.95)
+    return np.asarray(variance + 2 / max(len(variance) - 2, 1) * np.square(shrunk * deviation / (1 - shrunk)))
+
+
+def _swapped_pairs(t: Tournament) -> tuple[Floats, Floats]:
+    """Return pairs of comparisons of the same items in opposite orders, and those that agree, [judges] each."""
+    pairs, pair = np.unique(np.minimum(t.left, t.right) * t.items + np.maximum(t.left, t.right), return_inverse=True)
+    key = t.judge * len(pairs) + pair
+    order = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(key[order[1:]] == key[order[:-1]])  # a judge has at most two rows of a pair
+    here, there = order[twice], order[twice + 1]
+    judge = t.judge[here]
+    alike = t.left_wins[here] * t.right_wins[there] + t.right_wins[here] * t.left_wins[there] + t.ties[here] * t.ties[there]
+    return sum_by(judge, t.count[here] * t.count[there], t.judges), sum_by(judge, alike, t.judges)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Ranking:
+    """Items by strength, with intervals; what is known of judges; and which neighbours are still to be separated.
+
+    >>> import adjudge as adj
+    >>> games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
+    >>> ranking = adj.rank(games)
+    >>> ranking
+    Ranking(3 items, 6 comparisons: x leads)
+    >>> ranking.leaderboard.select("rank", "item", "rank_low", "rank_high", "wins", "losses", "ties").rows()
+    [(1, 'x', 1, 3, 2, 1, 1), (2, 'z', 1, 3, 1, 1, 1), (3, 'y', 1, 3, 2, 3, 0)]
+    >>> round(ranking.probability("x", "y"), 3)
+    0.636
+    """
+
+    items: Vocabulary
+    workers: Vocabulary  # the judges; one that stands for all where the source does not name them
+    tournament: Tournament
+    fitted: FittedRanking
+    errors: EstimateErrors
+    level: float  # of all intervals
+    component: Integers  # [items] 0 is the largest
+    has_maximum: Flags  # [components] whether the likelihood alone has a finite maximum
+    told: Mapping[str, Any]  # what was decided, and why
+    understood: Understood
+    frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        count = int(self.tournament.count.sum())
+        first = self._order[ranks(self.strength, self.component)[self._order] == 1]
+        first = first[self.component[first] == 0]
+        leads = f"{shown(text_of(self.items[int(first[0])]))[1:-1]} leads" if len(first) == 1 else f"{len(first)} share the lead"
+        parts = f" in {len(self.has_maximum)} components" if len(self.has_maximum) > 1 else ""
+        return f"Ranking({len(self.items)} items{parts}, {count} comparisons: {leads})"
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        from adjudge.results.card import Card, CardTable
+
+        facts, columns = self.facts, ["rank", "item", "strength", "low", "high", "rank_low", "rank_high", "comparisons"]
+        rows = self.leaderboard_frame().select(columns).rows()
+        table = CardTable.cut("leaderboard", columns, rows, "ranking.leaderboard", MAX_BOARD_ROWS)
+        figures = [(name, facts[name]) for name in ("items", "comparisons", "ties")]
+        steps = ["ranking.leaderboard", "ranking.neighbours", "ranking.judges", "ranking.plot()"]
+        return Card(repr(self), figures, self.sentences()[1:], [table], next_steps=steps).html()
+
+    def plot(self, *, theme: Theme = "light") -> Picture:
+        """Return the strengths with their intervals, the strongest first.
+
+        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        """
+        picture: Picture = load("adjudge.report.plots:draw")("studies:ranking", self, theme=theme)
+        return picture
+
+    @cached_property
+    def leaderboard(self) -> Frame:
+        """A line per item, the strongest first: rank, item, strength, low, high, rank_low, rank_high and what it rests on.
+
+        `strength` is in nats, with the mean 0 over the items of a component; `low` and `high` are its interval. `rank` is within
+        the `component`, and so are `rank_low` and `rank_high`: one more than the items that are better beyond doubt, and as many
+        as are left by those that are worse beyond doubt. Each difference is tested alone, at the `level`: among six equal items
+        a third have a range below 1 to 6 at level 0.9. `comparisons`, `wins`, `losses` and `ties` are counts. `points` is the
+        strength on the scale of chess (mean 1000, 400 points for odds of ten to one), and `win_probability` that of winning
+        against an item of mean strength.
+        """
+        return native(self.leaderboard_frame(), self.frame_kind)
+
+    @cached_property
+    def neighbours(self) -> Frame:
+        """A line per two items that follow each other: component, upper, lower, difference, low, high, probability, further.
+
+        `probability` is how sure it is that the upper one is better. `further` estimates how many comparisons of the two would
+        separate them: 0 where they are separated, null where they are equal, or a billion would not do.
+        """
+        return native(self.neighbours_frame(), self.frame_kind)
+
+    @cached_property
+    def judges(self) -> Frame:
+        """A line per judge: worker, comparisons, reliability and position_bias with intervals, and what it answered.
+
+        `reliability` is 1 for the mean judge, 0 for one who guesses, below 0 for one who prefers the worse. `position_bias` is
+        what the left side gains with the judge, in nats. Both are null where they were not estimated. `agreement` is the share
+        of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count half in both. `repeats`
+        counts pairs of comparisons of the same items in the same order, `consistency` the share of them with the same answer;
+        `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win.
+        """
+        return native(self.judges_frame(), self.frame_kind)
+
+    @cached_property
+    def components(self) -> Frame:
+        """A line per component: component, items, comparisons, leader (null where several share the first rank), maximum_exists.
+
+        Items of different components were never compared, not even through others: nothing is known of which is better.
+        `maximum_exists` is False where some items won, or lost, all comparisons with the others, so that only the prior keeps
+        their strengths finite.
+        """
+        return native(self.components_frame(), self.frame_kind)
+
+    @cached_property
+    def winner(self) -> Any:
+        """The id of the item that is better than each of the others, or None while one of them may be as strong.
+
+        It is the first item of the largest component if the interval of every difference to another one excludes 0. Among
+        equal items there is a winner with probability 1 - level at most.
+        """
+        return None if len(self._rivals) else self.items[int(self._order[0])]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was decided and found, as plain values: model, prior, position and judges with the reasons, and more."""
+        t, f = self.tournament, self.fitted
+        out = {
+            "model": "bradley-terry",
+            "items": len(self.items),
+            "comparisons": int(t.count.sum()),
+            "ties": int(t.ties.sum()),
+            "abstentions": self.understood.abstentions,
+            "components": len(self.has_maximum),
+            "left_share": float(t.points.sum() / t.count.sum()),
+        }
+        out |= {**self.told, "position_bias": None, "position_low": None, "position_high": None}
+        if f.problem.has_position:
+            half, middle = float(self._half_widths[f.problem.at_position]), f.estimates.position
+            out |= {"position_bias": middle, "position_low": middle - half, "position_high": middle + half}
+        spread = f.problem.has_judges
+        return out | {
+            "reliability_spread": f.problem.reliability_spread if spread else None,
+            "position_spread": f.problem.position_spread if spread and f.problem.has_position else None,
+            "level": self.level,
+            "winner": self.winner,
+            "intervals": "exact" if self.errors.draws is None else f"{self.errors.draws.count} draws",
+            "log_likelihood": f.log_likelihood,
+            "iterations": len(f.trace),
+            "converged": f.converged,
+        }
+
+    @property
+    def trace(self) -> tuple[RankingStep, ...]:
+        """Every iteration: phase, penalised log-likelihood (which never falls within a phase), largest change."""
+        return self.fitted.trace
+
+    def probability(self, a: object, b: object) -> float:
+        """Return the probability that the mean judge prefers item `a` to item `b`, whichever is on the left.
+
+        - `a`, `b`: ids of items of one component.
+        """
+        codes = self.items.codes([a, b])
+        for given, code in zip((a, b), codes, strict=True):
+            if code < 0:
+                raise InputError(f"{shown(given)} is not among the items: {listed(self.items.texts(), 6)}")
+        one, other = (int(code) for code in codes)
+        if self.component[one] != self.component[other]:
+            raise InputError(f"{shown(a)} and {shown(b)} are in different components: no comparisons lead from one to the other")
+        gap = self.strength[one] - self.strength[other]
+        return float(0.5 * (1 + np.tanh(0.5 * gap)))
+
+    @property
+    def strength(self) -> Floats:
+        """The strengths in the order of `items`, [items]."""
+        return self.fitted.estimates.strength
+
+    @property
+    def standard_error(self) -> Floats:
+        """Their standard errors, [items]."""
+        return np.asarray(np.sqrt(self.errors.variance[: len(self.items)]))
+
+    def sentences(self) -> list[str]:
+        """Return what there is to know before one reads the leaderboard."""
+        facts = self.facts
+        judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
+        count, ties = counted(facts["comparisons"], "comparison"), counted(facts["ties"], "tie")
+        out = [f"{count} of {facts['items']} items{judges}, {ties}"]
+        if len(self.has_maximum) > 1:
+            sizes = np.bincount(self.component)
+            out.append(
+                f"the items fall into {len(sizes)} components that were never compared ({listed(sizes.tolist(), 5)} items): "
+                "ranks and strengths hold within a component, and say nothing across"
+            )
+        for reason in ("prior_why", "position_why", "judges_why", "clusters_why"):
+            if facts[reason]:
+                out.append(facts[reason])
+        if facts["position_bias"] is not None:
+            low, high = facts["position_low"], facts["position_high"]
+            share = 1 / (1 + np.exp(-facts["position_bias"]))
+            word = "an advantage" if low > 0 else "a disadvantage" if high < 0 else "no clear advantage"
+            out.append(
+                f"the left side has {word} with the mean judge: it wins {share:.1%} of comparisons between equals "
+                f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
+            )
+        if facts["clusters"] is not None:
+            column = visible(self.understood.columns.get("cluster", "cluster"))
+            out.append(
+                f"intervals are cluster-robust: comparisons with one {column} depend on each other ({facts['clusters']} clusters)"
+            )
+        out.append(self._lead())
+        return out
+
+    def _lead(self) -> str:
+        """Return whether there is a winner, in words."""
+        first = visible(text_of(self.items[int(self._order[0])]))
+        if self.winner is not None:
+            return f"{first} is better than every other item, each at the {100 * self.level:g}% level"
+        names = listed([visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
+        return f"no winner at the {100 * self.level:g}% level: {first} leads, and {names} may be as strong"
+
+    def leaderboard_frame(self) -> pl.DataFrame:
+        """Return `leaderboard` as a polars frame."""
+        t, order = self.tournament, self._order
+        half = self._half_widths[: len(self.items)]
+        best, worst = self._rank_intervals
+        wins = t.per_item(t.left_wins, t.right_wins)
+        losses, ties = t.per_item(t.right_wins, t.left_wins), t.per_item(t.ties)
+        whole = {"comparisons": wins + losses + ties, "wins": wins, "losses": losses, "ties": ties}
+        return pl.DataFrame(
+            {
+                "rank": ranks(self.strength, self.component)[order],
+                "item": column(self.items, order),
+                "strength": self.strength[order],
+                "low": (self.strength - half)[order],
+                "high": (self.strength + half)[order],
+                "rank_low": best[order],
+                "rank_high": worst[order],
+                **{name: values[order].astype(np.int64) for name, values in whole.items()},
+                "points": (MEAN_POINTS + POINTS_PER_NAT * self.strength)[order],
+                "win_probability": (0.5 * (1 + np.tanh(0.5 * self.strength)))[order],
+                "component": self.component[order] + 1,
+            }
+        )
+
+    def neighbours_frame(self) -> pl.DataFrame:
+        """Return `neighbours` as a polars frame."""
+        found = neighbours(self.strength, self.component, self.errors, self.level)
+        upper, lower = found["upper"], found["lower"]
+        return pl.DataFrame(
+            {
+                "component": self.component[upper] + 1,
+                "upper": column(self.items, upper),
+                "lower": column(self.items, lower),
+                **{name: found[name] for name in ("difference", "low", "high", "probability", "further")},
+            }
+        ).with_columns(further=pl.when(pl.col("further") >= 0).then("further"))
+
+    def judges_frame(self) -> pl.DataFrame:
+        """Return `judges` as a polars frame."""
+        t, f, p = self.tournament, self.fitted.estimates, self.fitted.problem
+        nothing, both = np.full(t.judges, np.nan), p.has_judges and p.has_position
+        columns: dict[str, Any] = {"worker": column(self.workers), "comparisons": t.per_judge(t.count)}
+        for bias, ends, at, is_known, values, mean, spread in (
+            ("reliability", "reliability", p.scales, p.has_judges, f.reliability, 1.0, p.reliability_spread),
+            ("position_bias", "position", p.judge_positions, both, f.judge_position, f.position, p.position_spread),
+        ):
+            value = half = nothing
+            if is_known:
+                value, variance = values, with_spread(self.errors.variance[at], values - mean, spread)
+                half = self._deviations[at] * np.sqrt(variance)
+            columns |= {bias: value, f"{ends}_low": value - half, f"{ends}_high": value + half}
+        frame = pl.DataFrame({**columns, **judge_figures(t, self.strength)}).fill_nan(None)
+        return frame.with_columns(pl.col("comparisons", "ties", "repeats", "swapped_repeats").cast(pl.Int64))
+
+    def components_frame(self) -> pl.DataFrame:
+        """Return `components` as a polars frame."""
+        count, order = len(self.has_maximum), self._order
+        first = np.searchsorted(self.component[order], np.arange(count))
+        leading = np.bincount(self.component, ranks(self.strength, self.component) == 1, count)
+        leader = column(self.items, order[first])
+        compared = np.bincount(self.component[self.tournament.left], self.tournament.count, count)
+        return pl.DataFrame(
+            {
+                "component": np.arange(1, count + 1),
+                "items": np.bincount(self.component, minlength=count),
+                "comparisons": compared.astype(np.int64),
+                "leader": leader.set(pl.Series(leading > 1), None),
+                "maximum_exists": self.has_maximum,
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, ready for JSON."""
+        return {
+            "facts": self.facts,
+            "leaderboard": self.leaderboard_frame().to_dicts(),
+            "neighbours": self.neighbours_frame().to_dicts(),
+            "judges": self.judges_frame().to_dicts(),
+            "components": self.components_frame().to_dicts(),
+        }
+
+    @cached_property
+    def _rank_intervals(self) -> tuple[Integers, Integers]:
+        return rank_intervals(self.strength, self.component, self.errors, self.level)
+
+    @cached_property
+    def _rivals(self) -> Integers:
+        return find_rivals(self.strength, self.component, self.errors, self.level)
+
+    @cached_property
+    def _order(self) -> Integers:
+        return order_of(self.strength, self.component)
+
+    @cached_property
+    def _deviations(self) -> Floats:
+        """Standard errors that an interval reaches to each side, [parameters]."""
+        return quantiles(self.level, self.errors.degrees(len(self.errors.variance)))
+
+    @property
+    def _half_widths(self) -> Floats:
+        """Half the width of every interval, [parameters]."""
+        return np.asarray(self._deviations * np.sqrt(self.errors.variance))

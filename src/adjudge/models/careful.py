@@ -1,0 +1,250 @@
+"""Careful workers: the tables that auto scores votes by, from counts of the labels believed.
+
+Both versions of a worker take the confusion of the mean worker, symmetrised, and shift it by the worker's accuracy, which is
+shrunk by empirical Bayes and damped by the errors that workers share. Version A adds the worker's taste for labels, version
+B the worker's own rows up to a cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.fit import Knowledge, given_votes, lay_out
+from adjudge.data.votes import WorkerRows
+from adjudge.engines.base import Gather, WorkerBlock
+from adjudge.kernels import reference
+from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments
+
+Floats = NDArray[np.float64]
+Kind = Literal["A", "B"]
+T = TypeVar("T")
+CAREFUL_KINDS: Final[tuple[Kind, ...]] = ("A", "B")
+TINY: Final = 1e-9
+
+
+class CarefulShared(NamedTuple):
+    """What every worker's lines depend on: the mean worker, and how far a worker is believed to differ."""
+
+    mean_worker: Floats  # [K true, K given]
+    own: Floats  # [K] the mean worker's accuracy by true label
+    kappa: float  # votes of the mean worker that an accuracy is shrunk by
+    trust: float  # g: how far shared error leaves agreement informative
+
+
+@dataclass(frozen=True, eq=False)
+class BelievedVotes:
+    """Votes of some workers under the labels believed, those of their history included."""
+
+    counts: Floats  # [rows, K]
+    met: Floats  # [workers, K] votes by true label
+    said: Floats  # [workers, K] votes by given label
+    right: Floats  # [workers]
+
+    @classmethod
+    def of(cls, block: WorkerBlock, counts: Any) -> BelievedVotes:
+        """Return what was seen of the workers of a block."""
+        panel: WorkerRows = block.panel
+        counts = np.asarray(counts, np.float64)
+        met = panel.by_worker(counts)
+        past = lay_out(panel, None, block.history)
+        said, right = np.zeros((panel.n_workers, panel.n_labels)), np.zeros(panel.n_workers)
+        if past is not None:
+            counts, met = counts + past.cells, met + past.totals
+            others = past.others
+            np.add.at(said, (others.worker, others.label), others.counts.sum(axis=1))
+            np.add.at(right, others.worker, others.counts[np.arange(len(others.label)), others.label])
+        said.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
+        right += panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
+        return cls(counts, met, said, right)
+
+    @cached_property
+    def votes(self) -> Floats:
+        """The votes of each worker, [workers]."""
+        out: Floats = self.met.sum(axis=1)
+        return out
+
+    def expected_accuracy(self, own: Floats) -> Floats:
+        """Return what the mean worker would reach on the labels that each worker met, [workers]; `own` is its accuracy, [K]."""
+        out: Floats = np.clip(self.met @ own / np.maximum(self.votes, TINY), 0.02, 0.98)
+        return out
+
+
+class SeenOnce:
+    """What the rounds of sums of an M-step saw, for its table: both look at the same counts.
+
+    It is held from the one to the other, and no longer: it is as large as the table.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, BelievedVotes] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:  # whoever gets a copy has other counts
+        return SeenOnce, ()
+
+    def look(self, block: WorkerBlock, counts: Any) -> BelievedVotes:
+        """Return what is seen of a block, and keep it."""
+        seen = BelievedVotes.of(block, counts)
+        self._last = counts, seen
+        return seen
+
+    def take(self, block: WorkerBlock, counts: Any) -> BelievedVotes:
+        """Return what was seen of these counts, and keep it no longer."""
+        last, self._last = self._last, None
+        return last[1] if last is not None and last[0] is counts else BelievedVotes.of(block, counts)
+
+
+def pooled_votes(block: WorkerBlock, counts: Any) -> Floats:
+    """Return the votes of all workers, [K true, K given], those of histories included."""
+    pooled = given_votes(block.panel, np.asarray(counts, np.float64)).T
+    if block.history is not None:
+        np.add.at(pooled.T, block.history.label, block.history.counts)
+    return pooled
+
+
+def shared_by_all(
+    gather: Gather,
+    found: Dependence,
+    exists: NDArray[np.bool_],
+    see: Callable[[WorkerBlock, Any], BelievedVotes] = BelievedVotes.of,
+) -> CarefulShared:
+    """Return the mean worker and the spread of skill, from two rounds of sums over all workers, of whom `see` tells."""
+    pooled = gather(pooled_votes)
+    k, n_labels = len(exists), int(exists.sum())
+    inner = np.ix_(exists, exists)
+    total = pooled.sum()
+    accuracy = float(np.clip(np.trace(pooled) / total, 1.0 / n_labels + 0.02, 0.995))
+    mean_worker = np.zeros((k, k))
+    mean_worker[inner] = population(pooled[inner], accuracy)
+    own = np.clip(np.diag(mean_worker), 0.01, 0.99)
+
+    kappa = 1.0 / spread(gather(partial(_moments, see, own))) - 1.0
+    return CarefulShared(mean_worker, own, kappa, 1.0 / (1.0 + found.shared_error * (kappa + 1.0)))
+
+
+def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
+    seen = see(block, counts)
+    return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
+
+
+def careful_table(
+    kind: Kind,
+    seen: BelievedVotes,  # of workers
+    shared: CarefulShared,
+    found: Dependence,
+    exists: NDArray[np.bool_],  # [K]
+    worker: NDArray[np.int64],  # [rows] whose line is wanted
+    label: NDArray[np.integer],  # [rows] for which given label
+    counts: Floats,  # [rows, K] the worker's votes for it, by true label
+) -> Floats:
+    """Return log W of one of the two versions, [rows, K true]."""
+    met, total, phi = seen.met, seen.votes, found.inflation
+    expected_rate = seen.expected_accuracy(shared.own)
+    rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
+    weight = phi**-0.5 if kind == "A" else shared.trust
+    shift = weight * (_logit(rate) - _logit(expected_rate))
+    right = _sigmoid(_logit(shared.own) + shift[:, None])  # [workers, K] probability to be right, by true label
+    errors = shared.mean_worker.copy()
+    np.fill_diagonal(errors, 0.0)
+    of_label = errors.sum(axis=1, keepdims=True)
+    errors /= np.where(of_label > 0, of_label, 1.0)
+    wrong = np.where(exists, 1.0 - right, 0.0)
+    # The table is long, and workers are few: what can be is computed by worker, and the rest in place.
+    cells = np.take(wrong, worker, axis=0)  # [rows, K true]
+    cells *= np.take(errors.T, label, axis=0)
+    own = np.arange(len(label)), label
+    cells[own] = right[worker, label]
+    if kind == "A":
+        expected = (met * wrong) @ errors + met * np.where(exists, right, 0.0)
+        lent = 10.0 * expected / np.maximum(expected.sum(axis=1, keepdims=True), TINY)
+        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** (0.6 * phi**-0.25)
+        cells *= taste[worker, label][:, None]
+        norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste  # sums over given labels
+        cells /= np.take(np.where(norm > 0, norm, 1.0), worker, axis=0)
+    else:
+        effective = found.effective_votes
+        share = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))
+        cells *= np.take(1.0 - share, worker, axis=0)
+        mine = np.take(share, worker, axis=0)
+        mine *= counts
+        mine /= np.take(np.maximum(met, TINY), worker, axis=0)
+        cells += mine
+    table = np.log(np.maximum(cells, 1e-6, out=cells), out=cells)
+    if not exists.all():
+        table[:, ~exists] = -np.inf
+    return whole(table, LOG_UNIT)
+
+
+def _logit(p: Floats) -> Floats:
+    out: Floats = np.log(p / (1.0 - p))
+    return out
+
+
+def _sigmoid(x: Floats) -> Floats:
+    out: Floats = 1.0 / (1.0 + np.exp(-x))
+    return out
+
+
+def known_lines(known: Knowledge, found: Dependence, worker: NDArray[np.int64], label: NDArray[np.integer]) -> Floats:
+    """Return the mean of the two tables for workers (codes, -1 for an unknown one) and given labels, [rows, K true].
+
+    The counts are those of a fit's final labels; an unknown worker is the mean worker.
+    """
+    exists, gather = known_labels(known), partial(apply_to, known)
+    shared = shared_by_all(gather, found, exists)
+    seen = gather(BelievedVotes.of)
+    nobody = np.zeros((1, known.n_labels))
+    met, said = (np.concatenate([part, nobody]) for part in (seen.met, seen.said))
+    seen = BelievedVotes(seen.counts, met, said, np.append(seen.right, 0.0))
+    row = np.where(worker >= 0, known.row_of(np.maximum(worker, 0), label), -1)
+    counts = np.where((row >= 0)[:, None], known.counts[np.maximum(row, 0)] if known.n_rows else 0.0, 0.0)
+    who = np.where(worker >= 0, worker, known.n_workers)
+    tables = [careful_table(kind, seen, shared, found, exists, who, label, counts) for kind in CAREFUL_KINDS]
+    out: Floats = (tables[0] + tables[1]) / 2.0
+    return out
+
+
+def known_confusion(known: Knowledge, found: Dependence, worker: int) -> Floats:
+    """Return pi_cl of one worker, [K true, K given]; that of the mean worker for -1."""
+    own = np.zeros((known.n_labels, known.n_labels))
+    if worker >= 0:
+        rows = slice(known.worker_ptr[worker], known.worker_ptr[worker + 1])
+        own[known.row_label[rows]] = known.counts[rows]
+    exists = known_labels(known)
+    return confusion_of(own, shared_by_all(partial(apply_to, known), found, exists), found, exists)
+
+
+def known_labels(known: Knowledge) -> NDArray[np.bool_]:
+    """Return which labels there are, [K]: those of tasks, and those that somebody gave."""
+    exists = known.class_counts > 0
+    exists[known.row_label] = True
+    return exists
+
+
+def apply_to(known: Knowledge, function: Callable[[WorkerBlock, Any], T]) -> T:
+    """Return what a function says of all workers that are known, and of their counts: `Gather` over one block."""
+    block = WorkerBlock(known, lambda: np.zeros(known.n_rows, np.int64), None, reference.confusion_table)
+    return function(block, known.counts)
+
+
+def confusion_of(own: Floats, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> Floats:
+    """Return pi_cl of the worker whose votes these are, [K given, K true]; as [K true, K given]."""
+    k = len(exists)
+    seen = BelievedVotes(own, own.sum(axis=0)[None, :], own.sum(axis=1)[None, :], np.array([np.trace(own)]))
+    rows = np.zeros(k, np.int64), np.arange(k), own
+    tables = [careful_table(kind, seen, shared, found, exists, *rows) for kind in CAREFUL_KINDS]
+    lines = np.exp((tables[0] + tables[1]) / 2.0).T
+    total = lines.sum(axis=1, keepdims=True)
+    out: Floats = lines / np.where(total > 0, total, 1.0)
+    return out
+
+
+def careful_priors(shares: Floats, exists: NDArray[np.bool_]) -> Floats:
+    """Return where scores start, as probabilities that need not sum to one, [K]: shares of labels, to the power of 0.8."""
+    return np.where(exists, np.maximum(shares, TINY) ** PRIOR_WEIGHT, 0.0)

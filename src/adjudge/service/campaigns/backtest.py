@@ -1,0 +1,249 @@
+"""Backtests: how a campaign's past would have gone under another policy or another model."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import median
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from adjudge.data import options
+from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.online.reading import RULES
+from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.left import left_of
+from adjudge.service.campaigns.policy import Policy
+from adjudge.service.campaigns.rule import Rule
+from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.campaigns.trial import Ending, Trial, outcome_of
+from adjudge.service.store import events
+from adjudge.service.store.opening import open_store
+from adjudge.service.store.protocol import Store
+
+Log: TypeAlias = "Store | str | os.PathLike[str] | Iterable[events.Event]"
+MAX_BACKTEST_EXAMPLES: Final = 20
+SECOND: Final = 1_000_000  # microseconds
+
+
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
+    """How decisions came out.
+
+    - `decided`, `escalated`, `open`: tasks by what has come of them; what is held is open.
+    - `votes`: that were needed: those on a task after its last decision are not counted.
+    - `flips`: how often a decided label became another.
+    - `seconds`: from a task's first vote to its decision, the median; None where nothing was decided.
+    - `gold`: decided tasks whose true label is known, and that no person decided.
+    - `accuracy`: the share of those that were decided right; None where there are none.
+    - `breaker`: why decisions were held at the end; None where none was tripped.
+    """
+
+    decided: int
+    escalated: int
+    open: int
+    votes: int
+    flips: int
+    seconds: float | None = None
+    gold: int = 0
+    accuracy: float | None = None
+    breaker: str | None = None
+
+
+class Backtest(msgspec.Struct, frozen=True, kw_only=True):
+    """How the past would have gone. Gold decides nothing on either side: it judges.
+
+    - `position`: up to which the log was replayed.
+    - `tasks`: how many tasks it has.
+    - `cast`: how many votes were given: first ones and changes.
+    - `changed`: tasks whose last decision is another.
+    - `votes_saved`: votes that came after the decision that held to the end, under what was tried.
+    - `before`: how decisions came out as things were, `after`: under what was tried.
+    - `examples`: some of the tasks that changed, before and after; those decided both times come first.
+    """
+
+    position: int
+    tasks: int
+    cast: int
+    changed: int
+    votes_saved: int
+    before: Outcomes
+    after: Outcomes
+    examples: list[tuple[Decision, Decision]] = []
+
+
+def backtest(
+    log: Log,
+    *,
+    policy: Policy | Mapping[str, Any] | None = None,
+    model: str | None = None,
+    campaign: int | str | None = None,
+    until: int | None = None,
+) -> Backtest:
+    """Replay a log as it was and under another policy or model, and compare what comes out.
+
+    Votes, bans, overrides, appeals and refits stay where they were. Gold is left out of both replays and judges both. The
+    clock runs by itself, so that holds and locks end when they are due. No task leaves memory. Where votes have expired, what is
+    left of the log is replayed, and workers are learned from that alone.
+
+    - `log`: a store, its path or address, or the events themselves.
+    - `policy`: what takes the place of all policies of the log.
+    - `model`: what takes the place of its model: "fds", "ds", "hybrid" or "auto".
+    - `campaign`: its number or name in the store; None: the only one there.
+    - `until`: the last position that is replayed; None: all of the log.
+
+    >>> from adjudge.service.store.events import Created, Vote
+    >>> log = [Created(time=0, labels=["spam", "ok"], names=["spam", "ok"], model="fds")]
+    >>> log += [Vote(time=n, task=f"t{n % 100}", worker=n // 100, label=n % 2) for n in range(500)]
+    >>> found = backtest(log, policy={"minimum_votes": 4})
+    >>> found.before.votes, found.after.votes, found.changed
+    (300, 400, 0)
+    """
+    opened = open_store(log, readonly=True) if isinstance(log, str | os.PathLike) else None
+    try:
+        found = opened if opened is not None else log
+        return compared(_events(found, campaign, until), policy, model)
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def compared(log: Iterable[tuple[int, events.Event]], policy: Policy | Mapping[str, Any] | None, model: str | None) -> Backtest:
+    """Return the same as `backtest`.
+
+    - `log`: position and event, in order.
+    - `policy`, `model`: as there.
+    """
+    if policy is None and model is None:
+        raise OptionError("nothing to try: give a policy or a model")
+    if model is not None:
+        RULES["model"].check("model", model := options.model_name(model))
+    run = _PairedTrials(None if policy is None else Policy.of(policy), model)
+    for position, event in log:
+        run.step(position, event)
+    return run.compared()
+
+
+def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator[tuple[int, events.Event]]:
+    if not hasattr(log, "campaigns"):
+        for position, event in enumerate(log, 1):
+            if until is not None and position > until:
+                return
+            yield position, event
+        return
+    rows = log.campaigns()
+    chosen = [row for row in rows if campaign is None or campaign in (row.number, row.name)]
+    if len(chosen) != 1:
+        given = "campaign is None" if campaign is None else f"campaign {shown(campaign)} is unknown"
+        raise InputError(f"{given}: give one of {listed([row.name for row in rows], 20)}")
+    yield from left_of(log, chosen[0].number, until=until)
+
+
+class _PairedTrials:
+    """Two trials of one log, side by side."""
+
+    def __init__(self, policy: Policy | None, model: str | None) -> None:
+        self._policy, self._model = policy, model
+        self.before: Trial | None = None
+        self.after: Trial | None = None
+        self.position = 0
+        self._lines, self._positions, self._times = array("q"), array("q"), array("q")  # of every vote: the line of its task, …
+        self._gold: dict[str, int] = {}
+
+    def step(self, position: int, event: events.Event) -> None:
+        """Fold an event twice."""
+        before, after, self.position = self.before, self.after, position
+        if before is None or after is None:
+            if not isinstance(event, events.Created):
+                raise InputError(f"the log begins with {type(event).__name__}, not with Created")
+            before = self.before = Trial(event)
+            after = self.after = Trial(event, policy=self._policy, model=self._model, beside=before)
+            for trial in (before, after):
+                trial.state.pass_over(position, event)  # it is in them already
+            return
+        kind = type(event)
+        if kind is events.Vote or kind is events.Change:
+            task = before.step(position, event)
+            after.step(position, event)
+            assert task is not None
+            self._lines.append(task.slot)
+            self._positions.append(position)
+            self._times.append(event.time)
+            return
+        if isinstance(event, events.GoldSet):
+            if event.label is None:
+                self._gold.pop(event.task, None)
+            else:
+                self._gold[event.task] = event.label
+        after.prepare(event)
+        before.step(position, event)
+        after.step(position, event)
+
+    def compared(self) -> Backtest:
+        """Return what has come out."""
+        if self.before is None or self.after is None:
+            raise InputError("the log has no events: there is nothing to replay")
+        before, after = self.before, self.after
+        if self._policy is not None:
+            Rule(self._policy, after.state.labels)  # it may name no label that never was
+        pairs = [(task, after.state.tasks.by_name[task.name]) for task in before.state.tasks]
+        changed = [
+            (one, other)
+            for one, other in pairs
+            if (outcome_of(one.standing), one.standing.label) != (outcome_of(other.standing), other.standing.label)
+        ]
+        changed.sort(key=lambda pair: -sum(outcome_of(task.standing) == "decided" for task in pair))
+        came_out = self._outcomes(before), self._outcomes(after)
+        return Backtest(
+            position=self.position,
+            tasks=len(pairs),
+            cast=len(self._lines),
+            changed=len(changed),
+            votes_saved=len(self._lines) - came_out[1].votes,
+            before=came_out[0],
+            after=came_out[1],
+            examples=[
+                (_told(before.state, one.name), _told(after.state, other.name)) for one, other in changed[:MAX_BACKTEST_EXAMPLES]
+            ],
+        )
+
+    def _outcomes(self, trial: Trial) -> Outcomes:
+        tasks = trial.state.tasks.by_name
+        endings = {name: ending for name, ending in trial.endings.items() if ending.status != "open"}
+        decided = {name: ending for name, ending in endings.items() if ending.status == "decided"}
+        by_votes = {name: ending for name, ending in decided.items() if tasks[name].standing.reason != "override"}
+        judged = [name for name in by_votes if name in self._gold]
+        right = sum(decided[name].label == self._gold[name] for name in judged)
+        return Outcomes(
+            decided=len(decided),
+            escalated=len(endings) - len(decided),
+            open=len(tasks) - len(endings),
+            votes=self._needed(trial.state, endings),
+            flips=sum(task.flips for task in tasks.values()),
+            seconds=self._seconds(trial.state, by_votes),
+            gold=len(judged),
+            accuracy=right / len(judged) if judged else None,
+            breaker=trial.state.breakers.tripped,
+        )
+
+    def _seconds(self, state: CampaignState, decided: dict[str, Ending]) -> float | None:
+        """Return the median time from a task's first vote to its decision, in seconds."""
+        lines, first = np.unique(np.asarray(self._lines), return_index=True)
+        began = dict(zip(lines.tolist(), np.asarray(self._times)[first].tolist(), strict=True))
+        # A decision can be dated before a vote whose time was ahead: see `events.ClockSet`.
+        took = [max(0, ending.time - began[state.tasks.by_name[name].slot]) for name, ending in decided.items()]
+        return median(took) / SECOND if took else None
+
+    def _needed(self, state: CampaignState, endings: dict[str, Ending]) -> int:
+        """Return how many votes came no later than the last decision on their task."""
+        last: NDArray[np.int64] = np.full(len(state.tasks), np.iinfo(np.int64).max)
+        for name, ending in endings.items():
+            last[state.tasks.by_name[name].slot] = ending.position
+        return int((np.asarray(self._positions) <= last[np.asarray(self._lines)]).sum())
+
+
+def _told(state: CampaignState, name: str) -> Decision:
+    return state.decision(state.tasks.by_name[name], state.answer(name))

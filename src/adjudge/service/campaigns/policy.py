@@ -1,0 +1,358 @@
+"""A policy: when votes are enough, and what happens when they are not. One JSON document, checked as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
+
+from adjudge.data.options import Number
+from adjudge.errors import InputError, OptionError, shown, unknown
+from adjudge.service.campaigns.sections import (
+    AT_LEAST_ONE,
+    SECONDS_RANGE,
+    BreakerLimits,
+    Check,
+    Escalate,
+    Experts,
+    Maybe,
+    Next,
+    Probation,
+    Quorum,
+    ReopenRules,
+    Section,
+    settle,
+)
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from adjudge.service.campaigns.outcome import Outcome
+    from adjudge.service.campaigns.rule import Rule
+
+CONFIDENCE: Final = 0.9  # that is asked for where neither a confidence nor costs are given
+ANY_LABEL: Final = "*"  # in place of a label: every label that is not named
+COST: Final = Number(0, 1e12)
+SECTIONS: Final[Mapping[str, type[Section]]] = {
+    "escalate": Escalate,
+    "quorum": Quorum,
+    "experts": Experts,
+    "reopen": ReopenRules,
+    "probation": Probation,
+    "breakers": BreakerLimits,
+    "next": Next,
+}
+OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When votes are enough to decide a task, and what happens when they are not.
+
+    Nothing given: at least 3 votes, a confidence of 0.9, at most 9 votes and then a person, no hold, no lock. Every option
+    is a field of the JSON document that the service, the command line and the library share. Equal policies have equal
+    JSON (`to_json`). docs/policy.md explains each field with examples.
+
+    - `minimum_votes`: no task is decided by fewer votes.
+    - `maximum_votes`: at so many votes no more are asked for; None: never.
+    - `confidence`: how likely the leading label has to be right: a number above 0 and at most 1, or one per label, where "*"
+      stands for the labels that are not named. Left out: 0.9, or nothing where `costs` are given.
+    - `costs`: what a wrong decision costs: true label to decided label to cost. A right one costs nothing unless it is named;
+      "*" stands for the labels that are not named. The label of least expected cost is decided, in place of the leading one.
+    - `maximum_cost`: with `costs`: the expected cost at which a label is decided, at most.
+    - `hysteresis`: a decided label stays until its confidence is below its threshold by more than this (or its expected cost
+      above the maximum), or another label can be decided.
+    - `hold`: seconds for which a label has to stay the decided one before the decision is final; the status is `held` meanwhile.
+    - `lock`: seconds after the decision from which on votes no longer change it; 0: at once; None: never.
+    - `escalate`: when a person is asked: `votes_run_out` (True), `disagreement` (None: the largest share of effective votes
+      against the leading label), `tie` (False).
+    - `quorum`: votes for the label have to come from so many `groups` of workers (2), so many `votes` from each (1).
+    - `experts`: with `decide` (False) a vote of an expert decides at once, and experts who differ escalate.
+    - `reopen`: a reopened task needs so many more `votes` (2) than it had.
+    - `probation`: votes of a worker count once so many `votes` (10) were judged, and this share (`accuracy`, 0.7) was right.
+    - `breakers`: new decisions are held when in the last `window` (1000) decisions a label's share (`label_share`, 0.3), the
+      disagreement (`disagreement`, 0.2) or the share of flips (`flip_rate`, 0.1) moves by more than this.
+    - `next`: how much the queue gives to a worker: `per_worker_per_hour` and `per_worker_per_day` (None).
+
+    >>> Policy()
+    Policy(minimum_votes=3, maximum_votes=9, confidence=0.9)
+    >>> policy = Policy(confidence={"spam": 0.95, "*": 0.8}, hold=60)
+    >>> policy.decide({"spam": 0.9, "ok": 0.1}, votes=4).status
+    'open'
+    >>> policy == Policy.from_json(policy.to_json())
+    True
+    """
+
+    RULES: ClassVar[Mapping[str, Check]] = {
+        "minimum_votes": AT_LEAST_ONE,
+        "maximum_votes": Maybe(AT_LEAST_ONE),
+        "maximum_cost": Maybe(COST),
+        "hysteresis": COST,
+        "hold": SECONDS_RANGE,
+        "lock": Maybe(SECONDS_RANGE),
+    }
+
+    minimum_votes: int = 3
+    maximum_votes: int | None = 9
+    confidence: float | dict[str, float] | None = None
+    costs: dict[str, dict[str, float]] | None = None
+    maximum_cost: float | None = None
+    hysteresis: float = 0.0
+    hold: float = 0.0
+    lock: float | None = None
+    escalate: Escalate = Escalate()
+    quorum: Quorum | None = None
+    experts: Experts = Experts()
+    reopen: ReopenRules = ReopenRules()
+    probation: Probation | None = None
+    breakers: BreakerLimits | None = None
+    next: Next = Next()
+
+    if TYPE_CHECKING:  # parts are given as documents, too
+
+        def __init__(
+            self,
+            *,
+            minimum_votes: int = ...,
+            maximum_votes: int | None = ...,
+            confidence: float | Mapping[str, float] | None = ...,
+            costs: Mapping[str, Mapping[str, float]] | None = ...,
+            maximum_cost: float | None = ...,
+            hysteresis: float = ...,
+            hold: float = ...,
+            lock: float | None = ...,
+            escalate: Escalate | Mapping[str, float | bool | None] = ...,
+            quorum: Quorum | Mapping[str, int] | None = ...,
+            experts: Experts | Mapping[str, bool] = ...,
+            reopen: ReopenRules | Mapping[str, int] = ...,
+            probation: Probation | Mapping[str, float] | None = ...,
+            breakers: BreakerLimits | Mapping[str, float | None] | None = ...,
+            next: Next | Mapping[str, int | None] = ...,  # noqa: A002
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        settle(self, self.RULES)
+        for field, kind in SECTIONS.items():
+            given = getattr(self, field)
+            if given is not None or field not in OPTIONAL_SECTIONS:
+                msgspec.structs.force_setattr(self, field, kind.of(given))
+        if self.costs is None and self.confidence is None:
+            msgspec.structs.force_setattr(self, "confidence", CONFIDENCE)
+        if self.confidence is not None:
+            msgspec.structs.force_setattr(self, "confidence", _confidence(self.confidence))
+        if self.costs is not None:
+            msgspec.structs.force_setattr(self, "costs", _costs(self.costs))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise for values that contradict each other."""
+        most = self.maximum_votes
+        if most is not None and self.minimum_votes > most:
+            raise OptionError(f"minimum_votes is {self.minimum_votes}: give at most maximum_votes, which is {most}")
+        if self.costs is not None and self.confidence is not None:
+            raise OptionError(
+                f"confidence is {shown(self.confidence)}: leave it out beside costs, which have maximum_cost instead"
+            )
+        if self.costs is not None and self.maximum_cost is None:
+            raise OptionError("maximum_cost is None: give the expected cost at which a label is decided, at most, beside costs")
+        if self.costs is None and self.maximum_cost is not None:
+            raise OptionError(f"maximum_cost is {self.maximum_cost:g}: give costs with it, or leave it out")
+        lowest = min(_thresholds(self.confidence), default=math.inf)
+        if self.hysteresis >= lowest:
+            raise OptionError(
+                f"hysteresis is {self.hysteresis:g}: give a number below every confidence, the lowest is {lowest:g}"
+            )
+        if self.quorum is not None and most is not None and (asked := self.quorum.groups * self.quorum.votes) > most:
+            raise OptionError(f"quorum asks for {asked} votes: give at most maximum_votes, which is {most}")
+        if self.breakers is not None and all(
+            value is None for value in (self.breakers.label_share, self.breakers.disagreement, self.breakers.flip_rate)
+        ):
+            raise OptionError("breakers has nothing to watch: give label_share, disagreement or flip_rate, or leave it out")
+
+    @classmethod
+    def of(cls, document: Policy | Mapping[str, Any]) -> Policy:
+        """Return the policy that a document describes.
+
+        - `document`: field to value, as JSON has them; or a policy, which is returned as it is.
+
+        >>> Policy.of({"minimum_votes": 5})
+        Policy(minimum_votes=5, maximum_votes=9, confidence=0.9)
+        """
+        if isinstance(document, Policy):
+            return document
+        if not isinstance(document, Mapping):
+            raise OptionError(f"a policy is {shown(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
+        for field in document:
+            if field not in cls.__struct_fields__:
+                raise unknown("field of a policy", field, cls.__struct_fields__)
+        return cls(**document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Policy:
+        """Return the policy that a JSON document describes.
+
+        - `text`: the document.
+
+        >>> Policy.from_json('{"confidence": 0.8, "lock": 86400}')
+        Policy(minimum_votes=3, maximum_votes=9, confidence=0.8, lock=86400.0)
+        """
+        try:
+            document = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise InputError(f"the policy is not JSON: {error}") from None
+        return cls.of(document)
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Policy:
+        """Return the policy in a file of JSON.
+
+        - `path`: the file.
+        """
+        try:
+            text = Path(path).read_bytes()
+        except (OSError, ValueError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read the policy {shown(str(path), 500)}: {told}") from None
+        try:
+            return cls.from_json(text)
+        except (InputError, OptionError) as error:
+            raise type(error)(f"{Path(path).name}: {error}") from None
+
+    def to_json(self, *, indent: int = 0) -> str:
+        """Return the whole document as JSON: equal policies give equal text.
+
+        - `indent`: spaces per level; 0: one line.
+
+        >>> Policy(hold=60).to_json() == Policy(hold=60.0, confidence=0.9).to_json()
+        True
+        """
+        text = msgspec.json.encode(self, order="deterministic")
+        return (msgspec.json.format(text, indent=indent) if indent else text).decode()
+
+    def document(self) -> dict[str, Any]:
+        """Return the whole document: field to value, as JSON has them."""
+        document: dict[str, Any] = msgspec.json.decode(self.to_json())
+        return document
+
+    def rule(self, labels: Sequence[str]) -> Rule:
+        """Return the policy made ready for the labels of a campaign.
+
+        - `labels`: ids of the labels, in the order of their codes.
+
+        >>> Policy(confidence={"spam": 0.95}).rule(["spam", "ok"])
+        Traceback (most recent call last):
+        adjudge.errors.OptionError: confidence has nothing for the label 'ok': name it, or give "*" for all others
+        """
+        from adjudge.service.campaigns.rule import Rule
+
+        return Rule(self, labels)
+
+    def decide(
+        self,
+        probabilities: Mapping[str, float],
+        *,
+        votes: int | Mapping[str, int],
+        groups: Mapping[str, Mapping[str, int]] | None = None,
+        experts: Sequence[str] = (),
+        gold: str | None = None,
+        breaker: bool = False,
+        time: float = 0.0,
+        before: Outcome | None = None,
+    ) -> Outcome:
+        """Return what the policy makes of a task: status, label, reason, and why in sentences.
+
+        - `probabilities`: label to how likely it is right; the sum is 1.
+        - `votes`: how many votes count; or label to votes, which `escalate.disagreement` needs.
+        - `groups`: group of workers to label to votes, for a `quorum`.
+        - `experts`: the labels that experts voted for, one per vote.
+        - `gold`: the true label, where it is known.
+        - `breaker`: whether a breaker has tripped.
+        - `time`: the moment, in seconds from any beginning.
+        - `before`: what the same policy made of the task until now: hysteresis, holds and locks go on from there.
+
+        >>> outcome = Policy().decide({"spam": 0.94, "ok": 0.06}, votes=3)
+        >>> outcome
+        Outcome(status='decided', label='spam', confidence=0.94, reason='confidence')
+        >>> outcome.why
+        ['3 of at least 3 votes, at most 9', '0.94 of 0.90 confidence for spam', 'decided: spam']
+        """
+        from adjudge.service.campaigns.outcome import outcome
+
+        return outcome(
+            self,
+            probabilities,
+            votes=votes,
+            groups=groups or {},
+            experts=experts,
+            gold=gold,
+            breaker=breaker,
+            time=time,
+            before=before,
+        )
+
+    def __rich_repr__(self) -> Any:
+        yield from self._told()
+
+    def __repr__(self) -> str:
+        return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._told())})"
+
+    def _told(self) -> list[tuple[str, Any]]:
+        """Return the fields that a reader wants: those that every policy has, and all that were chosen."""
+        always = ("minimum_votes", "maximum_votes", "confidence" if self.costs is None else "costs")
+        fields = [(field.name, getattr(self, field.name), field.default) for field in msgspec.structs.fields(Policy)]
+        return [(name, msgspec.to_builtins(value)) for name, value, usual in fields if name in always or value != usual]
+
+
+def _confidence(given: Any) -> float | dict[str, float]:
+    """Return the threshold, or one per label."""
+    if not isinstance(given, Mapping):
+        return _threshold("confidence", given)
+    if not given:
+        raise OptionError("confidence names no label: give a number above 0 and at most 1, or one per label")
+    each = {_label("confidence", label): _threshold(f"confidence of {shown(label)}", value) for label, value in given.items()}
+    return each[ANY_LABEL] if list(each) == [ANY_LABEL] else dict(sorted(each.items()))
+
+
+def _threshold(name: str, value: Any) -> float:
+    if isinstance(value, Mapping | bool) or not Number(0, 1)._holds(value) or value == 0:
+        per_label = ", or one per label" if name == "confidence" else ""
+        raise OptionError(f"{name} is {shown(value)}: give a number above 0 and at most 1{per_label}")
+    return float(value)
+
+
+def _thresholds(confidence: float | dict[str, float] | None) -> list[float]:
+    if confidence is None:
+        return []
+    return list(confidence.values()) if isinstance(confidence, dict) else [confidence]
+
+
+def _costs(given: Any) -> dict[str, dict[str, float]]:
+    """Return true label to decided label to cost, in the order of the labels."""
+    if not isinstance(given, Mapping) or not given:
+        raise OptionError(f"costs is {shown(given)}: give true label to decided label to cost")
+    costs = {}
+    for true, line in sorted((_label("costs", true), line) for true, line in given.items()):
+        if not isinstance(line, Mapping):
+            raise OptionError(f"costs of {shown(true)} is {shown(line)}: give decided label to cost")
+        for decided, cost in line.items():
+            COST.check(f"cost of deciding {shown(_label('costs', decided))} where {shown(true)} is true", cost)
+        costs[true] = {decided: float(line[decided]) + 0.0 for decided in sorted(line)}  # never -0.0
+    return costs
+
+
+def _label(field: str, label: object) -> str:
+    if not isinstance(label, str):
+        raise OptionError(f"{field} names the label {shown(label)}: give the ids of labels, which are text")
+    return label
+
+
+class PolicyVersion(msgspec.Struct, frozen=True):
+    """One version of a campaign's policy, and since when it holds."""
+
+    version: int
+    policy: Policy
+    position: int
+    time: int
+    by: str | None = None

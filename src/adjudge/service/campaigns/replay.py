@@ -1,0 +1,273 @@
+"""Replays: the state of a campaign from its log alone, and whether what was recorded along the way agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from adjudge.errors import AdjudgeError, InputError, shown
+from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.archived import Archived
+from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
+from adjudge.service.store.bases import Base
+from adjudge.service.store.batch import DecisionRow
+from adjudge.service.store.errors import DamagedStore, Expired
+from adjudge.service.store.events import Created, Event
+from adjudge.service.store.protocol import Store
+from adjudge.service.store.sql import archive_row
+
+T = TypeVar("T")
+
+
+class ReplayDifference(msgspec.Struct, frozen=True):
+    """Where a replay and what was recorded part.
+
+    - `position`: of the event in the log.
+    - `what`: a sentence.
+    - `task`: the task whose decision differs, where it is one.
+    """
+
+    position: int
+    what: str
+    task: str | None = None
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What a check of a campaign found.
+
+    - `position`: up to which the log was replayed.
+    - `decisions`: how many decisions were recorded, and compared.
+    - `digest`: of the replayed state: equal for equal states alone.
+    - `snapshot`: the position of the snapshot that was compared as well; None where there is none.
+    - `difference`: the first one; None where there is none.
+    - `base`: the position of the state that the replay began with; 0 where it began with the first event.
+    - `begins`: the first position of the log that is kept: 1, where no vote has expired.
+    """
+
+    position: int
+    decisions: int
+    digest: str
+    snapshot: int | None = None
+    difference: ReplayDifference | None = None
+    base: int = 0
+    begins: int = 1
+
+
+def replay(store: Store, campaign: int, *, until: int | None = None, archive: Archive | None = None) -> CampaignState:
+    """Return the state that follows from a log, from its first event on; snapshots are not used.
+
+    Where the first events have expired and are deleted, the log begins with a base, and so does the replay.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    - `until`: the last position that is applied; None: all of it.
+    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
+
+    >>> import tempfile
+    >>> from adjudge.service.store.batch import Batch
+    >>> from adjudge.service.store.events import Created, Vote
+    >>> from adjudge.service.store.opening import open_store
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = open_store(folder.name + "/votes.db")
+    >>> batch, number = Batch(), store.create_campaign("spam")
+    >>> batch.append(number, 1, Created(time=1, labels=["spam", "ok"], names=["Spam", "Fine"], model="fds"))
+    >>> batch.append(number, 2, Vote(time=2, task="t1", worker=1, label=0))
+    >>> store.write(batch)
+    >>> state = replay(store, number)
+    >>> state.position, state.votes, state.tasks.counts()["open"]
+    (2, 1, 1)
+    >>> check(store, number).difference is None
+    True
+    >>> store.close(); folder.cleanup()
+    """
+    return from_beginning(store, campaign, lambda state: _replayed(store, campaign, state, until), archive)
+
+
+def _replayed(store: Store, campaign: int, state: CampaignState, until: int | None) -> CampaignState:
+    if until is not None and state.position > until:
+        raise InputError(f"until is {until}: the log of campaign {campaign} begins with the state at position {state.position}")
+    for position, event in events_of(store, campaign, after=state.position, until=until):
+        state.apply(position, event)
+        state.changes.clear()
+    return state
+
+
+def from_beginning(store: Store, campaign: int, work: Callable[[CampaignState], T], archive: Archive | None = None) -> T:
+    """Return what comes of a log from its beginning on; begin again where votes expire while it is read.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    - `work`: called with what the log begins with: the state before its first event, or its base.
+    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
+    """
+    while True:
+        base = store.bases.find(campaign)
+        try:
+            done = work(_beginning(store, campaign, base, archive))
+        except Expired:
+            if store.bases.find(campaign) == base or archive is not None:
+                raise
+            continue
+        if (
+            archive is not None or store.bases.find(campaign) == base
+        ):  # else votes of the archive may be gone that were looked for
+            return done
+
+
+def _beginning(store: Store, campaign: int, base: Base | None, archive: Archive | None) -> CampaignState:
+    """Return what a log begins with."""
+    if base is not None:
+        saved, archived, _ = snapshot.opened(store.bases.data(base))
+        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived), archive))
+    for position, event in events_of(store, campaign, until=1):
+        return begun(position, event, archive or MemoryArchive())
+    raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
+
+
+def begun(position: int, event: Event, archive: Archive) -> CampaignState:
+    """Return the state before the first event of a log.
+
+    - `position`: of the event, which has to be 1.
+    - `event`: the first one.
+    - `archive`: where tasks go that leave memory.
+    """
+    if position != 1 or not isinstance(event, Created):
+        raise AdjudgeError(f"the log begins with {type(event).__name__} at position {position}, not with Created at position 1")
+    return CampaignState(event, archive)
+
+
+def events_of(store: Store, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, Event]]:
+    """Yield position and event of a log, in order.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    - `after`: the position before the first that is wanted.
+    - `until`: the last one; None: all.
+    """
+    for first, page in store.read(campaign, after=after, until=until):
+        yield from enumerate(page, first)
+
+
+def check(store: Store, campaign: int) -> Checked:
+    """Replay a log, and compare every decision that was recorded with the one that is made now.
+
+    The state from the newest snapshot and the log behind it is compared with the replayed one, too.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    """
+    return from_beginning(store, campaign, lambda state: _checked(store, campaign, state))
+
+
+def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
+    """Go on from what the log begins with, and compare."""
+    start, end = state.position, store.last(campaign)
+    recorded = _Recorded(store, campaign, start)
+    for position, event in events_of(store, campaign, after=start, until=end):
+        state.apply(position, event)
+        recorded.compare(position, state.changes)
+        state.changes.clear()
+    recorded.end(end)
+    snapshot_at, difference = None, recorded.difference or _unlike_archive(store, campaign, state, start, end)
+    found = store.snapshots(campaign).latest(until=end)
+    if found is not None and found[0] >= start:
+        snapshot_at = found[0]
+        difference = difference or _difference(state, _restored(store, campaign, found[1], end), snapshot_at)
+    digest, begins = snapshot.digest(state), store.begins(campaign)
+    return Checked(state.position, recorded.number, digest, snapshot_at, difference, start, begins)
+
+
+class _Recorded:
+    """The decisions that a store has, compared with others one by one."""
+
+    def __init__(self, store: Store, campaign: int, after: int) -> None:
+        self._rows = store.decisions(campaign, after=after)
+        self._next: DecisionRow | None = next(self._rows, None)
+        self.number = 0
+        self.difference: ReplayDifference | None = None
+
+    def compare(self, position: int, made: list[Decision]) -> None:
+        """Compare the decisions that an event made with those recorded of it."""
+        for decision in made:
+            row = self._take(position)
+            if row is None:
+                self._note(position, f"the decision of task {shown(decision.task)} is not recorded", decision.task)
+            elif (what := _unequal(decision, _DECISION_DECODER.decode(row.body))) is not None:
+                self._note(position, f"the decision of task {shown(decision.task)} is recorded otherwise: {what}", decision.task)
+        self.end(position)
+
+    def end(self, position: int) -> None:
+        """Note decisions up to a position that were recorded, and not made."""
+        while (row := self._take(position)) is not None:
+            self._note(row.position, f"a decision of task {shown(row.task)} is recorded that is not made", row.task)
+
+    def _take(self, position: int) -> DecisionRow | None:
+        row = self._next
+        if row is None or row.position > position:
+            return None
+        self._next = next(self._rows, None)
+        self.number += 1
+        return row
+
+    def _note(self, position: int, what: str, task: str) -> None:
+        self.difference = self.difference or ReplayDifference(position, what, task)
+
+
+_DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
+
+
+def _unequal(made: Decision, recorded: Decision) -> str | None:
+    """Return in words which field of two decisions differs first; None where they are equal."""
+    for field in Decision.__struct_fields__:
+        now, then = getattr(made, field), getattr(recorded, field)
+        if now != then:
+            return f"{field} is {shown(now)}, and was {shown(then)}"
+    return None
+
+
+def _restored(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
+    """Return the state from a snapshot and the log behind it."""
+    saved, archived, _ = snapshot.opened(data)
+    state = snapshot.from_bytes(saved, StoreArchive(store, campaign, lambda _: None, archived))
+    for position, event in events_of(store, campaign, after=state.position, until=end):
+        state.apply(position, event)
+        state.changes.clear()
+    return state
+
+
+def _unlike_archive(store: Store, campaign: int, state: CampaignState, start: int, end: int) -> ReplayDifference | None:
+    """Return the first record of an archived task that is not the one that the replay has made; raise where one is damaged.
+
+    Records from before the start of the replay can only be checked by their checksums.
+    """
+    archive = state.archive.own if isinstance(state.archive, CopiedArchive) else state.archive
+    made = archive.records() if isinstance(archive, MemoryArchive) else {}
+    for row in store.scan("archive", campaign):
+        if isinstance(row, DamagedStore):
+            raise row
+        _, _, task, record, touched = stored = archive_row(row)
+        if not start < stored.position <= end:
+            continue
+        expected = made.pop((task, stored.position), None)
+        if touched is None and expected not in (None, record):  # its votes have expired since
+            expected = Archived.from_bytes(expected or b"").without_votes().to_bytes()
+        if record != expected:
+            what = "is recorded that is not made" if expected is None else "is recorded otherwise"
+            return ReplayDifference(stored.position, f"an archived record of task {shown(task)} {what}", task)
+    for task, position in made:
+        return ReplayDifference(position, f"the archived record of task {shown(task)} is missing", task)
+    return None
+
+
+def _difference(replayed: CampaignState, restored: CampaignState, position: int) -> ReplayDifference | None:
+    """Return what differs between the state of the whole log and the one from a snapshot, at its position."""
+    parts = snapshot.unequal(snapshot.to_bytes(replayed), snapshot.to_bytes(restored))
+    if not parts:
+        return None
+    return ReplayDifference(
+        position, f"the state from the snapshot at {position} and the log behind it differs in {', '.join(parts)}"
+    )

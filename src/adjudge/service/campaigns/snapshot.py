@@ -1,0 +1,140 @@
+"""The state of a campaign as bytes: equal states have equal bytes, so that a digest of them tells whether two are equal."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from adjudge.errors import InputError
+from adjudge.online import Online
+from adjudge.service.campaigns.breakers import Breakers
+from adjudge.service.campaigns.crowd import Worker
+from adjudge.service.campaigns.policy import Policy, PolicyVersion
+from adjudge.service.campaigns.rule import Rule
+from adjudge.service.campaigns.settings import RefitSettings, Retention
+from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.campaigns.tasks import Task
+from adjudge.service.store.archive import Archive
+from adjudge.service.store.events import Created
+
+VERSION: Final = 1
+
+
+class _Snapshot(msgspec.Struct):
+    version: int
+    created: Created
+    position: int
+    time: int
+    labels: list[str]
+    names: list[str]
+    policies: list[tuple[int, dict[str, Any], int, int, str | None]]
+    refit: RefitSettings
+    retention: Retention
+    since_refit: int
+    votes: int
+    archived_tasks: int
+    breakers: Breakers
+    workers: list[Worker]
+    tasks: list[Any]
+    settled: list[str]
+    waiting: list[str]
+    online: bytes
+    begins: int = 1
+    expired: int = 0
+    away: list[tuple[str, int, list[int]]] = []
+    clock_sets: list[tuple[int, int]] = []
+    unreached: list[tuple[int, int]] = []
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_SNAPSHOT_DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
+_BUNDLE: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes])
+
+
+def to_bytes(state: CampaignState) -> bytes:
+    """Return the state as bytes. There is none while a refit is under way: what it has read is not part of them."""
+    return _ENCODER.encode(
+        _Snapshot(
+            VERSION,
+            state.created,
+            state.position,
+            state.time,
+            state.labels,
+            state.names,
+            [(v.version, v.policy.document(), v.position, v.time, v.by) for v in state.policies],
+            state.refit,
+            state.retention,
+            state.since_refit,
+            state.votes,
+            state.archived_tasks,
+            state.breakers,
+            list(state.crowd.all.values()),
+            [msgspec.structs.astuple(task)[:-1] for task in state.tasks],  # without the line, which follows from the others
+            state.tasks.in_order(settled=True),
+            state.tasks.in_order(settled=False),
+            state.online.to_bytes(),
+            state.begins,
+            state.expired,
+            [(name, *each) for name, each in state.away.items()],
+            state.clock_sets,
+            list(state.unreached.items()),
+        )
+    )
+
+
+def unequal(one: bytes, other: bytes) -> list[str]:
+    """Return which parts of two states differ, by name."""
+    both = (_SNAPSHOT_DECODER.decode(data) for data in (one, other))
+    first, second = (msgspec.structs.asdict(saved) for saved in both)
+    return [name for name, part in first.items() if _ENCODER.encode(part) != _ENCODER.encode(second[name])]
+
+
+def bundle(state: bytes, archive: bytes, ids: bytes) -> bytes:
+    """Return what a store keeps as a snapshot: a state, and what belongs to it outside of the fold."""
+    return _ENCODER.encode((state, archive, ids))
+
+
+def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of what a store keeps as a snapshot: state, archive, ids."""
+    try:
+        return _BUNDLE.decode(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not a snapshot of a campaign: {error}") from None
+
+
+def digest(state: CampaignState) -> str:
+    """Return a digest of the state: equal for equal states alone."""
+    return hashlib.sha256(to_bytes(state)).hexdigest()
+
+
+def from_bytes(data: bytes, archive: Archive) -> CampaignState:
+    """Return the state that was written as these bytes; `archive` has the tasks that are not in it."""
+    try:
+        saved = _SNAPSHOT_DECODER.decode(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not a snapshot of a campaign: {error}") from None
+    if saved.version != VERSION:
+        raise InputError(f"a snapshot of version {saved.version}: this program reads version {VERSION}")
+    state = CampaignState(saved.created, archive)
+    state.position, state.time = saved.position, saved.time
+    state.labels, state.names = saved.labels, saved.names
+    state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
+    state.refit, state.retention = saved.refit, saved.retention
+    state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
+    state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
+    state.clock_sets = saved.clock_sets
+    state.away = {name: (touched, workers) for name, touched, workers in saved.away}
+    state.unreached = dict(saved.unreached)
+    state.follow(Online.from_bytes(saved.online))
+    state.online.expect_every_label()
+    state.policy, state.version = state.policies[-1].policy, state.policies[-1].version
+    state.codes = {label: code for code, label in enumerate(state.labels)}
+    state.rule = Rule(state.policy, state.labels)
+    state.crowd.all = {worker.number: worker for worker in saved.workers}
+    for task in msgspec.convert(saved.tasks, list[Task]):
+        state.tasks.enter(task)
+    state.tasks.touch_in_order([*saved.settled, *saved.waiting])
+    state.recall()
+    return state

@@ -1,0 +1,505 @@
+"""The client: calls that wait for their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from adjudge import __version__
+from adjudge.data.options import Number, Rules, check
+from adjudge.service.campaigns.decision import Decision, Status
+from adjudge.service.campaigns.policy import Policy
+from adjudge.service.client.calls import Calls, Chunks, Cursor, ListPage, Sort, Total, Vote, document, given, vote_of, with_id
+from adjudge.service.client.errors import ServiceError
+from adjudge.service.client.request import DEFAULT_URL, Address, Attempts, Request, token_of
+from adjudge.service.client.streams import (
+    DEFAULT_WINDOW,
+    MAX_EVENT_SILENCE_S,
+    NDJSON_TYPE,
+    EventCursor,
+    Events,
+    Refused,
+    ServerSentEvent,
+    VoteLines,
+    send_lines,
+)
+from adjudge.service.http import types as t
+
+if TYPE_CHECKING:
+    from adjudge.service.client.transport import Exchange
+
+T = TypeVar("T")
+STREAM_REQUEST: Final[Request[Any]] = Request("", "", bytes)  # stands for an exchange that has no one answer
+WINDOW_RULE: Final = Number(1, 10_000, whole=True)  # votes that may be under way
+ROWS_PER_PAGE: Final = 1000  # rows that a list asks for at once
+MAX_STREAM_SILENCE_S: Final = 60.0  # seconds without a word after which a stream of votes is taken for lost: rates slow it down
+CLIENT_RULES: Final[Rules] = {
+    "timeout": Number(0.001, 86_400),
+    "retries": Number(0, 1_000_000, whole=True),
+    "deadline": Number(0, 86_400),
+}
+
+
+class ClientOptions:
+    """Options of a client; `Client` explains them."""
+
+    def __init__(self, url: str, *, token: str | None, campaign: str, timeout: float, retries: int, deadline: float) -> None:
+        check({"timeout": timeout, "retries": retries, "deadline": deadline}, CLIENT_RULES)
+        self._address, known = Address.of(url), token_of(token)
+        self._headers = {"User-Agent": f"adjudge/{__version__}"}
+        if known is not None:
+            self._headers["Authorization"] = f"Bearer {known}"
+        self._calls = Calls(campaign)
+        self._timeout, self._retries, self._deadline = float(timeout), int(retries), float(deadline)
+
+    @property
+    def url(self) -> str:
+        """Where the service is."""
+        return str(self._address)
+
+    @property
+    def campaign(self) -> str:
+        """The name of the campaign."""
+        return self._calls.campaign
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r}, campaign={self.campaign!r})"
+
+    def _attempts(self, request: Request[T], *, forever: bool = False) -> Attempts[T]:
+        if forever:
+            return Attempts(request, retries=None, deadline=float("inf"))
+        return Attempts(request, retries=self._retries, deadline=self._deadline)
+
+    def _of(self, campaign: str) -> Self:
+        """Return the same client for another campaign."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._calls = Calls(campaign)
+        return other
+
+
+class Client(ClientOptions):
+    """A client of the live service, which `adjudge serve` starts.
+
+    Every call waits for its answer; `AsyncClient` has the same calls to be awaited. Threads may share a client. If it
+    is safe, requests are retried after lost connections and while the service is busy: votes get ids, so a vote that is sent
+    twice counts once. Errors are `adjudge.service.client.errors.ServiceError`.
+
+    - `url`: address of the service; https:// is verified with the certificates that the system trusts.
+    - `token`: access token, required beyond loopback; None: the environment variable ADJUDGE_TOKEN.
+    - `campaign`: name of the campaign.
+    - `timeout`: seconds to wait for each step of a request: connecting, sending, reading.
+    - `retries`: how many times a request is retried.
+    - `deadline`: seconds after which a request is no longer retried.
+
+    >>> import adjudge
+    >>> from adjudge.service import running
+    >>> with running(labels=["spam", "fine"]) as url, adjudge.Client(url) as client:
+    ...     for worker in ("ann", "bob", "eve"):
+    ...         decision = client.vote("post 7", worker, "spam")
+    ...     print(decision.status, decision.label, decision.votes)
+    decided spam 3
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        campaign: str = "default",
+        timeout: float = 10.0,
+        retries: int = 5,
+        deadline: float = 60.0,
+    ) -> None:
+        super().__init__(url, token=token, campaign=campaign, timeout=timeout, retries=retries, deadline=deadline)
+        from adjudge.service.client.transport import SyncConnections
+
+        self._connections = SyncConnections(self._address, self._headers)
+
+    def in_campaign(self, campaign: str) -> Self:
+        """Return a client for another campaign, over the same connections.
+
+        - `campaign`: its name.
+        """
+        return self._of(campaign)
+
+    def close(self) -> None:
+        """Close the connections; the next call makes new ones."""
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _ask(self, request: Request[T]) -> T:
+        attempts = self._attempts(request)
+        while True:
+            try:
+                return attempts.request.value(self._connections.send(attempts.request, attempts.timeout(self._timeout)))
+            except ServiceError as error:
+                pause = attempts.after(error)
+            time.sleep(pause)
+
+    def _pages(self, ask: Callable[[Cursor], Request[ListPage[T]]], after: Cursor) -> Iterator[T]:
+        """Yield the rows of page after page."""
+        while True:
+            page = self._ask(ask(after))
+            yield from page.rows
+            if page.next is None:
+                return
+            after = page.next
+
+    # --- votes
+
+    def vote(self, task: str, worker: str, label: str, *, id: str | None = None) -> Decision:  # noqa: A002
+        """Send a vote, and return what is decided of its task once the vote is on disk.
+
+        A worker's vote with another label replaces the earlier one.
+
+        - `task`, `worker`, `label`: who says what of what; `label` is the id of a label of the campaign.
+        - `id`: by which the service knows the vote when it is sent again; None: one is made.
+        """
+        answer = self._ask(self._calls.vote(with_id(vote_of((task, worker, label, id)))))
+        return answer.decisions[0]
+
+    def vote_many(self, votes: Iterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
+        """Send votes in requests of up to 5,000, each taken as a whole or not at all; return the last decision of every task.
+
+        - `votes`: (task, worker, label), with an id behind or not, or dicts of these.
+        - `ids`: False leaves votes without an id as they are. Then a vote that is in force already counts as repeated, as when
+          a file is sent once more; with new ids it would be logged again.
+        """
+        total, chunks = Total(), Chunks(ids=ids)
+        for vote in votes:
+            full = chunks.add(vote)
+            if full is not None:
+                total.add(self._ask(self._calls.vote(full)))
+        if rest := chunks.rest():
+            total.add(self._ask(self._calls.vote(rest)))
+        return total.answer()
+
+    def stream(
+        self, votes: Iterable[Vote], *, window: int = DEFAULT_WINDOW, ids: bool = True, refused: Refused | None = None
+    ) -> Generator[Decision, None, None]:
+        """Send votes for as long as they come, and yield one decision per vote, in their order.
+
+        Votes travel in groups over one connection. A decision is that of the vote's task once the vote and those sent along with
+        it are on disk. When the connection is lost, votes that are not answered are sent again over another.
+
+        - `votes`: as for `vote_many`. They are taken one group after another, as decisions are read.
+        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken from `votes`.
+        - `ids`: as for `vote_many`.
+        - `refused`: is called with every vote that the service does not take and the error that says why, and has no decision;
+          None: the first one raises the error, and votes that were under way behind it may be taken.
+        """
+        WINDOW_RULE.check("window", window)
+
+        def connect() -> Exchange:
+            silence = max(self._timeout, MAX_STREAM_SILENCE_S)
+            return self._connections.exchange(self._calls.lines(), NDJSON_TYPE, timeout=self._timeout, silence=silence)
+
+        lines = VoteLines(window=window, ids=ids)
+        return send_lines(votes, lines, connect, lambda: self._attempts(STREAM_REQUEST), refused)
+
+    def retract(self, task: str, worker: str) -> Decision:
+        """Take a worker's vote on a task back, and return what is decided then.
+
+        - `task`, `worker`: whose vote on what.
+        """
+        return self._ask(self._calls.retract(task, worker))
+
+    def votes(self, *, after: int = 0) -> Iterator[t.VoteRow]:
+        """Yield the votes in force, in the order of the log.
+
+        - `after`: a position of the log behind which to begin.
+        """
+        return self._pages(lambda at: self._calls.votes(at, ROWS_PER_PAGE), after)
+
+    # --- tasks
+
+    def task(self, task: str) -> t.TaskView:
+        """Return a task: what is decided and why, how likely every label is, every vote in force.
+
+        - `task`: its id.
+        """
+        return self._ask(self._calls.task(task))
+
+    def tasks(self, *, status: Status | None = None, sort: Sort = "uncertainty") -> Iterator[Decision]:
+        """Yield what is decided of the tasks in memory.
+
+        - `status`: "open", "held", "decided", "escalated" or "locked"; None: all.
+        - `sort`: "uncertainty", the least certain first, or "age", the oldest first.
+        """
+        return self._pages(lambda at: self._calls.tasks(status, sort, at, ROWS_PER_PAGE), None)
+
+    def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+        """Make tasks known before their first votes, so that `next` can give them out.
+
+        - `tasks`: their ids, up to 10,000; those that are known stay as they are.
+        """
+        return self._ask(self._calls.add_tasks(tasks))
+
+    def history(self, task: str) -> list[Decision]:
+        """Return every decision on a task, oldest first.
+
+        - `task`: its id.
+        """
+        return self._ask(self._calls.history(task))
+
+    def next(self, worker: str, *, n: int = 1) -> list[t.NextTask]:
+        """Return tasks for a worker to vote on, the most valuable first; none that they have voted on.
+
+        - `worker`: who asks.
+        - `n`: how many at most.
+        """
+        return self._ask(self._calls.next(worker, n))
+
+    def gold(self, task: str, label: str | None) -> Decision:
+        """Say what the true label of a task is; workers are judged by it.
+
+        - `task`: its id.
+        - `label`: the id of the label; None takes the true label back.
+        """
+        return self._ask(self._calls.gold(task, label))
+
+    def override(self, task: str, label: str, *, by: str | None = None, reason: str | None = None) -> Decision:
+        """Decide a task by hand, regardless of its votes.
+
+        - `task`, `label`: what is decided of what.
+        - `by`, `reason`: who decides, and why, for the log.
+        """
+        return self._ask(self._calls.override(task, given(label=label, by=by, reason=reason)))
+
+    def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
+        """Open a task again, as after an appeal.
+
+        - `task`: its id.
+        - `by`, `reason`: who asks for it, and why, for the log.
+        """
+        return self._ask(self._calls.reopen(task, given(by=by, reason=reason)))
+
+    def decisions(self, *, after: int | str = 0) -> Iterator[Decision]:
+        """Yield every decision that was made until now, in the order of the log.
+
+        - `after`: a position of the log behind which to begin, or the place of a decision (see `Events`).
+        """
+        return self._pages(lambda at: self._calls.decisions(at, ROWS_PER_PAGE), str(EventCursor(after)))
+
+    def events(self, *, after: int | str | None = None) -> Events:
+        """Return decisions as they come, each once: an iterator that has no end, over any number of connections.
+
+        The first connection is tried as often as any request. One that is lost later is made again, however long it takes.
+
+        - `after`: where to begin: a position of the log, or `last` of an earlier iterator; None: only new decisions.
+        """
+        seen = EventCursor(self.describe().position if after is None else after)
+
+        def connect(at: str) -> AbstractContextManager[Iterable[ServerSentEvent]]:
+            return self._connections.events(self._calls.events(at), timeout=self._timeout, silence=MAX_EVENT_SILENCE_S)
+
+        return Events(seen, connect, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
+
+    # --- workers
+
+    def workers(self) -> Iterator[t.WorkerView]:
+        """Yield what is known of every worker, in the order of their first votes."""
+        return self._pages(lambda at: self._calls.workers(at, ROWS_PER_PAGE), 0)
+
+    def worker(self, worker: str) -> t.WorkerView:
+        """Return what is known of a worker: accuracy with its interval, confusion, recent drift, standing.
+
+        - `worker`: their id.
+        """
+        return self._ask(self._calls.worker(worker))
+
+    def set_worker(self, worker: str, *, group: str | None = None, expert: bool | None = None) -> t.WorkerView:
+        """Set the group and the expert flag of a worker.
+
+        - `worker`: their id.
+        - `group`: the group that they belong to; None leaves it as it is.
+        - `expert`: whether they are an expert; None leaves it as it is.
+        """
+        return self._ask(self._calls.set_worker(worker, given(group=group, expert=expert)))
+
+    def erase_worker(self, worker: str) -> t.Done:
+        """Erase the name of a worker. Their votes and everything learned from them remain, without the name.
+
+        - `worker`: their id.
+        """
+        return self._ask(self._calls.erase_worker(worker))
+
+    def ban(
+        self, workers: str | Iterable[str], *, dry_run: bool = False, by: str | None = None, reason: str | None = None
+    ) -> t.BanAnswer:
+        """Let the votes of workers count no longer, and return the decisions that change.
+
+        - `workers`: the id of one, or several at once, as of a ring.
+        - `dry_run`: True changes nothing: the answer says what would change.
+        - `by`, `reason`: who bans them, and why, for the log.
+        """
+        return self._ask(self._calls.ban(workers, given(dry_run=dry_run, by=by, reason=reason)))
+
+    def unban(self, worker: str, *, dry_run: bool = False, by: str | None = None) -> t.BanAnswer:
+        """Let the votes of a worker count again, and return the decisions that change.
+
+        - `worker`: their id.
+        - `dry_run`: True changes nothing: the answer says what would change.
+        - `by`: who lifts the ban, for the log.
+        """
+        return self._ask(self._calls.unban(worker, given(dry_run=dry_run, by=by)))
+
+    # --- the campaign
+
+    def campaigns(self) -> list[str]:
+        """Return the names of the campaigns that the token reaches."""
+        return self._ask(self._calls.campaigns())
+
+    def create(
+        self,
+        labels: Iterable[str | t.Label],
+        *,
+        model: t.ModelChoice = "fds",
+        policy: Policy | Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        refit: Mapping[str, Any] | None = None,
+        retention: Mapping[str, Any] | None = None,
+    ) -> t.CampaignView:
+        """Make the campaign of this client. The same content again changes nothing; other content is a `Conflict`.
+
+        - `labels`: ids of at least two labels, or `adjudge.service.http.types.Label` with an id and a name.
+        - `model`: of the stream: "fds", "ds", "hybrid", or "auto", which is "fds" whose refits choose for themselves.
+        - `policy`: when a task is decided; None: the default policy.
+        - `settings`: options of the stream, such as its seed.
+        - `refit`: when votes are fitted again in the background.
+        - `retention`: how long tasks stay in memory, and votes are kept at all.
+        """
+        more = given(
+            model=model, policy=None if policy is None else document(policy), settings=settings, refit=refit, retention=retention
+        )
+        return self._ask(self._calls.create(labels, more))
+
+    def describe(self) -> t.CampaignView:
+        """Return the campaign as it stands: labels, settings, how many votes and tasks it has."""
+        return self._ask(self._calls.describe())
+
+    def change(
+        self,
+        *,
+        names: Mapping[str, str] | None = None,
+        refit: Mapping[str, Any] | None = None,
+        retention: Mapping[str, Any] | None = None,
+    ) -> t.CampaignView:
+        """Change settings of the campaign; what is left out stays.
+
+        - `names`: new names of labels, by their ids.
+        - `refit`: when votes are fitted again in the background.
+        - `retention`: how long tasks stay in memory, and votes are kept at all.
+        """
+        return self._ask(self._calls.change(given(names=names, refit=refit, retention=retention)))
+
+    def add_label(self, label: str, *, name: str | None = None) -> list[t.Label]:
+        """Add a label, which votes may carry from now on; return all labels.
+
+        - `label`: its id.
+        - `name`: what people read; None: the id.
+        """
+        return self._ask(self._calls.add_label(label, name))
+
+    def rename_label(self, label: str, name: str) -> list[t.Label]:
+        """Give a label another name, and return all labels. Its id stays, so that nothing that was decided changes.
+
+        - `label`: its id.
+        - `name`: what people read from now on.
+        """
+        return self._ask(self._calls.rename_label(label, name))
+
+    def policy(self) -> t.PolicyView:
+        """Return the version of the policy that holds."""
+        return self._ask(self._calls.policies())[-1]
+
+    def policies(self) -> list[t.PolicyView]:
+        """Return every version of the policy, oldest first."""
+        return self._ask(self._calls.policies())
+
+    def set_policy(self, policy: Policy | Mapping[str, Any], *, by: str | None = None) -> t.PolicyView:
+        """Make a new version of the policy, which holds at once. The one that holds already makes no new one.
+
+        - `policy`: an `adj.Policy`, or its fields.
+        - `by`: who changes it, for the log.
+        """
+        return self._ask(self._calls.set_policy(policy, by))
+
+    def backtest(
+        self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0
+    ) -> t.BacktestAnswer:
+        """Replay the votes of the past under another policy or model, and return how decisions would have come out.
+
+        - `policy`: what to try; None: as it was.
+        - `model`: what to try; None: as it was.
+        - `timeout`: seconds to wait: a long past takes long.
+        """
+        return self._ask(self._calls.backtest(policy, model, timeout))
+
+    def refit(self) -> t.RefitAnswer:
+        """Begin a refit of the votes in memory, in the background."""
+        return self._ask(self._calls.refit())
+
+    def reset_breaker(self, *, by: str | None = None) -> t.Done:
+        """Let automatic decisions continue after a circuit breaker has held them.
+
+        - `by`: who has looked, for the log.
+        """
+        return self._ask(self._calls.reset_breaker(by))
+
+    # --- webhooks
+
+    def webhooks(self) -> list[t.WebhookView]:
+        """Return where decisions are posted."""
+        return self._ask(self._calls.webhooks())
+
+    def add_webhook(self, url: str, *, statuses: Iterable[Status] | None = None, secret: str | None = None) -> t.WebhookView:
+        """Have decisions posted to an address, signed. The secret is in this answer alone.
+
+        - `url`: a public address, http:// or https://.
+        - `statuses`: only decisions that have come to one of these; None: every change.
+        - `secret`: signs deliveries; None: one is made.
+        """
+        chosen = None if statuses is None else list(statuses)
+        return self._ask(self._calls.add_webhook(given(url=url, statuses=chosen, secret=secret)))
+
+    def delete_webhook(self, id: int) -> list[t.WebhookView]:  # noqa: A002
+        """Remove a webhook, and return those that stay.
+
+        - `id`: its number.
+        """
+        return self._ask(self._calls.delete_webhook(id))
+
+    def dead_letters(self) -> Iterator[t.DeadLetter]:
+        """Yield the deliveries that were given up, oldest first."""
+        return self._pages(lambda at: self._calls.dead_letters(at, ROWS_PER_PAGE), 0)
+
+    def redeliver(self, id: int) -> int:  # noqa: A002
+        """Try a delivery again that was given up, and return its number.
+
+        - `id`: its number.
+        """
+        return self._ask(self._calls.redeliver(id))
+
+    # --- the server
+
+    def health(self) -> t.HealthAnswer:
+        """Return that the process answers, or raise `ConnectionFailed`."""
+        return self._ask(self._calls.health())
+
+    def ready(self) -> t.ReadyAnswer:
+        """Return whether votes can be taken now, and if not, why."""
+        return self._ask(self._calls.ready())
+
+    def metrics(self) -> str:
+        """Return the figures of the server in the text format of Prometheus."""
+        return self._ask(self._calls.metrics())

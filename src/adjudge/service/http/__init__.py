@@ -1,0 +1,1 @@
+"""The live service over HTTP: what `adjudge serve` runs."""

@@ -1,0 +1,54 @@
+"""A backtest of a running campaign, beside its requests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from adjudge.errors import InputError, OptionError
+from adjudge.service.campaigns.backtest import compared
+from adjudge.service.campaigns.left import left_of
+from adjudge.service.http.errors import Invalid, Unavailable
+from adjudge.service.http.types import BacktestAnswer, Changed, Outcome
+from adjudge.service.store.errors import Expired
+from adjudge.service.store.events import Event
+from adjudge.service.store.protocol import Store
+
+EVENTS_PER_SLICE: Final = 64  # events, after which requests come first
+SLICE_PAUSE_S: Final = 1e-4  # seconds
+
+
+def answer(
+    store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None, stop: threading.Event
+) -> BacktestAnswer:
+    """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
+    try:
+        found = compared(_paced(store, campaign, stop), policy, model)
+    except Expired as error:
+        raise Unavailable(f"{error}; try again", retry_after=1) from None
+    except (InputError, OptionError) as error:
+        raise Invalid(error) from None
+    return BacktestAnswer(
+        position=found.position,
+        tasks=found.tasks,
+        cast=found.cast,
+        changed=found.changed,
+        votes_saved=found.votes_saved,
+        before=Outcome(**msgspec.structs.asdict(found.before)),
+        after=Outcome(**msgspec.structs.asdict(found.after)),
+        examples=[Changed(before, after) for before, after in found.examples],
+    )
+
+
+def _paced(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
+    """Yield position and event of a log; the thread of the requests gets its turn every so often."""
+    for number, one in enumerate(left_of(store, campaign)):
+        if not number % EVENTS_PER_SLICE:
+            time.sleep(SLICE_PAUSE_S)
+            if stop.is_set():
+                raise Unavailable("the backtest was stopped, as nobody waits for it any more")
+        yield one

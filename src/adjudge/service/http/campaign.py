@@ -1,0 +1,589 @@
+"""One running campaign: what requests ask of it, as events and as reads of its state."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.service.campaigns.archived import Answer
+from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.effort import has_heavy_votes, is_task_heavy, is_vote_heavy
+from adjudge.service.campaigns.policy import Policy
+from adjudge.service.campaigns.rule import Rule
+from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
+from adjudge.service.campaigns.tasks import Task
+from adjudge.service.http import backtesting, lists, views
+from adjudge.service.http.duties import Duties
+from adjudge.service.http.errors import Conflict, Invalid, NotFound
+from adjudge.service.http.folding import ENDLESS, NO_ROWS, Folding
+from adjudge.service.http.loading import Loaded
+from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
+from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, drain
+from adjudge.service.http.types import (
+    BacktestAnswer,
+    CampaignSpec,
+    CampaignView,
+    Label,
+    NextAnswer,
+    PolicyView,
+    RefitAnswer,
+    TasksPage,
+    TaskView,
+    VoteAnswer,
+    VoteIn,
+    VotesPage,
+    WorkersPage,
+    WorkerView,
+)
+from adjudge.service.store import events
+from adjudge.service.store.ids import Generation, content_of
+
+if TYPE_CHECKING:
+    from adjudge.service.http.campaigns import Campaigns
+
+MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a pause
+MIN_COSTED_LABELS: Final = 100  # up to so many, a vote takes about the same
+ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
+LOOKED_EVERY: Final = 8  # votes between looks at the clock
+
+
+class Campaign(Folding):
+    """One campaign of a server."""
+
+    def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
+        super().__init__(campaigns, number, name, loaded)
+        self.accepted = self.repeated = self.retracted = 0  # since the server began
+        self.annotating = asyncio.Lock()  # webhooks of Label Studio are taken one after the other
+        self.duties, self.queue = Duties(self), Queue(self)
+        self.duties.begin(loaded.snapshot_at)
+
+    def adopt(self, loaded: Loaded) -> None:
+        """Go on from what was loaded from the log."""
+        self._begin(loaded)
+        self.duties.begin(loaded.snapshot_at)
+
+    # --- votes
+
+    async def vote(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+        """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
+        answer = await self.fold_votes(votes)
+        await self.on_disk_now()
+        return answer
+
+    async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+        """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
+        return await self.in_turn(self._voting(votes))
+
+    def can_take(self, votes: Sequence[VoteIn]) -> bool:
+        """Return whether votes can be folded at once, without a pause that others would need."""
+        n = len(votes)
+        if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), MIN_COSTED_LABELS) > MAX_CELLS_AT_ONCE):
+            return False
+        if not has_heavy_votes(self.state):
+            return True
+        return not any(is_vote_heavy(self.state, vote.task, self.names.numbers.get(vote.worker), n) for vote in votes)
+
+    def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+        """Fold a few votes at once, where `can_take` says so."""
+        self._require_free()
+        if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
+            return self._take_one(votes[0])
+        return drain(self._voting(votes, at_once=True))
+
+    def _take_one(self, vote: VoteIn) -> VoteAnswer:
+        """Do what `_voting` does with one vote without an id, in fewer steps: nearly all requests are this."""
+        time, state, workers = self.require_open(), self.state, list[tuple[int, str]]()
+        event = self._event(vote, state.codes[vote.label], time, workers)
+        if event is None:
+            self.repeated += 1
+            return VoteAnswer(0, 1, [self.decision_of(vote.task, None)])
+        before = state.position
+        try:
+            touched = state.apply(before + 1, event)
+            assert touched is not None
+            rows = drain(self.told_rows(state, ENDLESS)) if state.changes else NO_ROWS
+        except BaseException as error:
+            self.drop(state, before, error)
+            raise
+        self.write(before + 1, [event], rows, workers)
+        self.accepted += 1
+        return VoteAnswer(1, 0, [self.decision_of(vote.task, touched[1])])
+
+    def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
+        self.require_open()
+        state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
+        codes, has_ids = self._codes(votes)
+        if has_ids:
+            yield from self._look_up_ids(votes, codes, pace)
+        before = position = state.position
+        may_be_heavy = not at_once and has_heavy_votes(state)
+        taken: list[events.Event] = []
+        touched: dict[str, Answer | None] = {}
+        workers: list[tuple[int, str]] = []
+        ids: list[Generation] = []
+        try:
+            for vote, code in zip(votes, codes, strict=True):
+                event = None if code < 0 else self._event(vote, code, time, workers)
+                if event is None:
+                    touched.setdefault(vote.task, None)
+                    continue
+                position += 1
+                if may_be_heavy and is_vote_heavy(state, event.task, event.worker):
+                    done = yield partial(state.apply, position, event)
+                    self.require_state(state)
+                else:
+                    done = state.apply(position, event)
+                touched[vote.task] = done[1]
+                taken.append(event)
+                if vote.id is not None:
+                    self.ids.remember(vote.id, content_of(event.task, event.worker, event.label), position)
+                    if (full := self.ids.full()) is not None:
+                        ids.append(full)
+                if not position % LOOKED_EVERY and pace.is_over():
+                    yield None
+                    self.require_state(state)
+                    may_be_heavy = has_heavy_votes(state)
+                    pace.begin()
+            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+        except BaseException as error:
+            self.drop(state, before, error)
+            raise
+        if taken:
+            self.write(before + 1, taken, rows, workers, ids)
+        self.accepted += len(taken)
+        self.repeated += len(votes) - len(taken)
+        decisions: list[Decision] = []
+        for task, answer in touched.items():
+            if answer is None and not at_once and is_task_heavy(state, task):
+                decisions.append((yield partial(self.decision_of, task, None)))
+            else:
+                decisions.append(self.decision_of(task, answer))
+            if not len(decisions) % LOOKED_EVERY and pace.is_over():
+                yield None
+                pace.begin()
+        return VoteAnswer(len(taken), len(votes) - len(taken), decisions)
+
+    def _event(self, vote: VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
+        """Return a vote as the log has it, and note a new worker; None where it is there already."""
+        number, was = self.names.numbers.get(vote.worker), -1
+        if number is None:
+            number = self.enlist(vote.worker, workers)
+        else:
+            was = self.state.voted(vote.task, number)
+            if was == code and vote.id is None:
+                return None
+        kind = events.Vote if was < 0 else events.Change
+        return kind(time=time, task=vote.task, worker=number, label=code, id=vote.id)
+
+    def enlist(self, worker: str, fresh: list[tuple[int, str]]) -> int:
+        """Return the number of a worker; somebody unknown gets a new one, which is added to `fresh`."""
+        number = self.names.number(worker)
+        if number is None:
+            number = self.names.add(worker)
+            fresh.append((number, worker))
+        return number
+
+    def _codes(self, votes: Sequence[VoteIn]) -> tuple[list[int], bool]:
+        """Return the codes of the labels, and whether any vote has an id; raise where a label is unknown."""
+        codes = self.state.codes
+        found = [codes.get(vote.label, -1) for vote in votes]
+        if -1 in found:
+            at = found.index(-1)
+            where = f"vote {at}: " if len(votes) > 1 else ""
+            raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+        return found, bool([vote.id for vote in votes if vote.id is not None])
+
+    def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
+        """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""
+        fresh: dict[str, tuple[str, str, str]] = {}
+        for at, vote in enumerate(votes):
+            if vote.id is None:
+                continue
+            says = vote.task, vote.worker, vote.label
+            if vote.id in fresh:
+                known = "same" if fresh[vote.id] == says else "other"
+            else:
+                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
+            if known == "other":
+                raise Conflict(f"the id {shown(vote.id)} was used for another vote")
+            if known == "same":
+                codes[at] = -1
+            fresh[vote.id] = says
+            if pace.is_over():
+                yield None
+                self.require_open()
+                pace.begin()
+
+    def decision_of(self, name: str, answer: Answer | None) -> Decision:
+        """Return the decision on a task. `answer` is the prediction of the stream; None: predict now."""
+        task = self.state.tasks.by_name.get(name)
+        if task is None:
+            return views.decision(self.state, name)
+        return self.state.decision(task, answer or self.state.answer(name))
+
+    async def add_tasks(self, tasks: Sequence[str]) -> int:
+        """Note tasks that wait for their first votes; return the position of the log at which they are."""
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            fresh = yield lambda: [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
+            self.require_open()
+            if fresh:
+                yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
+            return self.position
+
+        position = await self.in_turn(steps())
+        await self.on_disk_now()
+        return position
+
+    async def retract(self, task: str, worker: str) -> Decision:
+        """Take a vote back."""
+
+        def event() -> events.Event:
+            number = self.names.number(worker)
+            if number is None or self.state.voted(task, number) < 0:
+                raise NotFound(f"worker {shown(worker)} has no vote on task {shown(task)}")
+            self.retracted += 1
+            return events.Retraction(time=self.now(), task=task, worker=number)
+
+        return await self._touch(event)
+
+    async def _touch(self, event: Callable[[], events.Event]) -> Decision:
+        """Submit an event of one task, and return what is decided of it once that is on disk."""
+
+        def steps() -> Steps[Decision]:
+            self.require_open()
+            touched = yield from self.folding(event())
+            assert touched is not None
+            return self.decision_of(touched[0].name, touched[1])
+
+        decision = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return decision
+
+    async def _commit(self, event: Callable[[], events.Event]) -> int:
+        """Submit an event, and return its position once it is on disk."""
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            yield from self.folding(event())
+            return self.position
+
+        position = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return position
+
+    # --- what moderators do
+
+    def code(self, label: str) -> int:
+        """Return the code of a label's id."""
+        code = self.state.codes.get(label)
+        if code is None:
+            raise Invalid(f"label {shown(label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+        return code
+
+    def number_of(self, worker: str) -> int:
+        """Return the number of a worker."""
+        number = self.names.number(worker)
+        if number is None:
+            raise NotFound(f"worker {shown(worker)} is unknown")
+        return number
+
+    def _known(self, task: str) -> Task:
+        found = self.state.find(task)
+        if found is None:
+            raise NotFound(f"task {shown(task)} is unknown")
+        return found
+
+    async def gold(self, task: str, label: str | None) -> Decision:
+        """Note the true label of a task, seen or not; None takes it back."""
+
+        def event() -> events.Event:
+            if label is None:
+                self._known(task)
+                if not self.state.has_gold(task):
+                    raise NotFound(f"task {shown(task)} has no gold")
+            return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label))
+
+        return await self._touch(event)
+
+    async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
+        """Let a person decide a task."""
+
+        def event() -> events.Event:
+            self._known(task)
+            return events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
+
+        return await self._touch(event)
+
+    async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
+        """Open a task again."""
+
+        def event() -> events.Event:
+            self._known(task)
+            return events.Reopen(time=self.now(), task=task, by=by, reason=reason)
+
+        return await self._touch(event)
+
+    async def ban(
+        self, workers: Iterable[str], by: str | None = None, reason: str | None = None, dry_run: bool = False
+    ) -> list[tuple[Decision, Decision]]:
+        """Let the votes of workers count no longer; return the decisions that change, before and after."""
+        return await self._judge(
+            workers, lambda time, numbers: events.Ban(time=time, workers=numbers, by=by, reason=reason), dry_run
+        )
+
+    async def unban(
+        self, workers: Iterable[str], by: str | None = None, dry_run: bool = False
+    ) -> list[tuple[Decision, Decision]]:
+        """Let them count again."""
+        return await self._judge(workers, lambda time, numbers: events.Unban(time=time, workers=numbers, by=by), dry_run)
+
+    async def _judge(
+        self, workers: Iterable[str], event: Callable[[int, list[int]], events.Ban | events.Unban], dry_run: bool
+    ) -> list[tuple[Decision, Decision]]:
+        if dry_run:
+            return await self.duties.try_out(lambda: event(self.now(), [self.number_of(worker) for worker in workers]))
+
+        def steps() -> Steps[tuple[list[int], list[tuple[Decision, Decision]]]]:
+            judged = event(self.now(), [self.number_of(worker) for worker in workers])
+            self.require_open()
+            before = yield partial(views.before, self.state, judged.workers)
+            self.require_open()
+            yield from self.folding(judged)
+            return judged.workers, (yield partial(views.changed, self.state, before))
+
+        numbers, changes = await self.in_turn(steps())
+        changes += await self.duties.reach.run(numbers)
+        await self.campaigns.commit()
+        return changes
+
+    async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
+        """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
+
+        def steps() -> Steps[WorkerView]:
+            self.require_open()
+            fresh: list[tuple[int, str]] = []
+            number = self.enlist(worker, fresh)
+            event = events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert)
+            yield from self.folding(event, fresh)
+            view: WorkerView = yield partial(self._worker, worker)
+            return view
+
+        view = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return view
+
+    async def erase(self, worker: str) -> int:
+        """Forget the name of a worker; their votes stay, under a number."""
+
+        def event() -> events.Event:
+            number = self.number_of(worker)
+            self.names.erase(number)
+            self.campaigns.pending().erased.append((self.number, number))
+            return events.Erase(time=self.now(), worker=number)
+
+        return await self._commit(event)
+
+    # --- settings
+
+    async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
+        """Make a new version of the policy, and return it; the policy that holds already is no new one."""
+
+        def checked() -> dict[str, Any] | None:
+            policy = Policy.of(document)
+            Rule(policy, self.state.labels)
+            return policy.document() if policy != self.state.policy else None
+
+        def steps() -> Steps[PolicyView]:
+            self.require_open()
+            try:
+                fresh = yield checked
+            except (InputError, OptionError) as error:
+                raise Invalid(error) from None
+            self.require_open()
+            if fresh is not None:
+                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+            version: PolicyView = yield partial(views.policy, self.state.policies[-1])
+            return version
+
+        view = await self.in_turn(steps())
+        await self.on_disk_now()
+        return view
+
+    async def rename(self, label: str, name: str) -> int:
+        """Give a label another name; its id stays."""
+
+        def event() -> events.Event:
+            code = self.state.codes.get(label)
+            if code is None:
+                raise NotFound(f"label {shown(label)} is unknown")
+            return events.Rename(time=self.now(), label=code, name=name)
+
+        return await self._commit(event)
+
+    async def add_label(self, label: str, name: str) -> int:
+        """Add a label after all others."""
+
+        def steps() -> Steps[int]:
+            self.require_open()
+            if label in self.state.codes:
+                raise Conflict(f"there is a label {shown(label)} already")
+            try:
+                yield partial(Rule, self.state.policy, [*self.state.labels, label])
+            except OptionError as error:
+                raise Invalid(error) from None
+            self.require_open()
+            yield from self.folding(events.LabelAdded(time=self.now(), id=label, name=name))
+            return self.position
+
+        position = await self.in_turn(steps())
+        await self.campaigns.commit()
+        return position
+
+    async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
+        """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
+
+        def event() -> events.Event:
+            whole = None if refit is None else {**self.state.refit.document(), **refit}
+            kept = None if retention is None else {**self.state.retention.document(), **retention}
+            try:
+                RefitSettings.of(whole or {})
+                Retention.of(kept or {})
+            except InputError as error:
+                raise Invalid(error) from None
+            return events.SettingsChanged(time=self.now(), refit=whole, retention=kept)
+
+        return await self._commit(event)
+
+    async def reset_breaker(self, by: str | None = None) -> int:
+        """Let automatic decisions go on: a person has looked."""
+        return await self._commit(lambda: events.BreakerReset(time=self.now(), by=by))
+
+    def require_same(self, spec: CampaignSpec) -> None:
+        """Raise where a campaign of this name was made otherwise."""
+        created = self.state.created
+        if [label for label, _ in spec.pairs()] != created.labels or spec.model != created.model:
+            raise Conflict(
+                f"campaign {shown(self.name)} is there with the labels {listed(created.labels, 20)} and the model {created.model}"
+            )
+        try:
+            policy = Policy.of(spec.policy)
+            given = (
+                ("settings", StreamSettings.of(spec.settings), StreamSettings.of(created.settings)),
+                ("refit", RefitSettings.of(spec.refit), RefitSettings.of(created.refit)),
+                ("retention", Retention.of(spec.retention), Retention.of(created.retention)),
+            )
+        except (InputError, OptionError) as error:
+            raise Invalid(error) from None
+        if spec.policy and policy != Policy.of(created.policy):
+            raise Conflict(f"campaign {shown(self.name)} was made with another policy: PUT …/policy makes a new version")
+        for label, name in zip(spec.labels, created.names, strict=True):
+            if isinstance(label, Label) and label.name != name:
+                raise Conflict(f"campaign {shown(self.name)} was made with the name {shown(name)} of a label: PATCH renames it")
+        for field, wanted, was in given:
+            if getattr(spec, field) and wanted != was:
+                remedy = "they stay as they are" if field == "settings" else "PATCH changes it"
+                raise Conflict(f"campaign {shown(self.name)} was made with other {field}: {remedy}")
+
+    # --- readers
+
+    def view(self) -> CampaignView:
+        """Return the campaign as it stands."""
+        return views.campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
+
+    @property
+    def labels(self) -> list[Label]:
+        """Ids and names of all labels."""
+        return [Label(label, name) for label, name in zip(self.state.labels, self.state.names, strict=True)]
+
+    async def task(self, task: str) -> TaskView:
+        """Return a task: what is decided, how likely every label is, and why."""
+
+        def steps() -> Steps[TaskView]:
+            votes = self.state.stream.votes_on(task)
+            is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
+            read = partial(views.task, self.state, self.names, task)
+            found: TaskView = (yield read) if is_long else read()
+            return found
+
+        view = await self.in_turn(steps())
+        await self.on_disk_now()
+        return view
+
+    async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
+        """Return tasks in memory by status: the least certain first, or the oldest."""
+        rows = min(limit, len(self.state.tasks))
+        cost = ROW_US * rows * max(1, len(self.state.labels) // 32) + len(self.state.tasks) // 20
+        return await self.read(lambda: lists.tasks(self.state, status, sort, limit, after), cost)
+
+    async def votes(self, after: int, limit: int) -> VotesPage:
+        """Return the votes in force after a position, in the order of the log."""
+        return await lists.votes(self, after, limit)
+
+    def _worker(self, name: str) -> WorkerView:
+        return views.workers(self.state, self.names, [self.number_of(name)])[0]
+
+    async def worker(self, name: str) -> WorkerView:
+        """Return what is known of a worker."""
+        return await self.read(lambda: self._worker(name), len(self.state.labels) ** 2)
+
+    async def workers(self, limit: int, after: int) -> WorkersPage:
+        """Return workers in the order of their first votes."""
+        cost = min(limit, len(self.names)) * (ROW_US + len(self.state.labels) ** 2)
+        return await self.read(lambda: lists.workers(self.state, self.names, limit, after), cost)
+
+    async def next(self, worker: str, n: int) -> NextAnswer:
+        """Return tasks for a worker to vote on, the most valuable first."""
+        cells = min(self.state.tasks.waiting, QUEUE_PAGE_TASKS) * len(self.state.labels) ** 2
+        return await self.read(lambda: self.queue.next(worker, n), cells // 50 + self.state.tasks.waiting)
+
+    async def policies(self) -> list[PolicyView]:
+        """Return every version of the policy."""
+        cost = ROW_US * self.state.version * len(self.state.labels)
+        return await self.read(lambda: [views.policy(version) for version in self.state.policies], cost)
+
+    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+        """Return how the past would have gone under another policy or model; it stops where nobody waits for it."""
+        await self.on_disk_now()
+        stop = threading.Event()
+        try:
+            work = partial(backtesting.answer, self.campaigns.store, self.number, policy, model, stop)
+            return await self.campaigns.in_thread(work)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    async def refit(self) -> RefitAnswer:
+        """Begin a refit; it takes effect later, as an event."""
+        self.require_open()
+        begun = await self.duties.begin_refit()
+        if begun:
+            self.campaigns.start(self.duties.end_refit())
+        position = self.state.refit_read
+        await self.on_disk_now()
+        return RefitAnswer(position, begun)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters, for metrics."""
+        return {
+            "position": self.position,
+            "committed": self.committed,
+            "accepted": self.accepted,
+            "repeated": self.repeated,
+            "retracted": self.retracted,
+            "decisions": self.decided,
+            "refits": self.duties.refits,
+            "tasks": self.state.tasks.counts(),
+            "archived": self.state.archived_tasks,
+            "workers": len(self.names),
+            "votes": self.state.votes,
+            "listeners": self.tail.listeners,
+            "following": int(self.follows is not None),
+            "breaker": self.state.breakers.tripped,
+            "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
+        }

@@ -1,0 +1,267 @@
+"""One connection: uvicorn's protocol for HTTP/1.1 with limits on what a client sends, does not send, and does not read.
+
+uvicorn bounds neither headers nor the time that they take, lets pipelined requests pile up, and waits forever for a client
+that does not read. Deadlines are checked by a sweep over all connections every second, which costs requests nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from adjudge.service.http import limits
+from adjudge.service.http.app import HEADERS, Service
+from adjudge.service.http.errors import HeadersTooLarge, Malformed, Problem
+from adjudge.service.http.headers import Headers, read_headers
+
+END_OF_HEADERS: Final = b"\r\n\r\n"
+IDLE: Final = 0  # what a connection receives: nothing since the last request …
+IN_HEADERS: Final = 1  # … the headers of a request …
+IN_BODY: Final = 2  # … or its body (integers, as a member of an enumeration takes long to find)
+
+
+def count_queued_bytes(handle: int) -> int:
+    """Return how many bytes the kernel has not delivered to the peer; 0 if it is not Linux, which alone tells."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+    import termios
+
+    size = bytearray(4)
+    with suppress(OSError, ValueError):  # of a socket that is closed
+        fcntl.ioctl(handle, termios.TIOCOUTQ, size)
+    return int.from_bytes(size, sys.byteorder)
+
+
+class Flow(FlowControl):
+    """uvicorn's switch of reading, which whoever waits for a body turns on: not as long as something is held back."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Read on, if nothing is held back."""
+        if not self.is_held:
+            super().resume_reading()
+
+
+class LimitedConnection(HttpToolsProtocol):
+    """A connection within limits."""
+
+    flow: Flow
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.service = cast(Service, self.app)
+        self.fields: Headers  # of the request that is being received …
+        self._source: tuple[str, int, list[tuple[bytes, bytes]]] | None = None  # … and what they were read from
+        self.phase = IDLE
+        self._deadline = math.inf  # of what is being received, unless a response is under way
+        self._framing_bytes = 0  # received since the last content
+        self._held = b""  # received, and not parsed yet, as too much is unanswered
+        self._unanswered: deque[RequestResponseCycle] = deque()  # requests that are being answered, or wait for that
+        self._problem: Problem | None = None  # which ends the connection
+        self._is_refused = self._is_counted = False
+        self._unsent_bytes, self._unsent_since = 0, 0.0
+
+    # --- the connection
+
+    def connection_made(self, transport: Any) -> None:
+        """Count the connection, or refuse it."""
+        super().connection_made(transport)
+        self.flow = Flow(transport)
+        self._deadline = self.loop.time() + limits.HEADER_SECONDS
+        problem = self.service.context.connections.admit(self._peer)
+        if problem is not None:
+            self._refuse(problem)
+            transport.close()  # at once, as every one that lingers would take the place of another
+        self._is_counted = problem is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release the place of the connection."""
+        if self._is_counted:
+            self._is_counted = False
+            self.service.context.connections.release(self._peer)
+        self._release()
+        for cycle in self._unanswered:  # uvicorn tells only the last one
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
+    @property
+    def _peer(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def check_deadlines(self, now: float) -> None:
+        """Close the connection if its client keeps it waiting; called every second.
+
+        - `now`: by the clock of the loop.
+        """
+        if now > self._deadline and (self._is_refused or not self._is_answering):
+            self.transport.close()
+        unsent = self.transport.get_write_buffer_size()
+        if unsent:
+            unsent += count_queued_bytes(self.transport.get_extra_info("socket").fileno())
+        if not unsent or not self._unsent_bytes or self._unsent_bytes - unsent >= limits.MIN_SENT_BYTES:
+            self._unsent_bytes, self._unsent_since = unsent, now
+            return
+        self._unsent_bytes = max(unsent, self._unsent_bytes)  # more may have been written meanwhile
+        if now - self._unsent_since > (limits.SEND_WHILE_RECEIVING_SECONDS if self.phase == IN_BODY else limits.SEND_SECONDS):
+            self.transport.abort()
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a response is under way."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    # --- what is received
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the data, unless too many earlier requests are unanswered."""
+        if self._problem is not None or self._is_refused:
+            self._framing_bytes += len(data)
+            if self._framing_bytes > limits.MAX_LINGER_BYTES:
+                self.transport.close()
+            return
+        if self._held or (self.phase != IN_BODY and self._is_full):
+            self._hold(self._held + data)
+        else:
+            self._parse(data)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.pipeline) >= limits.MAX_PIPELINED or self.flow.write_paused
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the data in slices that hold the headers of one request each."""
+        start, end = 0, data.find(END_OF_HEADERS)
+        while end >= 0 and (following := data.find(END_OF_HEADERS, end + 4)) >= 0:
+            self._parse_slice(data[start : end + 4])
+            start, end = end + 4, following
+            if self._problem is not None:
+                return
+            if self.phase != IN_BODY and self._is_full:
+                self._hold(data[start:])
+                return
+        self._parse_slice(data[start:] if start else data)
+
+    def _parse_slice(self, data: bytes) -> None:
+        if self.phase == IDLE:
+            self.phase = IN_HEADERS
+            self._deadline = min(self._deadline, self.loop.time() + limits.HEADER_SECONDS)
+        self._framing_bytes += len(data)
+        super().data_received(data)
+        if self._framing_bytes > limits.MAX_HEADER_BYTES and self._problem is None and self.phase != IDLE:
+            self._problem = HeadersTooLarge(f"the headers exceed {limits.MAX_HEADER_BYTES} bytes")
+            self.send_400_response("")
+
+    def _hold(self, data: bytes) -> None:
+        """Keep data for later, and read no more until it is parsed."""
+        self._held, self.flow.is_held = data, True
+        self.flow.pause_reading()
+
+    def _release(self) -> bytes:
+        """Return the data that was kept."""
+        data, self._held, self.flow.is_held = self._held, b"", False
+        return data
+
+    def _parse_held(self) -> None:
+        """Go on with what was held back."""
+        while self._held and not self._is_full and self._problem is None:
+            self._parse(self._release())
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def on_headers_complete(self) -> None:
+        """Freeze the headers: whatever comes after them is a trailer, and is dropped."""
+        headers, self.headers = self.headers, []
+        source = self.parser.get_http_version(), len(self.url), headers
+        if source != self._source:  # as they often are those of the request before
+            try:
+                self.fields = read_headers(headers, version=source[0], size=source[1])
+            except Problem as problem:
+                self._problem = problem
+                raise
+            self._source = source
+        self.phase, self._framing_bytes, self._deadline = IN_BODY, 0, math.inf
+        self.scope["headers"] = headers
+        self.scope["state"][HEADERS] = self.fields
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to answer the request whose headers have come."""
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Pass on a part of the body."""
+        self._framing_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request has come in full."""
+        self.end_of_request()
+        super().on_message_complete()
+
+    def end_of_request(self) -> None:
+        """Wait for the next request."""
+        self.phase, self._framing_bytes = IDLE, 0
+        if not self._is_answering:
+            self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
+
+    # --- what is sent
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        if self._unanswered:
+            self._unanswered.popleft()
+        if self.pipeline:
+            super().on_response_complete()
+        else:  # as uvicorn does, without a timer per response
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+            if self._problem is not None:
+                if not self._is_refused and not self.transport.is_closing():
+                    self._refuse(self._problem)
+                return
+            if self.phase == IDLE:
+                self._deadline = self.loop.time() + limits.KEEP_ALIVE_SECONDS
+            else:
+                self._deadline = self.loop.time() + (limits.HEADER_SECONDS if self.phase == IN_HEADERS else limits.BODY_SECONDS)
+        if self._held:
+            self._parse_held()
+
+    def resume_writing(self) -> None:
+        """Go on with what was held back while the client did not read."""
+        super().resume_writing()
+        self._parse_held()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed, after the requests before it are answered."""
+        if self._problem is None:
+            self._problem = Malformed("this is not HTTP/1.1")
+        if self.pipeline or (self.phase != IN_BODY and self._is_answering):
+            if self.phase == IN_BODY:
+                self.pipeline.popleft()
+                self._unanswered.pop()  # the rest of this request will not come
+            self.flow.pause_reading()
+        elif self._is_answering and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse(self._problem)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer with a problem, and close the connection when the client has read it."""
+        self._is_refused = True
+        self._release()
+        self._deadline = self.loop.time() + limits.LINGER_SECONDS
+        headers, content = self.service.refuse_unread(problem)
+        lines = [b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *headers, (b"connection", b"close"))]
+        self.transport.write(b"".join([STATUS_LINE[problem.status], *lines, b"\r\n", content]))
+        self.transport.write_eof()
+        self.flow.resume_reading()  # and drop what comes: to close on unread data would take the answer away

@@ -1,0 +1,76 @@
+"""Tasks and what is decided of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from adjudge.service.campaigns.decision import Decision
+from adjudge.service.http import sse
+from adjudge.service.http import types as t
+from adjudge.service.http.call import Call
+from adjudge.service.http.listening import Place, stored
+
+
+async def list_tasks(call: Call) -> t.TasksPage:
+    """List tasks in memory by status, the least certain or the oldest first."""
+    query = call.query
+    return await call.campaign.tasks(query.status, query.sort, query.limit, query.after)
+
+
+async def add_tasks(call: Call) -> t.Done:
+    """Name tasks that wait for their first votes, so that the queue can give them out."""
+    return t.Done(await call.campaign.add_tasks(call.body.tasks))
+
+
+async def get_task(call: Call) -> t.TaskView:
+    """Show a task: what is decided and why, how likely every label is, every vote in force."""
+    return await call.campaign.task(call.ids[1])
+
+
+async def put_gold(call: Call) -> Decision:
+    """Say what the true label of a task is; workers are judged by it."""
+    return await call.campaign.gold(call.ids[1], call.body.label)
+
+
+async def delete_gold(call: Call) -> Decision:
+    """Take the true label of a task back."""
+    return await call.campaign.gold(call.ids[1], None)
+
+
+async def override(call: Call) -> Decision:
+    """Decide a task as a person, whatever the votes say."""
+    return await call.campaign.override(call.ids[1], call.body.label, call.body.by, call.body.reason)
+
+
+async def reopen(call: Call) -> Decision:
+    """Open a task again, as after an appeal."""
+    return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason)
+
+
+async def history(call: Call) -> t.HistoryAnswer:
+    """List every decision on a task, oldest first."""
+    campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
+    await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
+    found = await asyncio.to_thread(lambda: [sse.decision(row.body) for row in store.decisions(campaign.number, task=task)])
+    return t.HistoryAnswer(found)
+
+
+async def list_decisions(call: Call) -> t.DecisionsPage:
+    """List decisions in the order of the log."""
+    campaign, store, limit = call.campaign, call.context.campaigns.store, call.query.limit
+    after = Place.of_query(call.query.after)
+
+    def read() -> t.DecisionsPage:
+        found = stored(store, campaign.number, after, limit + 1)
+        more = len(found) > limit
+        del found[limit:]
+        # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
+        cursor = "{}.{}".format(*found[-1][0]) if more else None
+        return t.DecisionsPage([sse.decision(body) for _, body in found], cursor)
+
+    return await asyncio.to_thread(read)
+
+
+async def next_tasks(call: Call) -> t.NextAnswer:
+    """Choose tasks for a worker to vote on: where their vote is worth most, none that they have voted on."""
+    return await call.campaign.next(call.query.worker, call.query.n)

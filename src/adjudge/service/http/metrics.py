@@ -1,0 +1,143 @@
+"""Figures of the service in the text format of Prometheus."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+BOUNDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
+SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)  # votes
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels: TypeAlias = Mapping[str, str]
+
+
+class Histogram:
+    """How many values are at most each of some bounds.
+
+    - `bounds`: from the smallest; whatever is larger than the last is counted beyond it.
+
+    >>> seconds = Histogram((0.1, 1.0))
+    >>> for value in (0.05, 0.5, 7.0):
+    ...     seconds.add(value)
+    >>> seconds.counts, seconds.total
+    ([1, 1, 1], 7.55)
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...] = BOUNDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count one value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+class Metrics:
+    """What the HTTP side counts; campaigns count what is theirs."""
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, int], int] = defaultdict(int)  # by route and status
+        self.seconds: dict[str, Histogram] = defaultdict(Histogram)  # by route
+        self.commits, self.batches = Histogram(), Histogram(SIZES)  # seconds, and events, of a commit
+        self.decisions: dict[tuple[str, str], int] = defaultdict(int)  # by campaign and status
+        self.deliveries: dict[str, int] = defaultdict(int)  # of webhooks, by outcome
+        self.skipped: dict[tuple[str, str], int] = defaultdict(int)  # of Label Studio, by campaign and reason
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count one answer; routes are those of the table, so that nobody outside can make up new ones."""
+        self.requests[route, status] += 1
+        self.seconds[route].add(seconds)
+
+    def committed(self, events: int, seconds: float) -> None:
+        """Count a commit."""
+        self.batches.add(events)
+        self.commits.add(seconds)
+
+    def decided(self, campaign: str, status: str) -> None:
+        """Count a decision."""
+        self.decisions[campaign, status] += 1
+
+    def skip(self, campaign: str, reason: str, count: int) -> None:
+        """Count what Label Studio posted and nothing came of."""
+        self.skipped[campaign, reason] += count
+
+
+class MetricsPage:
+    r"""The text, put together metric by metric.
+
+    >>> page = MetricsPage()
+    >>> page.metric("votes_total", "counter", "Votes taken.", [({"campaign": 'a"b\n'}, 3)])
+    >>> print(page.text(), end="")
+    # HELP adjudge_votes_total Votes taken.
+    # TYPE adjudge_votes_total counter
+    adjudge_votes_total{campaign="a\"b\n"} 3
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def metric(self, name: str, kind: str, text: str, values: Iterable[tuple[Labels, float]]) -> None:
+        """Add a counter or a gauge with its values; one without values is left out.
+
+        - `name`: without the prefix `adjudge_`.
+        - `kind`: counter or gauge.
+        - `text`: what it means, one line.
+        - `values`: labels and value of each.
+        """
+        lines = [f"adjudge_{name}{_braced(labels)} {_number(value)}" for labels, value in values]
+        if lines:
+            self._head(name, kind, text)
+            self._lines += lines
+
+    def histogram(self, name: str, text: str, values: Iterable[tuple[Labels, Histogram]]) -> None:
+        """Add histograms; `values` are the labels and the counts of each."""
+        lines: list[str] = []
+        for labels, seen in values:
+            below = 0
+            for bound, count in zip((*map(_number, seen.bounds), "+Inf"), seen.counts, strict=True):
+                below += count
+                lines.append(f"adjudge_{name}_bucket{_braced({**labels, 'le': bound})} {below}")
+            lines.append(f"adjudge_{name}_sum{_braced(labels)} {_number(seen.total)}")
+            lines.append(f"adjudge_{name}_count{_braced(labels)} {below}")
+        if lines:
+            self._head(name, "histogram", text)
+            self._lines += lines
+
+    def _head(self, name: str, kind: str, text: str) -> None:
+        self._lines += [f"# HELP adjudge_{name} {text}", f"# TYPE adjudge_{name} {kind}"]
+
+    def text(self) -> str:
+        """Return the page."""
+        return "".join(line + "\n" for line in self._lines)
+
+
+def _braced(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def memory() -> int:
+    """Return how many bytes of memory the process has in use, 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

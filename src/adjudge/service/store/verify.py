@@ -1,0 +1,189 @@
+"""Checking a whole store: every page of every log, and every other row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from adjudge.service.store import ids
+from adjudge.service.store.bases import Base
+from adjudge.service.store.bloom import HASH_BYTES
+from adjudge.service.store.errors import DamagedStore, Expired
+from adjudge.service.store.link import Row
+from adjudge.service.store.pages import StoredPage, damage, decision_rows, empty
+from adjudge.service.store.protocol import Store
+
+MAX_PROBLEMS: Final = 20  # that are named of one table of a campaign
+SHARED_TABLES: Final = ("campaign", "token", "webhook", "outbox")  # tables that are checked for all campaigns together
+
+
+class Verified(NamedTuple):
+    """What was found of a campaign."""
+
+    campaign: int
+    name: str
+    pages: int
+    events: int
+    decisions: int
+    problems: list[str]  # what is damaged, and where; empty where all is well
+    begins: int = 1  # the first position that is kept: what was before has expired
+    workers: int = 0
+    records: int = 0  # of archived tasks
+    ids: int = 0  # of clients, in full generations
+    snapshots: int = 0
+    annotations: int = 0  # of Label Studio
+
+
+def verify(store: Store) -> list[Verified]:
+    """Return what is found of each campaign when every checksum is computed again.
+
+    - `store`: any.
+
+    >>> import tempfile
+    >>> from adjudge.service.store.opening import open_store
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = open_store(folder.name + "/votes.db")
+    >>> number = store.create_campaign("spam")
+    >>> [found] = verify(store)
+    >>> found.name, found.events, found.problems
+    ('spam', 0, [])
+    >>> store.close(); folder.cleanup()
+    """
+    names = [row for row in store.scan("campaign") if not isinstance(row, DamagedStore)]
+    return [_verified(store, number, name) for number, name in names]
+
+
+def verify_shared(store: Store) -> tuple[dict[str, int], list[str]]:
+    """Return how many rows the tables have that are not of one campaign, and what is damaged in them.
+
+    - `store`: any.
+    """
+    problems = store.strays()
+    return {table: sum(1 for _ in _sound(store, table, None, problems)) for table in SHARED_TABLES}, problems
+
+
+def _sound(store: Store, table: str, campaign: int | None, problems: list[str]) -> Iterator[Row]:
+    """Yield the rows of a table that are as they were written; what is wrong with the others is added to `problems`."""
+    damaged = 0
+    for row in store.scan(table, campaign):
+        if not isinstance(row, DamagedStore):
+            yield row
+            continue
+        damaged += 1
+        if damaged <= MAX_PROBLEMS:
+            problems.append(str(row))
+    if damaged > MAX_PROBLEMS:
+        problems.append(f"table {table}: {damaged - MAX_PROBLEMS} more rows are damaged")
+
+
+def _verified(store: Store, number: int, name: str) -> Verified:
+    while True:
+        try:
+            base = store.bases.find(number)
+        except DamagedStore as error:
+            return Verified(number, name, 0, 0, 0, [str(error)])
+        found = _CampaignCheck(store, number, base)
+        verified = found.verify(name)
+        if store.bases.find(number) == base:  # else more of the log was deleted meanwhile
+            return verified
+
+
+class _CampaignCheck:
+    """One look at everything of a campaign. What a row may refer to is read after the row, as a service may be writing."""
+
+    def __init__(self, store: Store, number: int, base: Base | None) -> None:
+        self._store, self._number, self._base = store, number, base
+        self._problems: list[str] = []
+
+    def verify(self, name: str) -> Verified:
+        """Read everything."""
+        store, number = self._store, self._number
+        try:
+            if self._base is not None:
+                try:
+                    store.bases.data(self._base)
+                except DamagedStore as error:
+                    self._problems.append(str(error))
+            decisions, decided = self._decisions()
+            records, archived = self._records()
+            given = self._ids()
+            annotations = sum(1 for table in ("annotation", "annotated_task") for _ in self._rows(table))
+            pages, count, last = self._log()
+            workers = self._workers()
+            snapshots, damaged = store.snapshots(number).check()
+            self._problems += damaged
+            for what, position in (("decisions", decided), ("archived tasks", archived)):
+                if position > last:
+                    self._note(f"the log ends at position {last}, but there are {what} of position {position}")
+        except (DamagedStore, Expired) as error:
+            self._problems.append(str(error))
+            return Verified(number, name, 0, 0, 0, self._problems)
+        begins = 1 if self._base is None else self._base.begins
+        return Verified(
+            number, name, pages, count, decisions, self._problems, begins, workers, records, given, snapshots, annotations
+        )
+
+    def _note(self, what: str) -> None:
+        self._problems.append(f"campaign {self._number}: {what}; restore a backup")
+
+    def _rows(self, table: str) -> Iterator[Row]:
+        return _sound(self._store, table, self._number, self._problems)
+
+    def _decisions(self) -> tuple[int, int]:
+        """Return how many decisions there are, and the last position of one."""
+        count, last, expected = 0, 0, (0, 0)
+        for _, first, part, end, body in self._rows("decision"):
+            if part and (first, part) != expected:
+                self._note(f"decisions of position {first} are missing")
+            count, last, expected = count + len(decision_rows(body)), max(last, end), (first, part + 1)
+        return count, last
+
+    def _records(self) -> tuple[int, int]:
+        """Return how many records of archived tasks there are, and the last position of one."""
+        count = last = 0
+        for _, _, position, _, _ in self._rows("archive"):
+            count, last = count + 1, max(last, position)
+        return count, last
+
+    def _ids(self) -> int:
+        """Return how many ids of clients there are."""
+        counts: dict[int, int] = {}
+        before, until = -1, b""
+        for _, generation, first, end, body in self._rows("id_page"):
+            expected = until if generation == before else b""
+            if first != expected or (generation != before and until):
+                self._note(f"ids are missing before a page of generation {generation}")
+            counts[generation] = counts.get(generation, 0) + len(body) // (2 * HASH_BYTES)
+            before, until = generation, end
+        if until:
+            self._note(f"ids are missing at the end of generation {before}")
+        generations = [row[1] for row in self._rows("id_generation")]
+        for generation in sorted({*generations, *counts, *range(len(generations))}):
+            if generation not in generations or counts.get(generation) != ids.GENERATION:
+                have = counts.get(generation, 0)
+                self._note(f"ids are missing: generation {generation} has {have} of {ids.GENERATION}")
+        return sum(counts.values())
+
+    def _log(self) -> tuple[int, int, int]:
+        """Return how many pages and events there are, and the last position."""
+        head = empty(self._number) if self._base is None else self._base.head
+        pages = count = 0
+        last = head.last
+
+        def counted() -> Iterator[StoredPage]:
+            nonlocal pages, count, last
+            for page in self._store.pages(self._number):
+                pages, count, last = pages + 1, count + page.size, page.last
+                yield page
+
+        self._problems.extend(damage(self._number, counted(), head))
+        return pages, count, last
+
+    def _workers(self) -> int:
+        """Return how many workers there are; their numbers have no gaps."""
+        count = before = 0
+        for _, number, _ in self._rows("worker"):
+            if count and number != before + 1:
+                self._note(f"the workers between number {before} and number {number} are missing")
+            count, before = count + 1, number
+        return count

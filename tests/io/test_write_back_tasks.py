@@ -1,0 +1,36 @@
+"""Tasks to be labelled again: in the order asked for, without votes, and an error where the file is another one."""
+
+import json
+
+import pytest
+
+import adjudge as adj
+import exports
+from adjudge.io.write_back import write_tasks
+
+
+def test_tasks_come_in_the_order_that_is_asked_for(tmp_path):
+    path, out = exports.label_studio(tmp_path), tmp_path / "next.json"
+    write_tasks(["105", "101", "nobody knows"], path, out, understood=adj.read(path).understood)
+    assert [task["id"] for task in json.loads(out.read_text())] == [105, 101]
+    assert all(task.keys() == {"id", "data"} for task in json.loads(out.read_text()))
+
+
+def test_another_file_is_an_error(tmp_path):
+    path, out = exports.label_studio(tmp_path), tmp_path / "next.json"
+    with pytest.raises(adj.InputError, match="none of its tasks .* is one to be labelled again"):
+        write_tasks(["x"], path, out)
+    assert not out.exists()
+
+
+def test_the_source_is_not_written_over(tmp_path):
+    path = exports.label_studio(tmp_path)
+    with pytest.raises(adj.InputError, match="would be lost"):
+        write_tasks(["101"], path, path)
+
+
+def test_lines_of_a_table_that_was_not_read_are_kept(tmp_path):
+    table, out = tmp_path / "votes.csv", tmp_path / "next.csv"
+    table.write_text("task,worker,label\n1,a,x\n1,b,y\n2,a,x\n")
+    write_tasks(["2", "1"], table, out)
+    assert out.read_text() == "task,worker,label\n2,a,x\n1,a,x\n"

@@ -1,0 +1,112 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import adjudge as adj
+from adjudge.models.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
+
+
+@st.composite
+def measured(draw):
+    """(posterior, truth), with zeros and ones among the probabilities."""
+    n, k = draw(st.integers(1, 60)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    posterior = rng.dirichlet(np.full(k, draw(st.sampled_from([0.003, 0.1, 1.0, 50.0]))), n)
+    skill = draw(st.floats(0, 1))
+    truth = np.where(rng.random(n) < skill, posterior.argmax(axis=1), rng.integers(0, k, n))
+    return posterior, truth
+
+
+@given(measured())
+def test_never_worse(data):
+    posterior, truth = data
+    found = fit_temperature(posterior, truth)
+    assert COLDEST * 0.999 <= found <= HOTTEST * 1.001
+    assert log_loss(tempered(posterior, found), truth) <= log_loss(posterior, truth)
+
+
+def naive_loss(posterior, truth, temperature):
+    """The log loss of p^(1/T), a task at a time, without a floor."""
+    total = 0.0
+    for line, true in zip(posterior.tolist(), truth.tolist(), strict=True):
+        scores = [math.log(p) / temperature for p in line]
+        top = max(scores)
+        total += top + math.log(sum(math.exp(s - top) for s in scores)) - scores[true]
+    return total / len(truth)
+
+
+@given(measured())
+def test_no_temperature_of_a_grid_is_better(data):
+    posterior, truth = data
+    posterior = np.maximum(posterior, 1e-9)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    best = naive_loss(posterior, truth, fit_temperature(posterior, truth))
+    assert best <= min(naive_loss(posterior, truth, t) for t in np.geomspace(COLDEST, HOTTEST, 60)) + 1e-9
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 2.5, 8.0])
+@pytest.mark.parametrize("labels", [2, 5])
+def test_finds_the_temperature_that_made_the_data(temperature, labels):
+    """Truth drawn from p, told as p^T: the temperature that undoes it is T."""
+    rng = np.random.default_rng(7)
+    posterior = rng.dirichlet(np.ones(labels), 40_000)
+    truth = (rng.random(40_000)[:, None] > posterior.cumsum(axis=1)).sum(axis=1)
+    told = tempered(posterior, 1 / temperature)
+    assert fit_temperature(told, truth) == pytest.approx(temperature, rel=0.05)
+
+
+def test_one_changes_not_a_bit():
+    posterior = np.array([[1.0, 0.0], [0.3, 0.7], [1 / 3, 2 / 3]])
+    same = tempered(posterior, 1.0)
+    assert same.tobytes() == posterior.tobytes()
+    assert same is not posterior
+
+
+@given(measured(), st.floats(0.05, 100))
+def test_lines_stay_probabilities_and_keep_their_order(data, temperature):
+    posterior, _ = data
+    out = tempered(posterior, temperature)
+    assert out.sum(axis=1) == pytest.approx(np.ones(len(out)))
+    before = np.take_along_axis(out, posterior.argsort(axis=1), axis=1)
+    assert (np.diff(before, axis=1) >= -1e-12).all()
+
+
+def test_ends_of_the_scale():
+    sure = np.array([[0.8, 0.2]] * 10)
+    assert fit_temperature(sure, np.zeros(10, int)) == pytest.approx(COLDEST), "always right: as sure as can be"
+    assert fit_temperature(sure, np.ones(10, int)) == pytest.approx(HOTTEST), "always wrong: as unsure as can be"
+    assert fit_temperature(np.full((10, 2), 0.5), np.arange(10) % 2) == 1.0, "nothing to scale"
+    assert fit_temperature(np.zeros((0, 2)), np.zeros(0, int)) == 1.0
+    assert fit_temperature(np.array([[1.0, 0.0]] * 4), np.zeros(4, int)) == 1.0
+
+
+def test_zeros_are_no_end_of_the_world():
+    posterior = np.array([[1.0, 0.0]] * 10)
+    truth = np.array([0] * 9 + [1])
+    found = fit_temperature(posterior, truth)
+    assert log_loss(tempered(posterior, found), truth) == pytest.approx(-(0.9 * np.log(0.9) + 0.1 * np.log(0.1)))
+
+
+@pytest.mark.parametrize(
+    ("posterior", "truth", "message"),
+    [
+        ([0.5, 0.5], [0, 1], "posterior has shape \\(2,\\), truth \\(2,\\): give \\[n, K\\]"),
+        ([[0.5, 0.5]], [0, 1], "truth \\(2,\\)"),
+        ([[0.5, 0.5], [np.nan, 1.0]], [0, 1], "line 2 of posterior is \\[nan, 1.0\\]: give probabilities from 0 to 1"),
+        ([[50.0, 50.0]], [0], "line 1 of posterior"),
+        ([[0.5, 0.5]], [2], "code 1 of truth is 2: give codes from 0 to 1"),
+        ([[0.5, 0.5]], [-1], "code 1 of truth is -1"),
+    ],
+)
+def test_bad_input(posterior, truth, message):
+    with pytest.raises(adj.InputError, match=message):
+        fit_temperature(np.array(posterior), np.array(truth))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 1e308, 1e-308, True, "1"])
+def test_bad_temperature(temperature):
+    with pytest.raises(adj.OptionError, match="give a number of at least 1e-06 and at most 1e"):
+        tempered(np.array([[0.5, 0.5]]), temperature)
