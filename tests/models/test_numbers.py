@@ -103,8 +103,8 @@ CASES = {
         lambda v: adj.agreement(VOTES, resamples=v, model=None, pairs=False),
         {"takes": [0, 2, np.int64(2)], "refuses": [*ALIENS, 0.5, 1e308, BEYOND]},
     ),
-    "agreement confidence": (
-        lambda v: adj.agreement(VOTES, confidence=v, resamples=2, model=None, pairs=False),
+    "agreement level": (
+        lambda v: adj.agreement(VOTES, level=v, resamples=2, model=None, pairs=False),
         {"takes": [0.5, 0.9999], "refuses": [*ALIENS, 0, 1, *HUGE]},
     ),
 }

@@ -67,7 +67,7 @@ class EncodingState(msgspec.Struct, forbid_unknown_fields=True):
     """The progress of an encoding: batches of input, then partitions."""
 
     bits: Annotated[int, msgspec.Meta(ge=0, le=MAX_BITS)]  # 2^bits partitions
-    shard_votes: Annotated[int, msgspec.Meta(gt=0)]
+    shard_votes: Annotated[int, msgspec.Meta(gt=0, lt=2**62)]
     file: Count = 0  # the file being read
     taken: Count = 0  # rows read of it
     rows: Count = 0  # rows read of all files
