@@ -171,7 +171,7 @@ def test_what_spark_cannot_do(spark, frame_of):
             OptionError, match=r"^several options per task \(multi=True\) are not run on Spark: give the votes in"
         ):
             adj.aggregate(source, multi=True, engine=engine)
-    with pytest.raises(InputError, match="^agreement looks at the votes of single tasks together and is not run on Spark: give"):
+    with pytest.raises(InputError, match="^agreement is not run on Spark: give"):
         adj.agreement(votes)
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
         adj.aggregate(votes, engine="cpu")
