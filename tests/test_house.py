@@ -1,0 +1,68 @@
+"""The size of the package, the walks through it and its duplicate names stay within the limits below.
+
+`python tests/house.py` prints the figures. Lower a limit when its figure falls. Walks, parameters, layers and duplicate names may
+never rise. A feature may raise lines and files, if its decision record gives the new figure.
+"""
+
+import ast
+
+import pytest
+
+import house
+
+LIMITS = {
+    # figure: limit,  # bar
+    "code lines": 54_439,  # 50,000
+    "files": 338,  # 430
+    "tiny files": 9,  # 12
+    "names at the top": 17,  # 17
+    "layers": 15,  # 15
+    "parameters of aggregate": 17,  # 20
+    "functions that spell reading options": 0,  # 2
+    "class names in several files": 14,  # 30
+    "constants with several values": 30,  # 60
+}
+WALK_LIMITS = {
+    # walk: (files, returns),  # bar
+    "aggregate(path).labels": (28, 121),  # 28, 90
+    "command line": (33, 129),  # 34, 105
+    "result.workers": (16, 47),  # 12 files
+    "result.report(path)": (45, 196),  # 45 files
+    "agreement(frame)": (32, 137),  # 28 files
+    "aggregate(path, engine='disk').labels": (37, 183),  # 36, 130
+    "Online.learn": (1, 0),  # 1 file
+}
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return house.measure()
+
+
+def test_every_figure_has_a_limit(figures):
+    assert (list(figures), list(house.WALKS)) == (list(LIMITS), list(WALK_LIMITS))
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_figure_stays_within_its_limit(figures, name):
+    assert figures[name] <= LIMITS[name]
+
+
+@pytest.mark.parametrize("name", WALK_LIMITS)
+def test_a_walk_stays_within_its_limit(name):
+    walked, limits = house.walk(name), WALK_LIMITS[name]
+    measures = zip(("files", "returns"), walked, limits, strict=True)
+    assert [f"{figure} {what}, limit {limit}" for what, figure, limit in measures if figure > limit] == []
+
+
+def test_a_line_with_a_token_counts_and_comments_and_docstrings_do_not():
+    text = '"""What\nit does."""\n\n# A comment.\nA = (\n    1,\n    # Another.\n    2,\n)\n\n\ndef f():\n    """Do it."""\n    return A\n'
+    assert house.code_lines(text, ast.parse(text)) == 6
+
+
+def test_a_walk_counts_files_and_returns_to_a_file_already_left(monkeypatch):
+    calls = "from adjudge.data import options\nfrom adjudge import errors\nTRACE\n"
+    calls += "errors.listed([1])\noptions.model_name('ds')\nerrors.shown(1)\n"
+    monkeypatch.setitem(house.WALKS, "three calls", calls)
+    files, returns = house.walk("three calls")
+    assert (files, returns) == (2, 1)
