@@ -15,7 +15,7 @@ settings.load_profile("adjudge")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background job, and inherited: tests interrupt commands
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A user's own stay.
+# Do not override the user's settings.
 os.environ.setdefault("SPARK_CONF_DIR", str(CONF))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
@@ -27,9 +27,13 @@ SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_
 SLOW = (
     "spark/",
     "gpu/",
+    "fuzzing/",
+    "test_online_interrupts.py",
+    "test_site.py",
     "crowdkit/test_old_pandas.py",
     "report/test_browser.py",
     "service/test_crash.py",
+    "service/test_faults.py",
     "service/test_following.py",
     "service/test_leases.py",
     "service/test_uvicorn_versions.py",
