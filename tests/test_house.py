@@ -5,6 +5,7 @@ never rise. A feature may raise lines and files, if its decision record gives th
 """
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_439,  # 50,000
-    "files": 338,  # 430
+    "code lines": 54_563,  # 50,000
+    "files": 340,  # 430
     "tiny files": 9,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
@@ -66,3 +67,11 @@ def test_a_walk_counts_files_and_returns_to_a_file_already_left(monkeypatch):
     monkeypatch.setitem(house.WALKS, "three calls", calls)
     files, returns = house.walk("three calls")
     assert (files, returns) == (2, 1)
+
+
+def test_the_table_of_packages_has_them_all():
+    package = Path(house.__file__).parent.parent / "src" / "adjudge"
+    table = (package.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    modules = {path.name for path in package.glob("*.py") if not path.name.startswith("_")}
+    assert [name for name in sorted(folders | modules) if f"| `{name}` |" not in table] == []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
+from adjudge.data.extensions import extension_names, load_extension
 from adjudge.data.memory import available, memory_of
 from adjudge.data.options import Choice, EngineName, Flag, Number
 from adjudge.data.votes import Votes
@@ -150,7 +151,7 @@ class Spark(EngineSettings):
 EngineChoice: TypeAlias = EngineName | str | EngineSettings | Engine  # as callers give one
 SETTINGS: Final[dict[str, type[EngineSettings]]] = {kind.name: kind for kind in (AutoEngine, Reference, Cpu, Disk, Cuda, Spark)}
 # Name to "module:function", which returns the engine for a number of threads, and the other settings of its kind by name.
-# Adding an engine adds a line here.
+# Adding an engine adds a line here; another package adds one with an entry point in the group `adjudge.engines`.
 ENGINES: dict[str, str] = {
     "reference": "adjudge.engines.local:reference_engine",
     "cpu": "adjudge.engines.local:cpu_engine",
@@ -184,9 +185,12 @@ def register(name: str, home: str) -> None:
 
 def engine_named(name: str, threads: int) -> Engine:
     """Return the engine of this name."""
-    if name not in ENGINES:
-        raise unknown("engine", name, ["auto", *ENGINES])
-    return cast(Engine, _loaded(ENGINES[name])(threads))
+    if name in ENGINES:
+        return cast(Engine, _loaded(ENGINES[name])(threads))
+    others = extension_names("engines", ENGINES)
+    if name not in others:
+        raise unknown("engine", name, ["auto", *ENGINES, *others])
+    return cast(Engine, load_extension("engines", name)(threads))
 
 
 def engine_with(name: str, **given: Any) -> EngineSettings | Engine:

@@ -32,6 +32,7 @@ from adjudge.results.result import Result
 
 if TYPE_CHECKING:
     from adjudge.io.sets import SetVotes
+    from adjudge.models.objects import FitsVotes
     from adjudge.results.sets import MultiResult
 
 
@@ -56,25 +57,25 @@ class Options(ReadOptions, total=False):
 
 @overload
 def aggregate(
-    source: Votes | Source, model: ModelName | Model = ..., *, multi: Literal[False] = ..., **options: Unpack[Options]
+    source: Votes | Source, model: ModelName | Model | FitsVotes = ..., *, multi: Literal[False] = ..., **options: Unpack[Options]
 ) -> Result: ...
 
 
 @overload
 def aggregate(
-    source: SetVotes | Source, model: ModelName | Model = ..., *, multi: Literal[True], **options: Unpack[Options]
+    source: SetVotes | Source, model: ModelName | Model | FitsVotes = ..., *, multi: Literal[True], **options: Unpack[Options]
 ) -> MultiResult: ...
 
 
 @overload
 def aggregate(
-    source: Votes | SetVotes | Source, model: ModelName | Model = ..., *, multi: bool, **options: Unpack[Options]
+    source: Votes | SetVotes | Source, model: ModelName | Model | FitsVotes = ..., *, multi: bool, **options: Unpack[Options]
 ) -> Result | MultiResult: ...
 
 
 def aggregate(
     source: Votes | SetVotes | Source,
-    model: ModelName | Model = DEFAULTS.model,
+    model: ModelName | Model | FitsVotes = DEFAULTS.model,
     *,
     seed: int = DEFAULTS.seed,
     gold: Source | None = None,
@@ -105,8 +106,9 @@ def aggregate(
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
       "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
       high); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos" and "mmsr"
-      (docs/choosing-a-model.md); or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the
-      same ("Dawid-Skene", "majority"); type checkers know the short ones.
+      (docs/choosing-a-model.md);or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the same
+      ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name, and any object
+      with a method `fit(votes)` is one (docs/extending.md).
 
     - `seed`: decides between labels that score the same, where the model does so by a hash.
 

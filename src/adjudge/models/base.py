@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adjudge.data import options
+from adjudge.data.extensions import extension_names, load_extension
 from adjudge.data.fit import ClassPrior, Fit, Parameters
 from adjudge.data.options import DEFAULTS, Choice, Confidence, Number, Place, Rules, Ties, TraceDetail
 from adjudge.data.votes import WEIGHT_REMEDY, Votes, WorkerRows, refused
@@ -322,19 +323,38 @@ class Models(Mapping[str, type[Model]]):
 MODELS: Final = Models()
 
 
-def as_model(model: str | Model, seed: int = DEFAULTS.seed) -> Model:
+def as_model(model: Any, seed: int = DEFAULTS.seed) -> Model:
     """Return the model of this name with its default settings, or the model itself; `seed` decides ties.
+
+    A name is one of ours or of an entry point; an object of another kind that has `fit(votes)` is wrapped.
 
     >>> as_model("fds", seed=3)
     FastDawidSkene(seed=3, ...)
     """
+    if isinstance(model, str):
+        name = _known_name(model)
+        if name in MODELS:
+            return MODELS[name](seed=seed)
+        model = load_extension("models", name)
+        model = model() if isinstance(model, type) else model
     if not isinstance(model, Model):
-        return MODELS[_known_name(model)](seed=seed)
+        return _wrap_object(model, seed)
     if _is_default(seed, DEFAULTS.seed) or model.seed == seed:
         return model
     if model.seed != DEFAULTS.seed:
         raise OptionError(f"seed is {shown(seed)}, but the model has its own, {model.seed}: give one of them")
     return replace(model, seed=seed)
+
+
+def _wrap_object(model: Any, seed: int) -> Model:
+    """Return an object of another package as a model; raise unless it has `fit(votes)`."""
+    if isinstance(model, type) and hasattr(model, "fit"):
+        raise OptionError(f"model is the class {model.__name__}: give an object of it, as {model.__name__}()")
+    if not callable(getattr(model, "fit", None)):
+        raise unknown("model", model, MODELS)
+    from adjudge.models.objects import wrap
+
+    return wrap(model, seed)
 
 
 def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') -> Model:
@@ -346,6 +366,11 @@ def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') ->
     0.01
     """
     model, defaults = _known_name(model), DEFAULTS._asdict()
+    if model not in MODELS:
+        refused_options = [name for name, value in given.items() if name != "seed" and not _is_default(value, defaults[name])]
+        if refused_options:
+            raise OptionError(f"{refused_options[0]} is not an option of model {model!r}: its package sets it up")
+        return as_model(model, given.get("seed", DEFAULTS.seed))
     takes = MODELS[model].options()
     for name, value in given.items():
         if name not in takes and not _is_default(value, defaults[name]):
@@ -360,7 +385,7 @@ def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') ->
 def _known_name(given: object) -> str:
     """Return the short name of a model; raise if there is none of this name."""
     name = options.model_name(given)
-    if not isinstance(name, str) or name not in MODELS:
+    if not isinstance(name, str) or (name not in MODELS and name not in extension_names("models", MODELS)):
         raise unknown("model", name, MODELS)
     return name
 

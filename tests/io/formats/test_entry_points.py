@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import adjudge as adj
+from adjudge.data import extensions
 from adjudge.io.formats import registry
 
 READER = """
@@ -41,11 +42,11 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: verdicts\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[adjudge.formats]\nverdicts = verdicts_reader\nabsent = no_such_module\n")
     monkeypatch.syspath_prepend(str(packages))
-    for cached in (registry._installed, registry._installed_format):
+    for cached in (extensions._entry_points, extensions.load_extension, registry._installed_format):
         cached.cache_clear()
     yield
     sys.modules.pop("verdicts_reader", None)
-    for cached in (registry._installed, registry._installed_format):
+    for cached in (extensions._entry_points, extensions.load_extension, registry._installed_format):
         cached.cache_clear()
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_loaded_for_ordinary_tables_and_known_exports(installed, tmp_
     (tmp_path / "answers.json").write_text('{"t1": {"a": 1, "b": 2}}')
     assert adj.read(tmp_path / "answers.json").understood.format == "peerannot"
     assert "verdicts_reader" not in sys.modules
-    assert registry._installed.cache_info().currsize == 0
+    assert extensions._entry_points.cache_info().currsize == 0
 
 
 def test_what_is_not_its_own_is_refused(installed, runs, tmp_path):
@@ -82,7 +83,9 @@ def test_what_is_not_its_own_is_refused(installed, runs, tmp_path):
         adj.read(other, format="verdicts")
     with pytest.raises(adj.OptionError, match=r"unknown format 'verdict': did you mean 'verdicts'\?"):
         adj.read(runs, format="verdict")
-    with pytest.raises(adj.OptionError, match=r"format 'absent' \(no_such_module\) cannot be loaded: ModuleNotFoundError"):
+    with pytest.raises(
+        adj.OptionError, match=r"format 'absent' of verdicts \(no_such_module\) cannot be loaded: ModuleNotFoundError"
+    ):
         adj.read(runs, format="absent")
 
 

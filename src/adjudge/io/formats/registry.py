@@ -34,17 +34,15 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
+from adjudge.data.extensions import extension_names, load_extension
 from adjudge.errors import InputError, OptionError, listed, unknown
 from adjudge.io import files, frames
 from adjudge.io.columns import VOTE_ROLES, is_usual
 from adjudge.io.formats import archive
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 log = logging.getLogger(__name__)
 # "table": text with a header; "typed": Parquet, Arrow and spreadsheets; "frame": in memory; the next three are JSON, and
@@ -61,7 +59,6 @@ SHEET_MEMBER: Final = "xl/workbook.xml"  # that every such file has
 AUTO: Final = "auto"
 TABLE: Final = "table"  # as a format: an ordinary table, whatever it looks like
 MODULES: Final = "adjudge.io.formats."
-ENTRY_POINTS: Final = "adjudge.formats"
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,23 +474,19 @@ def _recognise_one(content: Content) -> Format | None:
     return fitting[0] if fitting else None
 
 
-@cache
-def _installed() -> dict[str, EntryPoint]:
-    """Return the entry points of other packages' formats; finding them takes longer than reading a small table."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS) if point.name not in FORMATS}
+def _installed() -> list[str]:
+    """Return the names of other packages' formats."""
+    return extension_names("formats", FORMATS)
 
 
 @cache
 def _installed_format(name: str) -> Format:
     """Return the format of an entry point; a module that cannot be used is an error."""
-    point = _installed()[name]
+    module = load_extension("formats", name)
     try:
-        module = point.load()
         return Format(name, module.recognise, module.NEEDS, NONE, VOTE, module)
-    except Exception as error:
-        raise OptionError(f"format {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}") from error
+    except AttributeError as error:
+        raise OptionError(f"format {name!r} ({module.__name__}) cannot be used: {error}") from error
 
 
 def _is_installed(name: str, content: Content) -> bool:
