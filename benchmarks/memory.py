@@ -64,7 +64,7 @@ def one(model, threads, engine, what, size, confidence="posterior"):
     from adjudge.engines import memory
     from adjudge.engines.registry import engine_with
     from adjudge.models import base as registry
-    from adjudge.results.trust import verdicts
+    from adjudge.results import workers
 
     warnings.simplefilter("ignore")
     small = adj.aggregate(adj.simulate(tasks=50, workers=5).votes, model=model)  # loads what is loaded once
@@ -85,7 +85,7 @@ def one(model, threads, engine, what, size, confidence="posterior"):
         taken = peak_above(fit)
     else:
         fit()
-        told = memory.of_probabilities(votes) if what == "probabilities" else verdicts.estimate(votes)
+        told = memory.of_probabilities(votes) if what == "probabilities" else workers.estimate(votes)
         taken = peak_above(lambda: held.append(getattr(held[0], what)))
     return {"told": told, "taken": taken, "rows": votes.n_rows}
 

@@ -8,7 +8,7 @@ from adjudge.report.palette import (
     colours,
     contrast,
 )
-from adjudge.results.trust.verdicts import VERDICT_NAMES as WORDS
+from adjudge.results.workers import VERDICT_NAMES as WORDS
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

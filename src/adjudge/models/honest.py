@@ -261,7 +261,7 @@ def mean_accuracy(log_prior: Floats, right: Floats) -> float:
 
 def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
     """Return the accuracy of every worker and its 90% interval, which holds it, by name, [workers] each."""
-    from adjudge.results.trust.verdicts import beta_interval  # loaded where workers are asked for
+    from adjudge.results.workers import beta_interval  # loaded where workers are asked for
 
     low, high = beta_interval(mean, strength)
     return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}

@@ -370,7 +370,7 @@ class MultiResult:
 
     def priors_frame(self) -> pl.DataFrame:
         """Return `priors` as a polars frame, whatever the caller's kind."""
-        from adjudge.results.trust.verdicts import assess
+        from adjudge.results.workers import assess
 
         chosen, gold = self._matrix("labels"), self._gold().get("gold")
         low, high = [], []

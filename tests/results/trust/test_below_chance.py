@@ -7,7 +7,7 @@ import pytest
 import adjudge as adj
 from adjudge.kernels import cpu, reference
 from adjudge.results.trust.posterior import Kinds
-from adjudge.results.trust.verdicts import ADVERSARY, INFORMATIVE, UNCLEAR, verdicts
+from adjudge.results.workers import ADVERSARY, INFORMATIVE, UNCLEAR, verdicts
 from oracle_auto import judged
 from oracle_trust import below_chance
 

@@ -5,7 +5,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.results.trust import posterior
-from adjudge.results.trust.verdicts import assess
+from adjudge.results.workers import assess
 
 
 def crowd(labels, tasks=400, workers=30, per_task=5, seed=0):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.results.trust.verdicts import population
+from adjudge.results.workers import population
 
 pytestmark = pytest.mark.filterwarnings("ignore::adjudge.NotConverged")  # slow convergence is not what is looked at
 

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.results.trust import verdicts
-from adjudge.results.trust.verdicts import RingProof, answer_alike, beta_quantile
+from adjudge.results.trust import proof
+from adjudge.results.trust.proof import RingProof, answer_alike, beta_quantile
 from adjudge.results.workers import JudgedWorkers
 from oracle_trust import experts_among_weak, quantile, ring_proof
 
@@ -91,7 +91,7 @@ def test_quantiles_are_those_of_the_beta_distribution(right, wrong, level):
 def test_more_rings_than_refits_are_left_out_together(monkeypatch):
     crowd = adj.simulate(tasks=400, workers=24, labels=3, votes_per_task=8, colluders=0.5, ring=4, seed=3)
     asked = []
-    monkeypatch.setattr(verdicts, "MAX_REFITS", 2)
+    monkeypatch.setattr(proof, "MAX_REFITS", 2)
     whole = adj.aggregate(crowd.votes, model="fds", confidence="posterior")
     judge = JudgedWorkers.judge_without
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjudge.results.trust.verdicts import beta_interval
+from adjudge.results.workers import beta_interval
 
 
 def one(a, b, share=0.9):

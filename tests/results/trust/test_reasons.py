@@ -3,7 +3,7 @@
 import re
 
 import adjudge as adj
-from adjudge.results.trust.verdicts import VERDICT_NAMES
+from adjudge.results.workers import VERDICT_NAMES
 
 WORDS = {
     "informative": r"\d+% of \d+ votes equal the labels: \d+\.\d bits of evidence against guessing",

@@ -8,7 +8,7 @@ from hypothesis import given
 
 import adjudge as adj
 from adjudge.models.base import MODELS
-from adjudge.results.trust.verdicts import VERDICT_NAMES
+from adjudge.results.workers import VERDICT_NAMES
 from strategies import crowds
 
 WORD = {"spammer": "spammer", "adversary": "adversary", "colluder": "copy"}
@@ -178,7 +178,7 @@ def test_labels_do_not_pay(monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr("adjudge.results.trust.verdicts.assess", never)
+    monkeypatch.setattr("adjudge.results.workers.assess", never)
     result = adj.aggregate([("t", "a", "x"), ("t", "b", "y")])
     assert len(result.labels) == len(result.probabilities) == 1
     sets = adj.aggregate([("t", "a", ["x"]), ("t", "b", [])], multi=True)
@@ -215,8 +215,8 @@ def test_blocks_of_workers_and_tasks_change_nothing(monkeypatch, workers, votes_
     whole = adj.aggregate(votes)
     monkeypatch.setattr("adjudge.results.trust.posterior.MAX_SAMPLED_WORKERS", 40)  # every seventh worker, and so on
     sampled = adj.aggregate(votes).workers
-    for module in ("posterior", "verdicts"):
-        monkeypatch.setattr(f"adjudge.results.trust.{module}.CHUNK_WORKERS", 37)
+    for module in ("trust.posterior", "workers"):
+        monkeypatch.setattr(f"adjudge.results.{module}.CHUNK_WORKERS", 37)
     monkeypatch.setattr("adjudge.results.trust.posterior.POSTERIOR_BLOCK_CELLS", 2000)
     monkeypatch.setattr("adjudge.models.honest.CHUNK_CELLS", 100)
     parts = adj.aggregate(votes)

@@ -377,6 +377,27 @@ def partners(ring: Integers, found: SharedTaskPairs) -> Integers:
     return out
 
 
+def shared_tasks(ballots: Ballots, partner: Integers) -> tuple[Integers, Integers]:
+    """Return of each worker with a partner, [workers]: the tasks that both judged, and on how many their answers agree."""
+    n, one = len(partner), np.flatnonzero(partner >= 0)
+    shared, agreeing = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    worker, task, label = ballots.worker(), ballots.task(), ballots.label()
+    involved = np.zeros(n, np.bool_)
+    involved[one] = involved[partner[one]] = True
+    some = np.flatnonzero(involved[worker])
+    key = worker[some] * ballots.n_tasks + task[some]
+    order = np.argsort(key, kind="stable")
+    key, given = key[order], label[some][order]
+    mine = partner[key // max(ballots.n_tasks, 1)] >= 0
+    wanted = partner[key[mine] // ballots.n_tasks] * ballots.n_tasks + key[mine] % ballots.n_tasks
+    at = np.minimum(np.searchsorted(key, wanted), max(len(key) - 1, 0))
+    both = key[at] == wanted
+    who = key[mine][both] // max(ballots.n_tasks, 1)
+    np.add.at(shared, who, 1)
+    np.add.at(agreeing, who, given[at][both] == given[mine][both])
+    return shared, agreeing
+
+
 def candidate_rings(found: SharedTaskPairs, workers: int, need: float) -> list[Integers]:
     """Return groups of workers, [members] each, that pairwise evidence joins.
 
