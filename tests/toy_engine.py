@@ -15,7 +15,8 @@ from adjudge.engines.base import FitEstimate, WorkerBlock
 from adjudge.engines.local import LocalEngine, MemoryStore
 from adjudge.engines.passes import PairSums
 from adjudge.engines.session import LocalSession
-from adjudge.io.answers import gold_codes
+from adjudge.engines.shard import rules_for
+from adjudge.io.answers import gold_codes, read_gold
 from adjudge.io.read import as_votes
 from adjudge.kernels import reference
 
@@ -24,13 +25,11 @@ def make(threads):
     return SimpleNamespace(name="toy", read=as_votes, load=load)
 
 
-def load(votes, *, seed, **known):
-    def store(rules, gold):
-        return MemoryStore(
-            LocalEngine(shard_votes=50), votes, seed, rules, None if gold is None else gold_codes(gold, votes.tasks)
-        )
-
-    return Toy.over(votes, store, reference, 1, **{"gold": None, "history": None, **known})
+def load(votes, *, seed, ties, gold=None, history=None):
+    rules = rules_for(votes, reference, 1, ties)
+    given = None if gold is None else read_gold(gold, votes.labels)
+    codes = None if given is None else gold_codes(given, votes.tasks)
+    return Toy(MemoryStore(LocalEngine(shard_votes=50), votes, seed, rules, codes), rules, gold=given, history=history)
 
 
 class Toy(LocalSession):

@@ -134,8 +134,9 @@ class Recipe(Protocol):
         """Whether labels may repeat in a cycle, which the loop then detects by fingerprints of the counts."""
         ...
 
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard, given whether the last one was and its `change`."""
+    @property
+    def switch(self) -> float:
+        """The change of the priors from which on E-steps are hard; minus infinity: they stay as the first one was."""
         ...
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:

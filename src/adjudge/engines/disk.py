@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeVar
@@ -29,10 +28,10 @@ from adjudge.engines.checkpoint import StoredFit
 from adjudge.engines.disk_files import LabelFile, ShardFiles, ShardReader, VectorFiles
 from adjudge.engines.glad import BYTES_PER_TASK, BYTES_PER_VOTE, MIN_SHARD_BYTES, Glad, GladDiskStore, GladRules
 from adjudge.engines.memory import require_on_disk, room_for_shards
-from adjudge.engines.session import LocalSession, digest
-from adjudge.engines.shard import PassRules, Shard, Tally, cuts, hashes
+from adjudge.engines.session import LocalSession, VoteStore, digest
+from adjudge.engines.shard import PassRules, Shard, Tally, cuts, hashes, rules_for
 from adjudge.errors import NOT_PICKLED, AdjudgeError, DamagedCheckpoint, InputError, refuse_windows, warn
-from adjudge.io.answers import gold_codes
+from adjudge.io.answers import gold_codes, read_gold
 from adjudge.io.files import votes_in
 from adjudge.io.folder.arrays import ArrayFile, map_array, writing
 from adjudge.io.folder.encoded import EncodedVotes, encode_to, open_encoded
@@ -64,7 +63,7 @@ class Workspace:
     limit: int | None  # bytes of memory
 
 
-class DiskStore:
+class DiskStore(VoteStore):
     """Votes on disk, and the current label of every task in a file; every pass writes a new one."""
 
     keeps_decided: bool = False  # they are written to the outcome alone
@@ -352,8 +351,10 @@ class DiskEngine:
             batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), memory_of(self.memory) // 4),
             limit=None if self.memory is None else memory_of(self.memory),
         )
-        store = partial(DiskStore, workspace, votes, files, seed)
-        return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
+        rules = rules_for(votes, self.kernels, self.threads, ties)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        store = DiskStore(workspace, votes, files, seed, rules, given)
+        return LocalSession(store, rules, gold=given, history=history)
 
     def _folder(self) -> tuple[object, Path]:
         """Return the owner of the work folder, which removes it when no longer used, and the folder."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, ClassVar, TypeVar
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from adjudge.data.fit import Others
 from adjudge.data.options import Place
-from adjudge.data.votes import Gold, Votes, WorkerRows
-from adjudge.engines.base import Checkpoint, GladPasses, WholeVotes
+from adjudge.data.votes import Votes, WorkerRows
+from adjudge.engines.base import GladPasses, WholeVotes
 from adjudge.engines.memory import require, require_glad
-from adjudge.engines.session import LocalSession, rules_for
-from adjudge.engines.shard import PassRules, Shard, Tally, TieKeys, cuts
-from adjudge.io.answers import gold_codes
+from adjudge.engines.session import LocalSession, VoteStore
+from adjudge.engines.shard import PassRules, Shard, TieKeys, cuts, rules_for
+from adjudge.io.answers import gold_codes, read_gold
 from adjudge.io.read import as_votes
 from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
@@ -60,60 +60,13 @@ class LocalEngine:
     ) -> LocalSession:
         """Return a session over these votes; raise beforehand if memory is too small."""
         require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
-
-        def store(rules: PassRules, given: Gold | None) -> MemoryStore:
-            return MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
-
-        return LocalSession.over(votes, store, self.kernels, self.threads, ties=ties, gold=gold, history=history)
-
-
-class ProcessStore:
-    """What stores have in common whose labels and outcomes are in the memory of this process: it ends with the process."""
-
-    keeps_decided: bool = True
-    votes: Votes
-
-    def relabel(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
-        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
-        raise NotImplementedError
-
-    def scan(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
-        """Return what an act says of each shard."""
-        return self.relabel(what, act)
-
-    def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
-        """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
-        n = self.votes.n_tasks
-        labels, confidence, tie = np.empty(n, np.int32), np.empty(n), np.empty(n, np.bool_)
-
-        def decided(cut: slice, shard: Any) -> T:
-            said = act(cut, shard, confidence[cut], tie[cut])
-            labels[cut] = shard.labels
-            return said
-
-        return self.relabel(what, decided), (labels, confidence, tie)
-
-    def figures(self, what: str, act: Callable[[Any, Floats], None]) -> Floats:
-        """Return the figures that an action writes for each shard, [tasks, K]."""
-        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
-        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
-        return out
-
-    def keep(self, pieces: Iterable[Floats]) -> Floats:
-        """Return the chunks, [some tasks] each, as one array, [tasks]."""
-        return np.concatenate([np.zeros(0), *pieces])
-
-    def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take nothing: there is no checkpoint to name."""
-
-    def restore(self) -> None:
-        """Return None: no fit was interrupted."""
-
-    def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
-        """Store nothing."""
+        rules = rules_for(votes, self.kernels, self.threads, ties)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        store = MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
+        return LocalSession(store, rules, gold=given, history=history)
 
 
-class MemoryStore(ProcessStore):
+class MemoryStore(VoteStore):
     """Votes in memory, divided into shards that keep the label of every task."""
 
     def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:

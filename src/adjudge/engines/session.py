@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from types import ModuleType
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,8 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
 from adjudge.engines.base import Checkpoint, FitEstimate, GladPasses, PassSums, Recipe, WholeVotes, WorkerBlock
 from adjudge.engines.passes import RowFunction, RowInputs, VotePass
-from adjudge.engines.shard import PassRules, Shard, Tally, is_hard, units_of
+from adjudge.engines.shard import PassRules, Shard, Tally, is_hard
 from adjudge.errors import OptionError, shown
-from adjudge.io.answers import read_gold
-from adjudge.io.sources import Source
 from adjudge.kernels import reference
 from adjudge.kernels.reference import Sums
 
@@ -74,7 +71,7 @@ class WorkerState:
 
     def __init__(self, panel: Votes, rules: PassRules, history: Callable[[WorkerRows], Others] | None) -> None:
         self._rules = rules
-        weights = self._weights = RowWeights.of(panel)
+        weights = self._weights = None if panel.row_weight is None else RowWeights.of(panel)
         pairs = panel if weights is None else weights.panel
         past = None if history is None else history(pairs)
         threads = 0 if rules.kernels is reference else rules.threads
@@ -88,6 +85,13 @@ class WorkerState:
         self._kept: Tally | None = None  # see `remember`
         self._aside: Parameters | None = None  # see `set_aside`
         self._bound: tuple[Recipe, Any] | None = None  # the recipe of the last M-step, and that M-step over these workers
+
+    def _tie_weights(self) -> Floats | None:
+        """Return the number of votes of each label, [K], if the larger prior wins a tie; otherwise None."""
+        if not self._rules.by_prior:
+            return None
+        block = self._block
+        return np.bincount(block.panel.row_label, block.row_votes(), minlength=block.panel.n_labels).astype(np.float64)
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
@@ -207,61 +211,61 @@ class WorkerState:
         return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
 
 
-class VoteStore(Protocol):
-    """Storage of a session's votes and of the current label of every task."""
+class VoteStore:
+    """Storage of a session's votes and of the current label of every task: here in memory, where it ends with the process."""
 
-    keeps_decided: bool  # whether the labels that `decide` leaves in shards stay the current ones
+    keeps_decided: bool = True  # whether the labels that `decide` leaves in shards stay the current ones
+    rules: PassRules  # what all shards share
+    votes: Votes
+    gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 where there is none; None where no gold was given
 
-    @property
-    def rules(self) -> PassRules:
-        """What all shards share."""
-        ...
-
-    @property
-    def votes(self) -> Votes:
-        """The votes."""
-        ...
-
-    @property
-    def gold(self) -> NDArray[np.int32] | None:
-        """Given labels, [tasks], below 0 where there is none; None where no gold was given."""
-        ...
-
-    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+    def relabel(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
         """Run an action on each shard (and its tasks) and return its results; the labels it leaves become the current ones."""
-        ...
+        raise NotImplementedError
 
-    def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
+    def scan(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
         """Return what an act says of each shard, whose labels stay as they are."""
-        ...
+        return self.relabel(what, act)
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
         """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
-        ...
+        n = self.votes.n_tasks
+        labels, confidence, tie = np.empty(n, np.int32), np.empty(n), np.empty(n, np.bool_)
 
-    def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Pieces:
+        def decide_shard(cut: slice, shard: Any) -> T:
+            said = act(cut, shard, confidence[cut], tie[cut])
+            labels[cut] = shard.labels
+            return said
+
+        return self.relabel(what, decide_shard), (labels, confidence, tie)
+
+    def figures(self, what: str, act: Callable[[Any, Floats], None]) -> Pieces:
         """Return the figures that an action writes for each shard, [tasks, K]: at once, or in chunks."""
-        ...
+        out = np.empty((self.votes.n_tasks, self.votes.n_labels))
+        self.relabel(what, lambda cut, shard: act(shard, out[cut]))
+        return out
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
         """Return the chunks, [some tasks] each, as one array, [tasks]."""
-        ...
+        return np.concatenate([np.zeros(0), *pieces])
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes."""
-        ...
+        raise NotImplementedError
+
+    def whole(self) -> WholeVotes:
+        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        raise NotImplementedError
 
     def identify(self, settings: Mapping[str, Any]) -> None:
-        """Take the settings that identify this fit."""
-        ...
+        """Take the settings that identify this fit, if it can be resumed."""
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
         """Restore the labels of this fit, and return its checkpoint and counts; None if it was not interrupted."""
-        ...
+        return None
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint, if the fit can be resumed."""
-        ...
 
 
 class LocalSession(WorkerState):
@@ -288,23 +292,6 @@ class LocalSession(WorkerState):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
         return unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
-
-    @classmethod
-    def over(
-        cls,
-        votes: Votes,
-        make_store: Callable[[PassRules, Gold | None], VoteStore],
-        kernels: ModuleType,
-        threads: int,
-        *,
-        ties: str,
-        gold: Source | None,
-        history: Callable[[WorkerRows], Others] | None,
-    ) -> LocalSession:
-        """Return a session over these votes, in a store that is made with the rules of the fit and the gold."""
-        rules = rules_for(votes, kernels, threads, ties)
-        given = None if gold is None else read_gold(gold, votes.labels)
-        return cls(make_store(rules, given), rules, gold=given, history=history)
 
     @property
     def gold_given(self) -> int:
@@ -351,7 +338,7 @@ class LocalSession(WorkerState):
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
         if hard and self._is_current and self._recounted is MAJORITY_LABELS:  # nothing came in between
             return PassSums(self._counted[1])
-        tally, weights = self._rules.empty(hard=hard), self._tie_weights()
+        weights, tally = self._tie_weights(), self._rules.empty(hard=hard)
         self._is_current = False  # until all shards have their new labels
         self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         sums = self._counted_now(tally, hard=hard)
@@ -463,8 +450,7 @@ class LocalSession(WorkerState):
 
     def whole(self) -> WholeVotes:
         """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
-        whole: WholeVotes = self._store.whole()  # type: ignore[attr-defined]
-        return whole
+        return self._store.whole()
 
     def decided(self, scores: Floats, posterior: Floats) -> FitOutcome:
         """Return the decisions of a method's own scores and posterior, [tasks, K] each; the counts are those of the winners."""
@@ -499,10 +485,6 @@ class LocalSession(WorkerState):
         self._recounted = outcome.labels
         return outcome
 
-    def _tie_weights(self) -> Floats | None:
-        """Return each label's share of all votes, [K], if ties are broken by it before any model."""
-        return self._rules.tie_weights(self._block)
-
     def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> FitOutcome:
         """Return decisions and the right votes in complete counts; without these they are counted when they are asked for."""
         labels, confidence, tie = decided
@@ -513,12 +495,6 @@ class LocalSession(WorkerState):
         """Return the right votes of each row, [rows], of counts by row, [rows, K]."""
         right: Floats = counts[np.arange(self.votes.n_rows), self.votes.row_label].astype(np.float64)
         return right
-
-
-def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> PassRules:
-    """Return the rules of a fit over these votes."""
-    units = partial(units_of, votes, kernels, threads)
-    return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, units, votes.row_weight)
 
 
 def _row_votes(votes: Votes, weights: RowWeights | None) -> NDArray[Any]:

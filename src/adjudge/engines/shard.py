@@ -18,7 +18,6 @@ from adjudge.data.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
 from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.engines.base import WorkerBlock
 from adjudge.engines.passes import RowInputs
 from adjudge.kernels import reference
 from adjudge.kernels.reference import Sums
@@ -97,13 +96,6 @@ class PassRules:
         """Return C2 of the labels counted in a (hard) tally."""
         found: float = self.kernels.classification(*tally, params.table, params.log_prior, threads=self.threads)
         return found
-
-    def tie_weights(self, block: WorkerBlock) -> NDArray[np.float64] | None:
-        """Return the number of votes of each label, [K], if the larger prior wins a tie; otherwise None."""
-        if not self.by_prior:
-            return None
-        votes, k = block.row_votes(), len(self.label_hash)
-        return np.bincount(block.panel.row_label, votes, minlength=k).astype(np.float64)
 
     def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
         """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]."""
@@ -241,7 +233,7 @@ class Shard:
         sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._counting(tally))
         if not delta:
             self.count_gold(tally)
-        return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
+        return sums if self._gold is None else self._with_gold(sums, params)
 
     def finish(
         self,
@@ -261,7 +253,7 @@ class Shard:
         sums: Sums = self._write(act, {"confidence": (confidence, 1.0), "tie": (tie, False)})
         if tally is not None and not delta:
             self.count_gold(tally)
-        return sums._replace(log_likelihood=sums.log_likelihood + self._gold_likelihood(params))
+        return sums if self._gold is None else self._with_gold(sums, params)
 
     def majority(
         self,
@@ -437,12 +429,11 @@ class Shard:
         if self._gold is not None:
             _recount(self._given_ptr, self._given_row, self._given, tally)
 
-    def _gold_likelihood(self, params: Parameters) -> float:
-        """Return the sum of log p(votes, given label) over the gold tasks."""
-        if self._gold is None:
-            return 0.0
+    def _with_gold(self, sums: Sums, params: Parameters) -> Sums:
+        """Return sums whose likelihood has that of the gold tasks, too: the sum of log p(votes, given label)."""
         of_votes = params.table[self._given_row, np.repeat(self._given, np.diff(self._given_ptr))]
-        return float(of_votes.sum() + params.log_prior[self._given].sum())
+        of_gold = float(of_votes.sum() + params.log_prior[self._given].sum())
+        return sums._replace(log_likelihood=sums.log_likelihood + of_gold)
 
     def _without_gold(self, out: NDArray[Any]) -> NDArray[Any]:
         """Return the array that passes write to: OUT, or one without the gold tasks."""
@@ -456,6 +447,12 @@ class Shard:
         if self._gold is not None:
             out[self._is_open] = part
             out[~self._is_open] = of_gold
+
+
+def rules_for(votes: Votes, kernels: ModuleType, threads: int, ties: str) -> PassRules:
+    """Return the rules of a fit over these votes."""
+    units = partial(units_of, votes, kernels, threads)
+    return PassRules.of(kernels, threads, votes.row_label, votes.labels, ties, units, votes.row_weight)
 
 
 def _recount(ptr: NDArray[np.int64], row: NDArray[np.uint32], labels: NDArray[np.int32], tally: Tally) -> None:

@@ -201,12 +201,11 @@ class DeviceShard(Shard):
             counts, class_counts, one = tally[0].certain(self.fit_device)
             self.fit_device.kernels.recount_hard(self._given_layout, self._given_codes, counts, class_counts, one)
 
-    def _gold_likelihood(self, params: Parameters) -> float:
-        """Return the sum of log p(votes, given label) over the gold tasks."""
-        if self._gold is None:
-            return 0.0
+    def _with_gold(self, sums: Sums, params: Parameters) -> Sums:
+        """Return sums whose likelihood has that of the gold tasks, too: the sum of log p(votes, given label)."""
         of_votes = self.rules.table_on(self.fit_device, params)[self._given_layout.row.astype(np.int64), self._given_true]
-        return float(of_votes.sum()) + float(params.log_prior[self._given].sum())
+        of_gold = float(of_votes.sum()) + float(params.log_prior[self._given].sum())
+        return sums._replace(log_likelihood=sums.log_likelihood + of_gold)
 
     def _without_gold(self, out: NDArray[Any]) -> Any:
         """Return the device array that passes write to, of the tasks without gold."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
 from adjudge.engines.base import GladPasses, WholeVotes
-from adjudge.engines.local import MemoryStore, ProcessStore, processor_engine
-from adjudge.engines.session import rules_for
-from adjudge.engines.shard import MAX_FINE_VOTES, TieKeys, Units, units_of
+from adjudge.engines.local import MemoryStore, processor_engine
+from adjudge.engines.session import VoteStore
+from adjudge.engines.shard import MAX_FINE_VOTES, TieKeys, Units, rules_for, units_of
 from adjudge.errors import AdjudgeError
 from adjudge.gpu.arrays import TaskArray
 from adjudge.gpu.device import Copier, Device
@@ -46,8 +46,10 @@ class Resident(NamedTuple):
 _RESIDENT: WeakKeyDictionary[Votes, Resident] = WeakKeyDictionary()
 
 
-class DeviceStore(ProcessStore):
+class DeviceStore(VoteStore):
     """Votes on one or several devices, divided into shards that keep the label of every task."""
+
+    rules: DeviceRules
 
     def __init__(self, engine: CudaEngine, votes: Votes, seed: int, ties: str, gold: NDArray[np.int32] | None) -> None:
         self.votes = votes

@@ -64,21 +64,15 @@ class Opened:
 
     def __init__(self, source: Any) -> None:
         self.source = source  # votes, or anything that is read
+        # The engine that already holds the votes: "spark" for a Spark frame, "cuda" for arrays on a device; mostly None.
+        self.home: str | None = getattr(source, "engine", None) if isinstance(source, WorkerRows) else None
+        if self.home is None:
+            self.home = "spark" if is_spark_frame(source) else "cuda" if is_device_source(source) else None
 
     @classmethod
     def of(cls, source: Any) -> Opened:
         """Return a source opened; one that is stays as it is."""
         return source if isinstance(source, Opened) else cls(source)
-
-    @cached_property
-    def home(self) -> str | None:
-        """The engine that already holds the votes: "spark" for a Spark frame, "cuda" for arrays on a device; mostly None."""
-        home: str | None = getattr(self.source, "engine", None)
-        if home is not None and isinstance(self.source, WorkerRows):
-            return home
-        if is_spark_frame(self.source):
-            return "spark"
-        return "cuda" if is_device_source(self.source) else None
 
     @cached_property
     def names(self) -> list[str] | None:

@@ -252,7 +252,8 @@ def _fitted(
     facts: dict[str, object],
 ) -> Result:
     """Return the fit of votes of one label each: of groups where there are some, calibrated where asked, with more facts."""
-    known |= {what: opened(known[what], what) for what in ("history", "warm_start")}
+    earlier = [what for what in ("history", "warm_start") if known[what] is not None]
+    known |= {what: opened(known[what], what) for what in earlier}
     if calibrate is not None or groups is not None:
         # What is used several times is read once: a file need not be read again, and an iterator could not be.
         gold = None if gold is None else read_answers(gold, "gold")[0]
@@ -270,7 +271,7 @@ def _fitted(
         mapping = answering_alike(result)
     elif groups is not None:
         mapping = read_groups(groups)
-    for what in ("history", "warm_start"):
+    for what in earlier:
         require_same_voters(known[what], mapping, what)
     if mapping:
         grouping, result = group_votes(votes, mapping), None

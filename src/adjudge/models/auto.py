@@ -135,30 +135,10 @@ class CarefulRecipe(EMRecipe):
     classes: Any = None
     seen: SeenOnce = field(default_factory=SeenOnce)
 
-    @property
-    def phase(self) -> str:
-        """The version's name in the trace."""
-        return self.kind
-
-    @property
-    def max_iter(self) -> int:
-        """The most iterations."""
-        return PASSES_PER_VERSION
-
-    @property
-    def stop(self) -> str:
-        """The stopping rule."""
-        return "labels"
-
-    @property
-    def may_cycle(self) -> bool:
-        """Return False: it makes few passes by design."""
-        return False
-
-    @property
-    def anchor(self) -> float:
-        """The share of the starting counts in those that an M-step sees."""
-        return ANCHOR_SHARE[self.kind]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rules = {"phase": self.kind, "max_iter": PASSES_PER_VERSION, "stop": "labels", "anchor": ANCHOR_SHARE[self.kind]}
+        vars(self).update(rules, may_cycle=False)  # it makes few passes by design
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
         """Return the shares of the labels that are believed, [K]; in scores they have the weight 0.8."""

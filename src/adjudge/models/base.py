@@ -130,21 +130,27 @@ class Model:
         options.check(asdict(self), self.rules)
         for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
             object.__setattr__(self, name, options.plain(getattr(self, name)))
+        if getattr(self, "accelerate", False):
+            if "accelerate" in self.lacks:
+                raise OptionError(f"accelerate is True, but {self.name} has no accelerate: {self.lacks['accelerate']}")
+            from adjudge.models.acceleration import room_of
+
+            object.__setattr__(self, "room", room_of(type(self).room))
 
     @classmethod
     def options(cls) -> Mapping[str, object]:
         """Return the options this model takes, with their defaults."""
         return {f.name: f.default for f in fields(cls)}
 
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard: as the first one was."""
-        return self.starts_hard
-
     def require_engine(self, engine: Engine) -> None:
         """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
             raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+        if getattr(self, "accelerate", False):
+            from adjudge.models.acceleration import require_engine
+
+            require_engine(engine)
 
     def suited(self, votes: Votes) -> Model:
         """Return the settings for these votes: the same, but where they say what the caller has left open."""
@@ -241,15 +247,15 @@ class Model:
             dependence = measure(session)
             known = replace(known, dependence=dependence, exists=known.named(session))
         fit = model._fit(session, known)
+        marked, gold_given = session.gold(), session.gold_given
         if confidence == "honest":
             fit = honest_fit(fit, session, known.dependence, known.exists)
-        marked = session.gold()
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
         again = partial(_refitted, model, chosen, priors, priors_weight)
-        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, session.gold_given, refit=again)
+        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
         """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""

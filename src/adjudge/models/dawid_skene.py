@@ -9,7 +9,7 @@ there, cannot outweigh the votes; docs/decisions/012-priors.md shows how other w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -20,8 +20,7 @@ from adjudge.data.fit import ClassPrior, Fit, Prior, TableLines, WorkerPrior, gi
 from adjudge.data.options import DEFAULTS, MOST_VOTES, Choice, Flag, Number, Rules, Stop, Strength
 from adjudge.data.votes import WorkerRows
 from adjudge.engines import memory
-from adjudge.engines.base import ClassEstimate, Engine, Gather, Recipe, Session, WorkerBlock
-from adjudge.errors import OptionError
+from adjudge.engines.base import ClassEstimate, Gather, Recipe, Session, WorkerBlock
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
 
@@ -38,7 +37,8 @@ class ConfusionPrior:
 
     def of(self, block: WorkerBlock) -> Prior:
         """Return the prior over the rows of some workers."""
-        return Prior(self.smoothing, lay_out(block.panel, self.shared, block.history), self.classes)
+        has_beliefs = self.shared is not None or block.history is not None
+        return Prior(self.smoothing, lay_out(block.panel, self.shared, block.history) if has_beliefs else None, self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,55 +47,32 @@ class EMRecipe:
 
     model: Model
     beliefs: ConfusionPrior = ConfusionPrior()
+    # Settings of the model, which the loop reads; `Recipe` describes them.
+    name: str = field(init=False)
+    tol: float = field(init=False)
+    max_iter: int = field(init=False)
+    stop: str = field(init=False)
+    starts_hard: bool = field(init=False)
+    switch: float = field(init=False)
+    is_likelihood: bool = field(init=False)
+    anchor: float = field(init=False)
+    phase: str | None = field(init=False)
+    may_cycle: bool = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The model's name in messages."""
-        return self.model.name
-
-    @property
-    def tol(self) -> float:
-        """The change below which the loop stops."""
-        return float(getattr(self.model, "tol", 0.0))
-
-    @property
-    def max_iter(self) -> int:
-        """Maximum number of iterations."""
-        return int(getattr(self.model, "max_iter", 1))
-
-    @property
-    def stop(self) -> str:
-        """The stopping rule."""
-        return str(getattr(self.model, "stop", "priors"))
-
-    @property
-    def starts_hard(self) -> bool:
-        """Whether the first M-step is fed with hard labels."""
-        return self.model.starts_hard
-
-    @property
-    def is_likelihood(self) -> bool:
-        """Whether scores are log-probabilities."""
-        return self.model.is_likelihood
-
-    @property
-    def anchor(self) -> float:
-        """The share of the counts that were remembered in those that an M-step sees."""
-        return 0.0
-
-    @property
-    def phase(self) -> str | None:
-        """The name of its iterations in the trace."""
-        return None
-
-    @property
-    def may_cycle(self) -> bool:
-        """Whether labels may repeat in a cycle: where no likelihood rises from pass to pass."""
-        return not self.is_likelihood
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard."""
-        return self.model.next_is_hard(was_hard, change)
+    def __post_init__(self) -> None:
+        model = self.model
+        vars(self).update(
+            name=model.name,
+            tol=float(getattr(model, "tol", 0.0)),
+            max_iter=int(getattr(model, "max_iter", 1)),
+            stop=str(getattr(model, "stop", "priors")),
+            starts_hard=model.starts_hard,
+            switch=float(getattr(model, "switch", -np.inf)),
+            is_likelihood=model.is_likelihood,
+            anchor=0.0,
+            phase=None,
+            may_cycle=not model.is_likelihood,  # no likelihood rises from pass to pass
+        )
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
         """Return p_c from the class counts of a pass, [K]; with fixed priors, the shares of labels stop the fit."""
@@ -132,7 +109,8 @@ class ConfusionStep:
         table, totals = self.block.tables(counts, panel.worker_ptr, smoothing)
         if believed is not None:
             totals = _add_absent(panel, table, totals, believed, smoothing)
-        return TableLines(table, totals, self.prior, _penalty(panel, table, totals, self.prior))
+        has_beliefs = believed is not None or smoothing != 0.0
+        return TableLines(table, totals, self.prior, _penalty(panel, table, totals, self.prior) if has_beliefs else 0.0)
 
 
 def _add_absent(panel: WorkerRows, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
@@ -150,8 +128,6 @@ def _add_absent(panel: WorkerRows, table: Floats, totals: Floats, believed: Work
 def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> float:
     """Return the sum of pseudo-votes * log pi over all cells of all workers, without terms that no fit can change."""
     believed, smoothing = prior.workers, prior.smoothing
-    if believed is None and smoothing == 0.0:
-        return 0.0
     k = panel.n_labels
     every = totals + k * smoothing
     absent = (k - np.diff(panel.worker_ptr))[:, None] * smoothing + np.zeros_like(totals)
@@ -308,15 +284,6 @@ class DawidSkene(Model):
     stop: Stop = DEFAULTS.stop
     accelerate: bool = DEFAULTS.accelerate
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        take_room(self)
-
-    def require_engine(self, engine: Engine) -> None:
-        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
-        super().require_engine(engine)
-        require_accelerating(self, engine)
-
     def _fit(self, session: Session, known: Knowns) -> Fit:
         beliefs, strength = beliefs_of(self, session, known)
         ended = fit_recipe(self, session, ConfusionRecipe(self, beliefs), known.options)
@@ -343,11 +310,6 @@ class FastDawidSkene(DawidSkene):
     starts_hard: ClassVar[bool] = True
     lacks: ClassVar[Mapping[str, str]] = {"accelerate": "all of its passes are hard"}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.accelerate:
-            raise OptionError(f"accelerate is True, but {self.name} has no accelerate: {self.lacks['accelerate']}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(DawidSkene):
@@ -367,26 +329,6 @@ class Hybrid(DawidSkene):
     rules: ClassVar[Rules] = {**SOFT_EM_RULES, "switch": Number(least=0)}
 
     switch: float = DEFAULTS.switch
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return whether the next E-step is hard: always, once the priors have settled."""
-        return was_hard or change <= self.switch
-
-
-def take_room(model: Model) -> None:
-    """Let an accelerated model ask for the memory that it takes: it keeps the last points."""
-    if getattr(model, "accelerate", False):
-        from adjudge.models.acceleration import room_of
-
-        object.__setattr__(model, "room", room_of(type(model).room))
-
-
-def require_accelerating(model: Model, engine: Engine) -> None:
-    """Raise if a model is accelerated, and an engine cannot do so."""
-    if getattr(model, "accelerate", False):
-        from adjudge.models.acceleration import require_engine
-
-        require_engine(engine)
 
 
 def fit_recipe(model: Model, session: Session, recipe: Recipe, options: em.FitOptions) -> em.Run:

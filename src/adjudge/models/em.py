@@ -67,7 +67,7 @@ def begin(session: Session, recipe: Recipe, options: FitOptions) -> PassSums:
     warm = options.warm
     if warm is not None:  # votes that are impossible under old parameters may be among these
         session.adopt(warm.parameters, warm.priors)
-        return session.e_step(hard=recipe.next_is_hard(recipe.starts_hard, 0.0))
+        return session.e_step(hard=recipe.starts_hard or recipe.switch >= 0.0)
     return session.start(hard=recipe.starts_hard) if options.start is None else session.recount(options.start)
 
 
@@ -82,7 +82,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     if point is None:
         sums, trace, cycle = first(), list[TraceRow](), Cycle()
         # A fit that continues one that ended continues one that has settled.
-        hard = recipe.starts_hard if warm is None else recipe.next_is_hard(recipe.starts_hard, 0.0)
+        hard = recipe.starts_hard or (warm is not None and recipe.switch >= 0.0)
     else:
         sums, trace, cycle = PassSums(point.class_counts), list(point.trace), Cycle(point.seen)
         hard, previous = point.hard, point.shares
@@ -102,7 +102,7 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
             change = objective - trace[-1].objective if trace else float("nan")
         trace.append(record(recipe, options, already + len(trace) + 1, sums, change, objective, hard=hard, began=began))
         converged = sums.changed == 0 and sums.step is None if recipe.stop == "labels" else change < recipe.tol
-        hard = recipe.next_is_hard(hard, change)
+        hard = hard or change <= recipe.switch
         previous = previous if sums.step == "rejected" and previous is not None else classes.shares
         if recipe.may_cycle:
             cycle.see(steps.fingerprint())
@@ -150,7 +150,7 @@ def repeat(
         trace.append(record(recipe, options, already + len(trace) + 1, sums, change, objective, hard=hard, began=began))
         if movement is not None or len(trace) > 1:
             settled = sums.changed == 0 if recipe.stop == "labels" else change < recipe.tol
-        hard, previous = recipe.next_is_hard(hard, change), classes.shares
+        hard, previous = hard or change <= recipe.switch, classes.shares
     assert classes is not None  # max_iter is at least 1
     return Run(tuple(trace), settled, classes)
 

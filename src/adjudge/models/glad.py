@@ -228,6 +228,7 @@ class GladRecipe:
     """GLAD's settings together with its votes: both recipe and steps of the loop, over GLAD's own passes."""
 
     starts_hard = False
+    switch = -math.inf
     is_likelihood = True
     stop = "objective"
     anchor = 0.0
@@ -280,10 +281,6 @@ class GladRecipe:
         """Return the sums of the E-step under the current abilities."""
         sums = self.passes.expect(self.model)
         return PassSums(self.passes.class_counts(), sums.log_likelihood, changed=sums.changed, penalty=_log_prior(self.model.x))
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return False: no E-step is hard."""
-        return False
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
         """Return p_c, [K]: given, estimated, or the same for every existing label."""

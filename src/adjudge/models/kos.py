@@ -124,6 +124,7 @@ class KosSteps:
     """KOS over its votes: both recipe and steps of the loop. An M-step is workers' messages, an E-step tasks'."""
 
     starts_hard = True
+    switch = -np.inf
     is_likelihood = False
     stop = "priors"
     tol = 0.0  # nothing settles it: it takes as many rounds as were asked for
@@ -181,10 +182,6 @@ class KosSteps:
     @property
     def _now(self) -> tuple[Floats, Floats]:
         return self._messages.score, self._messages.weight
-
-    def next_is_hard(self, was_hard: bool, change: float) -> bool:
-        """Return True: every round decides."""
-        return True
 
     def class_priors(self, class_counts: Any) -> ClassEstimate:
         """Return the shares of the labels, [K], which decide nothing."""

@@ -148,20 +148,11 @@ class MaceRecipe(EMRecipe):
     start: tuple[Floats, Floats] | None = None  # [workers, 2] spamming and knowing, [workers, K] strategies; None: drawn
     steps: list[MaceStep] = field(default_factory=list)  # the M-step of this fit, once it has begun
 
-    @property
-    def stop(self) -> str:
-        """The stopping rule."""
-        return "objective"
-
-    @property
-    def tol(self) -> float:
-        """The gain below which it stops; starts that were given run all iterations."""
-        return self.settings.tol if self.start is None else -float("inf")
-
-    @property
-    def phase(self) -> str:
-        """The name of its iterations in the trace: starts are random, so a symmetric crowd need not stay so."""
-        return self.settings.method
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tol = self.settings.tol if self.start is None else -np.inf  # starts that were given run all iterations
+        # Starts are random, so a symmetric crowd need not stay so; the trace says which method ran.
+        vars(self).update(stop="objective", tol=tol, phase=self.settings.method)
 
     def on(self, block: WorkerBlock) -> MaceStep:
         """Return the M-step of these workers."""

@@ -13,7 +13,7 @@ from adjudge.data.exact import unit_below, whole
 from adjudge.data.fit import ClassPrior, Fit, Parameters, Prior, TableLines
 from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Number, Rules, Stop, Strength
 from adjudge.data.votes import WorkerRows
-from adjudge.engines.base import Engine, PassSums, Session, WorkerBlock
+from adjudge.engines.base import PassSums, Session, WorkerBlock
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
 from adjudge.models.dawid_skene import (
@@ -23,8 +23,6 @@ from adjudge.models.dawid_skene import (
     EMRecipe,
     beliefs_of,
     fit_recipe,
-    require_accelerating,
-    take_room,
 )
 from adjudge.models.knowledge import coin_table, other_labels
 
@@ -60,15 +58,6 @@ class OneCoin(Model):
     stop: Stop = DEFAULTS.stop
     class_priors: ClassPriors = "uniform"
     accelerate: bool = DEFAULTS.accelerate
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        take_room(self)
-
-    def require_engine(self, engine: Engine) -> None:
-        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
-        super().require_engine(engine)
-        require_accelerating(self, engine)
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible, given = known.possible(session), known.classes

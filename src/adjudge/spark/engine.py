@@ -147,7 +147,7 @@ class SparkSession(RemoteSession, WorkerState):
         self.gold_given = 0 if gold is None else len(gold)
         self._engine = engine
         self._votes = votes
-        weights = self._rules.tie_weights(self._block)
+        weights = self._tie_weights()
         self._settings = FitSettings(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
         self._gold: Any = gold
         self._before: Any = None  # source of the current labels: a broadcast table, "votes" (majority vote) or None
