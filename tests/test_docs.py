@@ -163,9 +163,11 @@ def test_make_alone_lists_every_target():
         assert f"make {target}" in shown
 
 
-def test_decisions_are_numbered_without_gaps():
-    numbers = [int(p.name[:3]) for p in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
-    assert numbers == list(range(1, len(numbers) + 1))
+def test_decisions_are_numbered_once_and_listed():
+    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    assert len({path.name[:3] for path in records}) == len(records)
+    assert [path.name for path in records if f"\n{int(path.name[:3])}. [" not in listed or f"({path.name})" not in listed] == []
 
 
 def parameters():
