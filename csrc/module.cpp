@@ -45,4 +45,5 @@ NB_MODULE(_core, m) {
     bind_online(m);
     bind_light(m);
     bind_ebcc(m);
+    bind_careful(m);
 }

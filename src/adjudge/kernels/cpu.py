@@ -125,6 +125,50 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     return table, totals
 
 
+def worker_sums(
+    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], *, said: bool = True, threads: int = 1
+) -> tuple[Floats, Floats, Floats]:
+    """Return the votes of each worker by true label and by given label, [workers, K] each, and the right ones, [workers].
+
+    `counts` are votes by row and true label, [rows, K]. Without `said`, votes by given label are left out, [0, K].
+    """
+    workers, k = len(worker_ptr) - 1, counts.shape[1]
+    met, by_label, right = np.empty((workers, k)), np.empty((workers if said else 0, k)), np.empty(workers)
+    required().worker_sums(counts, worker_ptr, row_label, met, by_label if said else None, right, threads=threads)
+    return met, by_label, right
+
+
+def given_votes(counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1) -> Floats:
+    """Return what `adjudge.data.fit.given_votes` does: the votes of all workers together, [K given, K true]."""
+    votes = np.empty((counts.shape[1], counts.shape[1]))
+    required().given_votes(counts, worker_ptr, row_label, votes, threads=threads)
+    return votes
+
+
+def careful_table(
+    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1, **shared: Any
+) -> Floats:
+    """Return what `adjudge.models.careful.careful_table` does for all rows of some workers, [rows, K]."""
+    table = np.empty(counts.shape)
+    required().careful_table(counts, worker_ptr, row_label, table=table, threads=threads, **shared)
+    return table
+
+
+def honest_lines(
+    counts: Any,
+    worker_ptr: NDArray[np.int64],
+    row_label: NDArray[np.int32],
+    lent: Floats,
+    exists: NDArray[np.bool_],
+    in_all: float,
+    threads: int = 1,
+) -> tuple[Floats, Floats]:
+    """Return what `adjudge.models.honest.Honest.lines` does where votes have no weights and workers no history."""
+    lines, without = np.empty(counts.shape), np.empty(counts.shape)
+    required().honest_lines(counts, worker_ptr, row_label, lent, exists.view(np.uint8), in_all, lines, without, threads=threads)
+    return lines, without
+
+
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
     """Do what `reference.restore_counts` does."""
     required().restore_counts(counts.reshape(-1), None if rest is None else rest.reshape(-1), unit, threads)

@@ -23,7 +23,7 @@ from adjudge.engines import memory
 from adjudge.engines.base import ClassEstimate, Gather, PassSums, Session, WorkerBlock
 from adjudge.models import em
 from adjudge.models.base import COMMON, Knowns, Model
-from adjudge.models.careful import CAREFUL_KINDS, CarefulShared, Kind, SeenOnce, careful_priors, careful_table, shared_by_all
+from adjudge.models.careful import CAREFUL_KINDS, CarefulShared, Kind, SeenOnce, careful_priors, shared_by_all, worker_table
 from adjudge.models.dawid_skene import ConfusionRecipe, EMRecipe
 from adjudge.models.honest import Dependence, facts_of
 
@@ -164,8 +164,7 @@ class CarefulStep:
 
     def __call__(self, counts: Any, shared: CarefulShared) -> TableLines:
         """Return log-probabilities of votes by true label, [rows, K]."""
-        recipe, panel = self.recipe, self.block.panel
+        recipe = self.recipe
         seen = recipe.seen.take(self.block, counts)
-        rows = panel.row_worker(), panel.row_label, seen.counts
-        table = careful_table(recipe.kind, seen, shared, recipe.dependence, recipe.exists, *rows)
+        table = worker_table(recipe.kind, self.block, seen, shared, recipe.dependence, recipe.exists)
         return TableLines(table, seen.met)

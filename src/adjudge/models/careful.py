@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT, whole
-from adjudge.data.fit import Knowledge, given_votes, lay_out
+from adjudge.data.fit import WIDE_TABLE, Knowledge, lay_out
 from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import Gather, WorkerBlock
-from adjudge.kernels import reference
-from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments
+from adjudge.kernels import cpu, reference
+from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments, votes_of_all
 
 Floats = NDArray[np.float64]
 Kind = Literal["A", "B"]
@@ -42,7 +42,7 @@ class CarefulShared(NamedTuple):
 class BelievedVotes:
     """Votes of some workers under the labels believed, those of their history included."""
 
-    counts: Floats  # [rows, K]
+    counts: Any  # [rows, K]
     met: Floats  # [workers, K] votes by true label
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
@@ -51,6 +51,9 @@ class BelievedVotes:
     def of(cls, block: WorkerBlock, counts: Any) -> BelievedVotes:
         """Return what was seen of the workers of a block."""
         panel: WorkerRows = block.panel
+        if block.threads and block.history is None:
+            counts = np.ascontiguousarray(counts)
+            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
@@ -102,7 +105,7 @@ class SeenOnce:
 
 def pooled_votes(block: WorkerBlock, counts: Any) -> Floats:
     """Return the votes of all workers, [K true, K given], those of histories included."""
-    pooled = given_votes(block.panel, np.asarray(counts, np.float64)).T
+    pooled = votes_of_all(block, counts).T
     if block.history is not None:
         np.add.at(pooled.T, block.history.label, block.history.counts)
     return pooled
@@ -133,6 +136,54 @@ def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, bloc
     return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 
 
+def worker_table(
+    kind: Kind,
+    block: WorkerBlock,
+    seen: BelievedVotes,
+    shared: CarefulShared,
+    found: Dependence,
+    exists: NDArray[np.bool_],  # [K]
+) -> Floats:
+    """Return log W of one of the two versions for all rows of a block, [rows, K true]: compiled, or by `careful_table`."""
+    panel, phi, effective = block.panel, found.inflation, found.effective_votes
+    if not block.threads or panel.n_labels >= WIDE_TABLE:  # matrix products are faster then
+        return careful_table(kind, seen, shared, found, exists, panel.row_worker(), panel.row_label, seen.counts)
+    return cpu.careful_table(
+        seen.counts,
+        panel.worker_ptr,
+        panel.row_label,
+        block.threads,
+        met=seen.met,
+        said=seen.said,
+        right=seen.right,
+        own=shared.own,
+        errors=_error_shares(shared.mean_worker),
+        exists=exists.view(np.uint8),
+        kappa=shared.kappa,
+        weight=_shift_weight(kind, shared, found),
+        taste_power=_taste_power(phi) if kind == "A" else 0.0,
+        most_own=shared.trust * effective / (effective + 5.0),
+    )
+
+
+def _shift_weight(kind: Kind, shared: CarefulShared, found: Dependence) -> float:
+    """Return how far a worker's accuracy moves its lines away from the mean worker."""
+    return float(found.inflation**-0.5 if kind == "A" else shared.trust)
+
+
+def _taste_power(inflation: float) -> float:
+    return float(0.6 * inflation**-0.25)
+
+
+def _error_shares(mean_worker: Floats) -> Floats:
+    """Return how the mean worker's errors are distributed over the given labels, [K true, K given]."""
+    errors = mean_worker.copy()
+    np.fill_diagonal(errors, 0.0)
+    of_label = errors.sum(axis=1, keepdims=True)
+    errors /= np.where(of_label > 0, of_label, 1.0)
+    return errors
+
+
 def careful_table(
     kind: Kind,
     seen: BelievedVotes,  # of workers
@@ -144,16 +195,12 @@ def careful_table(
     counts: Floats,  # [rows, K] the worker's votes for it, by true label
 ) -> Floats:
     """Return log W of one of the two versions, [rows, K true]."""
-    met, total, phi = seen.met, seen.votes, found.inflation
+    met, total = seen.met, seen.votes
     expected_rate = seen.expected_accuracy(shared.own)
     rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
-    weight = phi**-0.5 if kind == "A" else shared.trust
-    shift = weight * (_logit(rate) - _logit(expected_rate))
+    shift = _shift_weight(kind, shared, found) * (_logit(rate) - _logit(expected_rate))
     right = _sigmoid(_logit(shared.own) + shift[:, None])  # [workers, K] probability to be right, by true label
-    errors = shared.mean_worker.copy()
-    np.fill_diagonal(errors, 0.0)
-    of_label = errors.sum(axis=1, keepdims=True)
-    errors /= np.where(of_label > 0, of_label, 1.0)
+    errors = _error_shares(shared.mean_worker)
     wrong = np.where(exists, 1.0 - right, 0.0)
     # The table is long, and workers are few: what can be is computed by worker, and the rest in place.
     cells = np.take(wrong, worker, axis=0)  # [rows, K true]
@@ -163,7 +210,7 @@ def careful_table(
     if kind == "A":
         expected = (met * wrong) @ errors + met * np.where(exists, right, 0.0)
         lent = 10.0 * expected / np.maximum(expected.sum(axis=1, keepdims=True), TINY)
-        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** (0.6 * phi**-0.25)
+        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** _taste_power(found.inflation)
         cells *= taste[worker, label][:, None]
         norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste  # sums over given labels
         cells /= np.take(np.where(norm > 0, norm, 1.0), worker, axis=0)

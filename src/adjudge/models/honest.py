@@ -18,11 +18,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import Fit, Pieces, given_votes, lay_out
+from adjudge.data.fit import WIDE_TABLE, Fit, Pieces, given_votes, lay_out
 from adjudge.data.memory import available, gib
 from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.engines.passes import Answers, BelowChance, Chance, Confidence, PairSums, Probabilities, RowFunction
+from adjudge.kernels import cpu
 from adjudge.kernels.reference import HonestRule
 
 log = logging.getLogger(__name__)
@@ -115,10 +116,14 @@ class Honest:
         A weighted vote says as much more or less, and as many votes are left out with it as it weighs.
         """
         panel, exists, weights = block.panel, self.rule.uniform > 0, block.weights
+        lent = np.where(exists, PSEUDO_VOTES_PER_WORKER * self.population, 0.0)
+        if block.threads and weights is None and block.history is None:
+            here = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
+            return cpu.honest_lines(*here, lent, exists, PSEUDO_VOTES_PER_WORKER, block.threads)
         past, row_ptr = lay_out(panel, None, block.history), panel.worker_ptr if weights is None else weights.worker_ptr
         lines = np.empty((row_ptr[-1], panel.n_labels))
         without = np.zeros(lines.shape)  # asked for only where there is a vote to leave out
-        lent, less = np.where(exists, PSEUDO_VOTES_PER_WORKER * self.population, 0.0), np.float64(1.0)
+        less: Any = np.float64(1.0)
         with np.errstate(divide="ignore"):
             log_lent = np.log(lent)
         for workers, rows in _worker_chunks(row_ptr, panel.n_labels):  # tables of many labels are large: no other is as long
@@ -510,6 +515,10 @@ def spread(moments: Floats) -> float:
 def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
     """Return the right votes and all votes of each worker, [workers] each."""
     panel = block.panel
+    if block.threads:
+        rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
+        met, _, of_worker = cpu.worker_sums(*rows, said=False, threads=block.threads)
+        return of_worker, met.sum(axis=1)
     right = counts[np.arange(panel.n_rows), panel.row_label]
     by_worker = panel.by_worker(np.stack([right, counts.sum(axis=1)], axis=1).astype(np.float64))
     return by_worker[:, 0], by_worker[:, 1]
@@ -521,7 +530,15 @@ def _hits(block: WorkerBlock, counts: Any) -> Floats:
 
 
 def _given(block: WorkerBlock, counts: Any) -> Floats:
-    return given_votes(block.panel, counts)
+    return votes_of_all(block, counts)
+
+
+def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:
+    """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
+    panel = block.panel
+    if not block.threads or panel.n_labels >= WIDE_TABLE:
+        return given_votes(panel, np.asarray(counts, np.float64))
+    return cpu.given_votes(np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label, block.threads)
 
 
 def _spread_of_hits(mean: float, block: WorkerBlock, counts: Any) -> Floats:

@@ -1,0 +1,92 @@
+// The Python face of the M-steps of auto and of honest confidence: checks shapes and codes, passes raw pointers on.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "../bind_common.hpp"
+#include "careful.hpp"
+#include "votes.hpp"
+
+namespace nb = nanobind;
+using namespace adjudge;
+
+namespace {
+
+template <class Count>
+WorkerCounts<Count> workers_of(const In<Count, 2>& counts, const In<int64_t>& worker_ptr, const In<int32_t>& row_label) {
+    require(worker_ptr.size() >= 1 && worker_ptr.data()[0] == 0 && rises(worker_ptr.data(), worker_ptr.size()) &&
+                worker_ptr.data()[worker_ptr.size() - 1] == int64_t(counts.shape(0)),
+            "worker_ptr does not divide the rows of counts");
+    require(row_label.size() == counts.shape(0), "row_label has another length than counts");
+    const int64_t k = int64_t(counts.shape(1));
+    for (size_t r = 0; r < row_label.size(); ++r)
+        require(row_label.data()[r] >= 0 && row_label.data()[r] < k, "row_label holds no label");
+    return {counts.data(), worker_ptr.data(), row_label.data(), int64_t(worker_ptr.size()) - 1, int(k)};
+}
+
+template <class Count>
+void py_worker_sums(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, Out<double, 2> met,
+                    std::optional<Out<double, 2>> said, Out<double> right, int threads) {
+    const auto in = workers_of<Count>(counts, worker_ptr, row_label);
+    const size_t cells = size_t(in.workers) * size_t(in.k);
+    require(met.size() == cells && (!said || said->size() == cells) && right.size() == size_t(in.workers),
+            "the sums do not have the shapes that counts ask for");
+    nb::gil_scoped_release release;
+    worker_sums(in, met.data(), said ? said->data() : nullptr, right.data(), threads);
+}
+
+template <class Count>
+void py_given_votes(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, Out<double, 2> votes, int threads) {
+    const auto in = workers_of<Count>(counts, worker_ptr, row_label);
+    require(votes.size() == size_t(in.k) * size_t(in.k), "votes is not labels by labels");
+    nb::gil_scoped_release release;
+    given_votes(in, votes.data(), threads);
+}
+
+template <class Count>
+void py_careful_table(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, In<double, 2> met,
+                      In<double, 2> said, In<double> right, In<double> own, In<double, 2> errors, In<uint8_t> exists,
+                      double kappa, double weight, double taste_power, double most_own, Out<double, 2> table, int threads) {
+    const auto in = workers_of<Count>(counts, worker_ptr, row_label);
+    const size_t k = size_t(in.k), cells = size_t(in.workers) * k;
+    require(met.size() == cells && said.size() == cells && right.size() == size_t(in.workers) && own.size() == k &&
+                errors.size() == k * k && exists.size() == k && table.size() == counts.size(),
+            "the arrays of careful_table do not have the shapes that counts ask for");
+    const Careful shared{met.data(), said.data(), right.data(), own.data(), errors.data(), exists.data(),
+                         kappa,      weight,      taste_power,  most_own};
+    nb::gil_scoped_release release;
+    careful_table(in, shared, table.data(), threads);
+}
+
+template <class Count>
+void py_honest_lines(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, In<double, 2> lent,
+                     In<uint8_t> exists, double in_all, Out<double, 2> lines, Out<double, 2> without, int threads) {
+    const auto in = workers_of<Count>(counts, worker_ptr, row_label);
+    const size_t k = size_t(in.k);
+    require(lent.size() == k * k && exists.size() == k && lines.size() == counts.size() && without.size() == counts.size(),
+            "the arrays of honest_lines do not have the shapes that counts ask for");
+    nb::gil_scoped_release release;
+    honest_lines(in, lent.data(), exists.data(), in_all, lines.data(), without.data(), threads);
+}
+
+template <class Count>
+void bind_for(nb::module_& m) {
+    using namespace nb::literals;
+#define ADJUDGE_WORKERS "counts"_a.noconvert(), "worker_ptr"_a.noconvert(), "row_label"_a.noconvert()
+    m.def("worker_sums", &py_worker_sums<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert().none(),
+          "right"_a.noconvert(), "threads"_a = 1);
+    m.def("given_votes", &py_given_votes<Count>, ADJUDGE_WORKERS, "votes"_a.noconvert(), "threads"_a = 1);
+    m.def("careful_table", &py_careful_table<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert(),
+          "right"_a.noconvert(), "own"_a.noconvert(), "errors"_a.noconvert(), "exists"_a.noconvert(), "kappa"_a, "weight"_a,
+          "taste_power"_a, "most_own"_a, "table"_a.noconvert(), "threads"_a = 1);
+    m.def("honest_lines", &py_honest_lines<Count>, ADJUDGE_WORKERS, "lent"_a.noconvert(), "exists"_a.noconvert(), "in_all"_a,
+          "lines"_a.noconvert(), "without"_a.noconvert(), "threads"_a = 1);
+#undef ADJUDGE_WORKERS
+}
+
+}  // namespace
+
+void adjudge::bind_careful(nb::module_& m) {
+    bind_for<int64_t>(m);
+    bind_for<double>(m);
+}

@@ -1,0 +1,50 @@
+// The M-steps of auto and of honest confidence: sums over the rows of each worker, and the lines made of them.
+#pragma once
+
+#include <cstdint>
+
+namespace adjudge {
+
+// Workers and their rows: a row is a (worker, given label) pair.
+template <class Count>
+struct WorkerCounts {
+    const Count* counts;        // [rows, k] votes of a row by true label
+    const int64_t* worker_ptr;  // [workers + 1] each worker's rows
+    const int32_t* row_label;   // [rows] the given label
+    int64_t workers;
+    int k;
+};
+
+// met OUT [workers, k] votes by true label; said OUT [workers, k] by given label, or null; right OUT [workers].
+template <class Count>
+void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, int threads);
+
+// votes OUT [k given, k true]: those of all workers together. The order of the sums does not depend on the threads.
+template <class Count>
+void given_votes(const WorkerCounts<Count>& in, double* votes, int threads);
+
+// What every careful worker shares; `models/careful.py` has the formulas.
+struct Careful {
+    const double* met;       // [workers, k]
+    const double* said;      // [workers, k]
+    const double* right;     // [workers]
+    const double* own;       // [k] the mean worker's accuracy by true label
+    const double* errors;    // [k true, k given] shares of its errors
+    const uint8_t* exists;   // [k]
+    double kappa;            // votes of the mean worker that an accuracy is shrunk by
+    double weight;           // of the worker's shift away from the mean worker
+    double taste_power;      // version A; 0: version B
+    double most_own;         // version B: the largest share of the worker's own rows
+};
+
+// table OUT [rows, k]: the logarithm of one of the two versions, in whole units.
+template <class Count>
+void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double* table, int threads);
+
+// lines, without OUT [rows, k]: log-probabilities of a vote by true label, with and without it in the counts. `lent` IN
+// [k given, k true] is what each worker is lent, `in_all` of them by true label; `without` is 0 in cells without votes.
+template <class Count>
+void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8_t* exists, double in_all, double* lines,
+                  double* without, int threads);
+
+}  // namespace adjudge
