@@ -13,7 +13,7 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_463,  # 50,000
+    "code lines": 54_545,  # 50,000
     "files": 340,  # 430
     "tiny files": 9,  # 12
     "names at the top": 17,  # 17
@@ -25,12 +25,12 @@ LIMITS = {
 }
 WALK_LIMITS = {
     # walk: (files, returns),  # bar
-    "aggregate(path).labels": (27, 94),  # 28, 90
-    "command line": (32, 102),  # 34, 105
-    "result.workers": (15, 48),  # 12 files
-    "result.report(path)": (44, 197),  # 45 files
+    "aggregate(path).labels": (27, 93),  # 28, 90
+    "command line": (32, 101),  # 34, 105
+    "result.workers": (15, 47),  # 12 files
+    "result.report(path)": (44, 199),  # 45 files
     "agreement(frame)": (32, 111),  # 28 files
-    "aggregate(path, engine='disk').labels": (36, 161),  # 36, 130
+    "aggregate(path, engine='disk').labels": (36, 160),  # 36, 130
     "Online.learn": (1, 0),  # 1 file
 }
 

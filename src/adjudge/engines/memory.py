@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from adjudge.data.fit import WIDE_TABLE
 from adjudge.data.memory import MIN_MEMORY_BYTES, available, gib, memory_of
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import MAX_FINE_VOTES
@@ -48,6 +49,7 @@ STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted
 TURNS_HARD = Room(hard_tables=3)
 # Two tables, counts of vote shares, and what a table of careful workers is made of.
 CAREFUL = Room(tables=7, worker_tables=9)
+CAREFUL_COMPILED = Room(tables=4, worker_tables=4)  # the same without what NumPy makes in between
 # Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
 HONEST = Room(tables=7, worker_tables=4)
 # Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
@@ -71,6 +73,8 @@ def estimate(
     prior, from a history or a population; `honest` that confidence is.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
+    if room is CAREFUL and not (shard_votes or believed) and k < WIDE_TABLE:
+        room = CAREFUL_COMPILED
     table = 8 * rows * k
     sums = 2 if room.tally == 8 and n <= MAX_FINE_VOTES else 1  # of soft counts
     lines = line_bytes(rows, k, n) if room.lines else 0
