@@ -18,6 +18,7 @@ class Checkpoints:
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
+        self.running = threading.Lock()  # held during a checkpoint; SQLite refuses a second one at the same time
         self._wanted = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -49,7 +50,8 @@ class Checkpoints:
                 if self._closed:
                     return
                 try:
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    with self.running:
+                        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 except Exception as error:  # it will be tried again; a commit that fails says why
                     LOG.info("a checkpoint failed: %s", error)
         finally:

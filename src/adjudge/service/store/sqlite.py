@@ -348,10 +348,11 @@ class SqliteStore(SqlStore):
         if not idle and self._length < LONG_WAL:
             self._checkpoints.ask()
             return
-        self._length = 0
         connection = self._writer.connection
-        with suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._checkpoints.running, suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
+            _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if pages == copied:  # otherwise a reader needs the rest: the next turn tries again
+                self._length = 0
             if self._erased:  # names are still in the write-ahead log: empty it, unless a reader needs it now
                 connection.execute("PRAGMA busy_timeout = 0")
                 try:
