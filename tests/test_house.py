@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_545,  # 50,000
-    "files": 340,  # 430
+    "code lines": 54_758,  # 50,000
+    "files": 341,  # 430
     "tiny files": 9,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15

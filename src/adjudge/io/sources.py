@@ -373,7 +373,7 @@ def _read_export(
 ) -> OpenTable:
     from adjudge.io.formats.export import Ask, read_export
 
-    ask = Ask(reading.format, reading.question, reading.predictions, named, sets)
+    ask = Ask(reading.format, reading.question, reading.predictions, named, sets, declared=reading.labels is not None)
     extract = read_export(form, contents, ask, votes=known is None)
     if known is not None:
         given = extract.gold if known == "gold label" or extract.truth is None else extract.truth

@@ -37,6 +37,8 @@ class Ask:
     predictions: bool = False  # whether models vote
     columns: Wanted = field(default_factory=dict)  # role -> the column that the caller named
     sets: bool = False  # whether labels are sets of options
+    numbers: bool = False  # whether scores are wanted, and not labels
+    declared: bool = False  # whether the caller has listed all labels, so that numbers may be among them
 
     def column(self, role: str, prefix: str = "") -> str | None:
         """Return the column that the caller named for a role, without a prefix; for the label a question is as good."""
@@ -52,11 +54,11 @@ class Ask:
 class SeveralQuestions(InputError):  # noqa: N818
     """An export has several questions, and the caller did not say which one is meant."""
 
-    def __init__(self, where: str, questions: Sequence[str]) -> None:
+    def __init__(self, where: str, questions: Sequence[str], described: Sequence[str] | None = None, hint: str = "") -> None:
         self.questions = tuple(questions)
         super().__init__(
-            f"{where} has {len(questions)} questions: {listed(questions)}; choose one with question=… "
-            "(--question NAME on the command line, --question all for each in turn)"
+            f"{where} has {len(questions)} questions: {listed(described or questions)}; choose one with question=… "
+            f"(--question NAME on the command line, --question all for each in turn){hint}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -166,17 +168,7 @@ class AnswerCollector:
         return Extract(votes, columns, dict(self.skipped), gold, question=question)
 
     def _answer(self, options: Sequence[object] | None, task: object) -> Any:
-        if options is None:
-            return None
-        chosen = [label_text(option, self.where, task) for option in options]
-        if self._ask.sets:
-            return chosen
-        if len(chosen) > 1:
-            raise InputError(
-                f"{self.where}: an answer on task {shown(task)} has {len(chosen)} options ({listed(chosen)}): these are sets, "
-                "which multi=True (--multi) reads"
-            )
-        return chosen[0] if chosen else None
+        return chosen_label(options, self.where, task, sets=self._ask.sets)
 
     def _id(self, value: object, role: str) -> str:
         if type(value) is str and value:
@@ -187,6 +179,21 @@ class AnswerCollector:
         if value is None or value == "":
             raise InputError(f"{self.where}: {role} is missing {at}: every vote needs a {role}")
         raise InputError(f"{self.where}: {role} is {shown(value)} {at}: text or a number is expected")
+
+
+def chosen_label(options: Sequence[object] | None, where: str, task: object, *, sets: bool) -> Any:
+    """Return the options of an answer as a list of texts with `sets`, else the text of the only one; None is an abstention."""
+    if options is None:
+        return None
+    chosen = [label_text(option, where, task) for option in options]
+    if sets:
+        return chosen
+    if len(chosen) > 1:
+        raise InputError(
+            f"{where}: an answer on task {shown(task)} has {len(chosen)} options ({listed(chosen)}): these are sets, "
+            "which multi=True (--multi) reads"
+        )
+    return chosen[0] if chosen else None
 
 
 def label_text(value: object, where: str, task: object) -> str:

@@ -1,0 +1,291 @@
+"""Verdicts that evaluation tools log: which of them answer one question, and which values are labels.
+
+A tool files its verdicts under names: scorers, assertions, keys of a score, kinds of feedback. Few files say whether two names
+are judges of one question or two questions, so `Verdicts` decides. Names are judges of one question if they have the same set of
+values and agree more often than chance explains; the first line on the screen then says so. Otherwise the caller chooses, with
+the name of a question or with names joined by commas.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from adjudge.data.vocabulary import text_of
+from adjudge.errors import InputError, listed, shown
+from adjudge.io.formats.export import Ask, Extract, SeveralQuestions, chosen_label
+
+Kind = Literal["labels", "numbers"]
+Names = tuple[str, ...]
+# Values that belong to one scale, though a judge may not use all of them: Inspect's grades, booleans, pass and fail as numbers.
+SCALES: Final = (frozenset("CPI"), frozenset({"true", "false"}), frozenset("01"))
+MIN_AGREEMENT_Z: Final = 2.0  # standard errors above chance from which two judges agree
+MIN_MISSED_PROBABILITY: Final = 0.05  # of a value that a judge has not used, from which chance explains that
+MAX_COMPARED_TASKS: Final = 2_000  # on which judges are compared
+MAX_COMPARED_LABELS: Final = 100  # the most frequent ones
+MAX_SHOWN_VALUES: Final = 5
+SEPARATOR: Final = ","  # between judges that the caller joins
+
+
+class Question(NamedTuple):
+    """Names whose verdicts answer one question."""
+
+    names: Names
+    kind: Kind
+    values: str  # in words
+
+    @property
+    def name(self) -> str:
+        """What `question` selects it by."""
+        return SEPARATOR.join(self.names)
+
+    def __str__(self) -> str:
+        return f"{shown(self.name) if len(self.names) > 1 else self.name} ({self.values})"
+
+
+class Verdicts:
+    """Verdicts taken one by one.
+
+    `no_answer` is a label by which judges abstain, unless the question also has a Y, of which it is the opposite.
+    """
+
+    def __init__(self, ask: Ask, where: str, *, no_answer: str | None = None) -> None:
+        self.where, self.skipped = where, Counter[str]()
+        self._ask, self._no_answer = ask, no_answer
+        self._rows: tuple[list[str], list[str], list[str], list[Any]] = ([], [], [], [])
+        self._questions: set[str] = set()
+
+    def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
+        """Take a verdict: text, a boolean, a number, or a list of options; None and NaN are abstentions.
+
+        `is_question` says that the tool itself makes a question of this name: it is joined with others only if the caller asks.
+        """
+        if isinstance(value, str | bool | int | float | list) or value is None:
+            is_missing = value == "" or value != value
+            for column, cell in zip(self._rows, (name, judge, task, None if is_missing else value), strict=True):
+                column.append(cell)
+            if is_question:
+                self._questions.add(name)
+            return
+        raise InputError(
+            f"{self.where}: the verdict of {shown(judge)} on task {shown(task)} is {shown(value)}, which is no label: text, "
+            "booleans and numbers are expected"
+        )
+
+    def extract(self, columns: Mapping[str, str]) -> Extract:
+        """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
+        names, judges, tasks, values = self._rows
+        if not names:
+            raise InputError(f"{self.where} has no verdicts: nobody has scored anything in it")
+        frame = pl.DataFrame({"name": names, "worker": judges, "task": tasks}).with_row_index()
+        parts = {name: Part.of(part, values, self._no_answer) for (name,), part in frame.group_by("name", maintain_order=True)}
+        question = self._choose(parts)
+        chosen = [parts[name] for name in question.names]
+        if question.kind == "numbers" and not self._ask.numbers and not self._ask.declared:
+            raise InputError(
+                f"{self.where}: {question} has numbers, which are scores and not labels: `adjudge scores` weighs them; where "
+                "they are grades, labels=… (--labels 1,2,3) lists all of them"
+            )
+        if question.kind == "labels" and self._ask.numbers:
+            raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
+        votes = pl.concat([part.votes(self._ask, self.where) for part in chosen]).sort("index").drop("index")
+        if len(chosen) > 1:
+            together = f"{listed(question.names, 6)} as judges of one question"
+            columns = {**columns, "worker": f"{columns['worker']} ({together})"}
+        skipped = {reason: count for reason, count in self.skipped.items() if count}
+        return Extract(votes, columns, skipped, question=question.name)
+
+    def _choose(self, parts: Mapping[str, Part]) -> Question:
+        wanted = self._ask.column("label")
+        questions, hint = self._group({name: part for name, part in parts.items() if part.values}, parts)
+        if wanted is not None:
+            whole = next((question for question in questions if question.name == wanted), None)
+            return whole or _join(_named(wanted, list(parts), self.where), parts, self.where)
+        if len(questions) == 1:
+            return questions[0]
+        if not questions:
+            raise InputError(f"{self.where} has no verdicts but abstentions: {listed(parts)}")
+        raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint)
+
+    def _group(self, used: Mapping[str, Part], parts: Mapping[str, Part]) -> tuple[list[Question], str]:
+        """Return the questions, and what separates names that could be judges of one."""
+        loose = {name: part for name, part in used.items() if name not in self._questions}
+        groups, apart = _join_judges(loose)
+        groups += [(name,) for name in used if name not in loose]
+        questions = [_join(group, parts, self.where) for group in groups]
+        if apart is None:
+            return questions, ""
+        a, b = apart
+        joined = f"--question {a}{SEPARATOR}{b}"
+        return questions, f"; {a} and {b} agree no better than chance: where they are judges of one question, {joined} says so"
+
+
+class Part:
+    """The verdicts under one name."""
+
+    def __init__(self, rows: pl.DataFrame, values: list[Any]) -> None:
+        self.rows, self._given = rows, values
+        kinds = {type(value) for value in values if value is not None}
+        numbers = kinds <= {int, float} and any(value not in (0, 1) for value in values if value is not None)
+        self.kind: Kind = "numbers" if numbers else "labels"
+        self._plain: list[Any] = values if numbers else list(map(_comparable, values))
+        self.values = Counter(value for value in self._plain if value is not None)
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, every: Sequence[Any], no_answer: str | None) -> Part:
+        """Return the verdicts of these rows, whose index is their place among all values."""
+        values = [every[at] for at in rows["index"].to_list()]
+        if no_answer is not None and not {"Y", "y"} & {value for value in values if isinstance(value, str)}:
+            values = [None if value == no_answer else value for value in values]
+        return cls(rows, values)
+
+    @property
+    def described(self) -> str:
+        """The values in words."""
+        if self.kind == "numbers":
+            return f"{min(self.values):g} to {max(self.values):g}"
+        return listed(sorted(map(str, self.values)), MAX_SHOWN_VALUES)
+
+    def is_like(self, other: Part) -> bool:
+        """Return whether both have the same set of values, up to values that chance explains to be missing from one."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "numbers" or any(scale >= self.values.keys() | other.values.keys() for scale in SCALES):
+            return True
+        return self._explains(other) and other._explains(self)
+
+    def _explains(self, other: Part) -> bool:
+        total, size = self.values.total(), other.values.total()
+        missing = sum(count for value, count in self.values.items() if value not in other.values)
+        return bool((1 - missing / total) ** size >= MIN_MISSED_PROBABILITY)
+
+    def votes(self, ask: Ask, where: str) -> pl.DataFrame:
+        """Return index, task, worker and label of every verdict; labels are text, lists of text, or the numbers."""
+        if ask.numbers:
+            return self.rows.select("index", "task", "worker", label=pl.Series(self._given, dtype=pl.Float64, strict=False))
+        kind = pl.List(pl.String) if ask.sets else pl.String()
+        options = [value if isinstance(value, list | None) else [value] for value in self._given]
+        labels = [chosen_label(given, where, task, sets=ask.sets) for given, task in zip(options, self.rows["task"], strict=True)]
+        return self.rows.select("index", "task", "worker", label=pl.Series(labels, dtype=kind))
+
+    def by_task(self) -> dict[str, list[Any]]:
+        """Return the values that were given to each task."""
+        given: dict[str, list[Any]] = {}
+        for task, value in zip(self.rows["task"].to_list(), self._plain, strict=True):
+            if value is not None:
+                given.setdefault(task, []).append(value)
+        return given
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value as labels have it; options of a set in one text."""
+    if isinstance(value, list):
+        return SEPARATOR.join(map(str, value))
+    return str(int(value)) if type(value) in (int, float) and value in (0, 1) else None if value is None else text_of(value)
+
+
+def _named(wanted: str, names: Sequence[str], where: str) -> list[str]:
+    """Return the names that the caller joins by commas or matches with a pattern."""
+    parts = [wanted] if wanted in names else [part.strip() for part in wanted.split(SEPARATOR)]
+    for part in parts:
+        if not any(name == part or fnmatchcase(name, part) for name in names):
+            raise InputError(f"{where} has no question {shown(part)}; the questions are: {listed(names)}")
+    return [name for name in names if any(name == part or fnmatchcase(name, part) for part in parts)]
+
+
+def _join(names: Sequence[str], parts: Mapping[str, Part], where: str) -> Question:
+    if len({parts[name].kind for name in names if parts[name].values}) > 1:
+        described = listed(f"{name} ({parts[name].described})" for name in names)
+        raise InputError(f"{where}: {described}: numbers and labels do not answer one question, so choose one with question=…")
+    longest = max((parts[name] for name in names), key=lambda part: len(part.values))
+    return Question(tuple(names), longest.kind, longest.described if longest.values else "no answers")
+
+
+def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str] | None]:
+    """Return groups of names that answer one question each, and two like names that only chance lets agree, if there are some.
+
+    Groups that agree most are joined first. A judge who always says the same follows two judges or more who do not.
+    """
+    order = list(parts)
+    groups: list[Names] = [(name,) for name in order]
+    each = _shares_by_task(list(parts.values()))
+    shares: dict[Names, NDArray[np.float64]] = dict(zip(groups, each, strict=True))
+    evidence: dict[tuple[Names, Names], float] = {}
+
+    def alike() -> list[tuple[Names, Names]]:
+        return [(a, b) for a, b in combinations(groups, 2) if all(parts[x].is_like(parts[y]) for x in a for y in b)]
+
+    def join(a: Names, b: Names) -> None:
+        both = tuple(sorted(a + b, key=order.index))
+        with warnings.catch_warnings(action="ignore"):  # tasks on which nobody has a verdict
+            shares[both] = np.nanmean([shares[name,] for name in both], axis=0)
+        groups[groups.index(a)] = both
+        groups.remove(b)
+
+    while pairs := alike():
+        for pair in pairs:
+            if pair not in evidence:
+                evidence[pair] = _agreement(shares[pair[0]], shares[pair[1]])
+        best = max(pairs, key=lambda pair: evidence[pair])
+        if evidence[best] <= MIN_AGREEMENT_Z:
+            break
+        join(*best)
+    constant = [group for group in groups if len(_known(shares[group])) and not np.ptp(_known(shares[group]), axis=0).any()]
+    for group in constant:
+        leaders = [b if a == group else a for a, b in alike() if group in (a, b)]
+        leaders = [leader for leader in leaders if len(leader) > 1 and leader not in constant]
+        if len(leaders) == 1:
+            join(leaders[0], group)
+    return groups, next(((a[0], b[0]) for a, b in alike()), None)
+
+
+def _shares_by_task(parts: Sequence[Part]) -> list[NDArray[np.float64]]:
+    """Return what each name says of every task, [tasks, labels]: shares of labels, or [tasks, 1]: a number; else NaN."""
+    each = [part.by_task() for part in parts]
+    tasks = list(dict.fromkeys(task for given in each for task in given))[:MAX_COMPARED_TASKS]
+    frequent = sum((part.values for part in parts if part.kind == "labels"), Counter[Any]()).most_common(MAX_COMPARED_LABELS)
+    unit = {label: row for (label, _), row in zip(frequent, np.eye(len(frequent)), strict=True)}
+    out = []
+    for part, given in zip(parts, each, strict=True):
+        shares = np.full((len(tasks), len(unit) if part.kind == "labels" else 1), np.nan)
+        for row, task in zip(shares, tasks, strict=True):
+            if task in given:
+                said: Any = [unit.get(value, 0.0) if part.kind == "labels" else value for value in given[task]]
+                row[:] = sum(said) / len(said)
+        if part.kind == "numbers":
+            shares /= np.nanstd(shares) or 1.0
+        out.append(shares)
+    return out
+
+
+def _known(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return shares[~np.isnan(shares[:, 0])]
+
+
+def _agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return how many standard errors above chance two groups of judges agree; infinite if they never differ.
+
+    Chance is all the ways in which the tasks of one group could belong to those of the other, so shares and numbers of any kind
+    of question have the same rule: for one label of two it is Cohen's kappa by its standard error, for numbers r sqrt(n - 1).
+
+    >>> a = np.eye(2)[[0, 1, 0, 1, 0, 1, 0, 1, 0]]
+    >>> _agreement(a, np.roll(a, 1, axis=0)) < 0, _agreement(a, a), _agreement(a, a[[0] * 9])
+    (True, inf, 0.0)
+    """
+    both = ~(np.isnan(first[:, 0]) | np.isnan(second[:, 0]))
+    a, b, n = first[both], second[both], int(both.sum())
+    if n and (a == b).all():
+        return float("inf")
+    if n < 2:
+        return 0.0
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    variance = float(np.sum((a.T @ a) * (b.T @ b))) / (n - 1)
+    return float(np.sum(a * b)) / variance**0.5 if variance > 0 else 0.0
