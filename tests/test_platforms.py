@@ -91,4 +91,4 @@ def test_free_memory_of_windows(monkeypatch):
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
     monkeypatch.setattr(memory, "Path", lambda _: Path("/nowhere"))
     monkeypatch.delattr(memory.os, "sysconf")
-    assert memory.available() == 8 << 30
+    assert memory.free_memory() == 8 << 30

@@ -3,7 +3,7 @@
 import numpy as np
 
 import adjudge as adj
-from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import Parameters
 from adjudge.engines.registry import resolve
 
@@ -36,7 +36,7 @@ class Judge:
         workers, labels = (np.array([int(x) for x in ids.ids()]) for ids in (votes.workers, votes.labels))
         with np.errstate(divide="ignore"):
             lines = np.log(confusion[workers[votes.row_worker()], :, labels[votes.row_label]][:, labels])
-        table, totals = np.ascontiguousarray(whole(lines, LOG_UNIT)), np.zeros((votes.n_workers, votes.n_labels))
+        table, totals = np.ascontiguousarray(round_to_unit(lines, LOG_UNIT)), np.zeros((votes.n_workers, votes.n_labels))
         of = Parameters(np.asarray(priors, float)[labels], table, totals)
         if self._session is None:
             self._session = resolve("cpu").load(votes, seed=0, ties="hash")

@@ -25,10 +25,10 @@ NOT_PICKLED: Final = (
 )
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     r"""Return the text with everything that a terminal would obey shown as an escape; all else stays as it is.
 
-    >>> visible("ann\x1b[31m\n")
+    >>> make_visible("ann\x1b[31m\n")
     'ann\\x1b[31m\\n'
     """
     return UNSEEN.sub(_escape, text)
@@ -42,7 +42,7 @@ class OneLine(Exception):  # noqa: N818 (of warnings, too)
     """Base of errors and warnings whose message is one line: what it quotes can neither break it nor steer a terminal."""
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(visible(str(message)))
+        super().__init__(make_visible(str(message)))
 
 
 class AdjudgeError(OneLine):
@@ -94,72 +94,72 @@ class NotCompiled(OneLine, UserWarning):
     """The compiled core is not there; the reference kernels do its work, more slowly."""
 
 
-def listed(values: Iterable[object], limit: int = 12) -> str:
+def itemize(values: Iterable[object], limit: int = 12) -> str:
     """Return the values joined by commas, cut after `limit` with a count of the rest; each is text, shortened and visible.
 
-    >>> listed(range(4), limit=2)
+    >>> itemize(range(4), limit=2)
     '0, 1, … (2 more)'
     """
     texts = [str(v) for v in values]
-    head = ", ".join(_shortened(visible(text), 200) for text in texts[:limit])
+    head = ", ".join(_shortened(make_visible(text), 200) for text in texts[:limit])
     return head if len(texts) <= limit else f"{head}, … ({len(texts) - limit} more)"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "task"), counted(3, "task")
+    >>> pluralize(1, "task"), pluralize(3, "task")
     ('1 task', '3 tasks')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def shown(value: object, limit: int = 60) -> str:
+def quote(value: object, limit: int = 60) -> str:
     """Return `repr(value)`, shortened so that an error stays one line.
 
-    >>> shown("x" * 100, limit=5)
+    >>> quote("x" * 100, limit=5)
     "'xxxx…"
     """
-    return _shortened(visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
+    return _shortened(make_visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
 
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
-def unknown(what: str, name: object, accepted: Iterable[str]) -> OptionError:
+def choice_error(what: str, name: object, accepted: Iterable[str]) -> OptionError:
     """Return the error for a name that is not among the accepted ones, with the nearest of them.
 
-    >>> str(unknown("model", "fsd", ["ds", "fds", "mv"]))
+    >>> str(choice_error("model", "fsd", ["ds", "fds", "mv"]))
     "unknown model 'fsd': did you mean 'fds'? (accepted: ds, fds, mv)"
     """
     from difflib import get_close_matches
 
     choices = list(accepted)
     near = get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? (accepted: {listed(choices)})" if near else f"accepted: {listed(choices)}"
-    return OptionError(f"unknown {what} {shown(name)}: {hint}")
+    hint = f"did you mean {near[0]!r}? (accepted: {itemize(choices)})" if near else f"accepted: {itemize(choices)}"
+    return OptionError(f"unknown {what} {quote(name)}: {hint}")
 
 
-def undeclared(label: object, labels: Iterable[object], where: str = "") -> InputError:
+def label_error(label: object, labels: Iterable[object], where: str = "") -> InputError:
     """Return the error for a label that was not declared; `where` says of which vote it is.
 
-    >>> str(undeclared("fish", ["cat", "dog"], " in row 7"))
+    >>> str(label_error("fish", ["cat", "dog"], " in row 7"))
     "label 'fish' in row 7 is not among the declared labels: cat, dog"
     """
-    return InputError(f"label {shown(label)}{where} is not among the declared labels: {listed(labels)}")
+    return InputError(f"label {quote(label)}{where} is not among the declared labels: {itemize(labels)}")
 
 
-def unreadable(what: object, error: Exception) -> InputError:
+def read_error(what: object, error: Exception) -> InputError:
     """Return the error for a file that the system, or a library, cannot read.
 
-    >>> str(unreadable("votes.csv", PermissionError(13, "Permission denied")))
+    >>> str(read_error("votes.csv", PermissionError(13, "Permission denied")))
     'cannot read votes.csv: Permission denied'
     """
     return InputError(f"cannot read {what}: {getattr(error, 'strerror', None) or error}")
 
 
-def unwritable(what: object, error: Exception) -> AdjudgeError:
+def write_error(what: object, error: Exception) -> AdjudgeError:
     """Return the error for a file that the system, or a library, cannot write."""
     return AdjudgeError(f"cannot write {what}: {getattr(error, 'strerror', None) or error}")
 

@@ -101,7 +101,7 @@ def test_full_disk(adjudge, votes_csv, tmp_path, monkeypatch):
 def test_memory_is_foreseen(adjudge, votes_csv, monkeypatch):
     from adjudge.engines import memory
 
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     code, _, err = adjudge("aggregate", votes_csv)
     assert code == 1
     assert "this fit needs about" in err

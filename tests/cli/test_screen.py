@@ -13,7 +13,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.cli import console
-from adjudge.errors import UNSEEN, visible
+from adjudge.errors import UNSEEN, make_visible
 
 NASTY = [
     "[/x]", "[red]x[/red]", "[link=http://evil]click[/link]", "\x1b]0;pwned\x07", "\x1b[31mred", "a\rb", "a\nadjudge: forged line",
@@ -144,9 +144,9 @@ def test_on_a_terminal(crowd, tmp_path):
     assert json.loads((tmp_path / "codes.json").read_text()) == [code for code, _ in COMMANDS]
     for name in NASTY:
         if len(name) < 100:
-            assert visible(name) in text, name
+            assert make_visible(name) in text, name
     assert "x" * 50 in text
-    assert visible(f"{NAME}.crowd") in text
+    assert make_visible(f"{NAME}.crowd") in text
 
 
 def test_warnings_and_log_lines_are_text_too(adjudge, crowd, monkeypatch):
@@ -172,7 +172,7 @@ def test_warnings_and_log_lines_are_text_too(adjudge, crowd, monkeypatch):
     assert code == 0
     harmless(err)
     told = [line for line in err.splitlines() if "normalize=True" not in line and "abstain=" not in line]
-    assert told == [f"adjudge: warning: of a library: {visible(NAME)}", f"adjudge: odd: {visible(NAME)}"]
+    assert told == [f"adjudge: warning: of a library: {make_visible(NAME)}", f"adjudge: odd: {make_visible(NAME)}"]
 
 
 def test_errors_are_one_line_by_themselves():
@@ -180,9 +180,9 @@ def test_errors_are_one_line_by_themselves():
         message = str(kind(f"a {NAME}\r\x9b"))
         assert not UNSEEN.search(message)
         assert "\\x1b]0;pwned\\x07\\n" in message
-    from adjudge.errors import listed, shown
+    from adjudge.errors import itemize, quote
 
-    assert not UNSEEN.search(listed(NASTY, 100) + shown(NASTY, 10000))
+    assert not UNSEEN.search(itemize(NASTY, 100) + quote(NASTY, 10000))
 
 
 def drawn(thing, width):

@@ -12,7 +12,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.cli import output, summary
-from adjudge.errors import UNSEEN, visible
+from adjudge.errors import UNSEEN, make_visible
 from adjudge.results.overview import label_shares
 
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -197,11 +197,11 @@ def test_ids_are_data(tmp_path, monkeypatch, run):
     pl.DataFrame(votes, schema=["task", "worker", "label"], orient="row").write_parquet("v.parquet")
     done = run("aggregate", "v.parquet", "-o", "l.csv", "--workers", "w.csv")
     assert done.code == 0
-    assert visible(bad) in done.err
+    assert make_visible(bad) in done.err
     assert not UNSEEN.search(done.err.replace("\n", ""))
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = STYLE.sub("", run("aggregate", "v.parquet", "-o", "l.csv", "--workers", "w.csv").err)
-    assert visible(bad) in shown
+    assert make_visible(bad) in shown
     assert not UNSEEN.search(re.sub(r"[\r\n]", "", shown))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adjudge as adj
 from adjudge.data import vectors
-from adjudge.data.vectors import alike, dot, largest, put, sum_of_chunks
+from adjudge.data.vectors import compute_into, dot, empty_like, max_abs, sum_of_chunks
 from adjudge.engines.disk_files import VectorFiles
 from adjudge.models import glad as ascent
 
@@ -23,7 +23,7 @@ def short(monkeypatch):
 def filed(files, numbers):
     """These numbers as a vector in a file."""
     out = files.blank()
-    put(out, np.copy, numbers)
+    compute_into(out, np.copy, numbers)
     return out
 
 
@@ -39,12 +39,12 @@ def test_files_and_arrays_give_the_same_bits(numbers, seed, tmp_path_factory):
         patch.setattr(vectors, "VECTOR_CHUNK_NUMBERS", 7)
         here, there = filed(files, a), filed(files, b)
         assert dot(here, there) == dot(a, b) == pytest.approx(a @ b, rel=1e-9, abs=1e-9)
-        assert largest(here) == largest(a) == np.abs(a).max(initial=0.0)
+        assert max_abs(here) == max_abs(a) == np.abs(a).max(initial=0.0)
         assert sum_of_chunks(np.square, here) == sum_of_chunks(np.square, a)
-        out = alike(here)
-        assert put(out, lambda x, y: x - 2 * y, here, there, times=here) == dot(a - 2 * b, a)
+        out = empty_like(here)
+        assert compute_into(out, lambda x, y: x - 2 * y, here, there, times=here) == dot(a - 2 * b, a)
         assert np.array_equal(read(out), a - 2 * b)
-        put(here, lambda x: x + 1, here)  # in its own place
+        compute_into(here, lambda x: x + 1, here)  # in its own place
         assert np.array_equal(read(here), a + 1)
 
 
@@ -89,9 +89,9 @@ def test_a_climb_is_the_same_in_files(tmp_path, short):
 
     def at(x):
         plain = read(x)
-        slope, curvature = alike(x), alike(x)
-        put(slope, np.copy, -hills @ plain - 4 * plain**3)
-        put(curvature, np.copy, np.diag(hills) + 12 * plain**2)
+        slope, curvature = empty_like(x), empty_like(x)
+        compute_into(slope, np.copy, -hills @ plain - 4 * plain**3)
+        compute_into(curvature, np.copy, np.diag(hills) + 12 * plain**2)
         return ascent.Point(x, -0.5 * float(plain @ hills @ plain) - float((plain**4).sum()), slope, curvature)
 
     start, files = rng.normal(0, 30, n), VectorFiles(tmp_path, n)

@@ -197,7 +197,7 @@ def test_what_is_written_vanishes_with_the_result(tmp_path, monkeypatch):
 def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
     adj.simulate(tasks=500, workers=9, seed=6).votes.write_csv(tmp_path / "v.csv")
     assert resolve("auto", source=tmp_path / "v.csv").name == "cpu"
-    monkeypatch.setattr(registry, "available", lambda: 100_000)
+    monkeypatch.setattr(registry, "free_memory", lambda: 100_000)
     assert resolve("auto", source=tmp_path / "v.csv").name == "disk"
     assert resolve("auto", source=str(tmp_path / "*.csv")).name == "disk"
     assert resolve("auto", source=[("t", "w", "x")]).name == "cpu"
@@ -205,7 +205,7 @@ def test_auto_goes_to_disk_for_what_does_not_fit(tmp_path, monkeypatch):
     assert resolve(adj.AutoEngine(memory="1GB"), source=tmp_path / "v.csv").name == "cpu"
     encode(tmp_path / "v.csv", tmp_path / "v")
     assert resolve("auto", source=tmp_path / "v").name == "cpu"
-    monkeypatch.setattr(registry, "available", lambda: 10_000)
+    monkeypatch.setattr(registry, "free_memory", lambda: 10_000)
     assert resolve("auto", source=tmp_path / "v").name == "disk"
     result = adj.aggregate(tmp_path / "v.csv")
     assert result.is_on_disk
@@ -226,7 +226,7 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch):
         adj.AdjudgeError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
     ):
         adj.aggregate(votes, engine=adj.Disk(memory="400MB"))
-    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**6)
     with pytest.raises(adj.AdjudgeError, match="but 1.0 MiB are free: allow more, merge rare labels, or drop workers"):
         adj.aggregate(votes, engine="disk")
 

@@ -206,7 +206,7 @@ def test_too_little_memory_is_said(tmp_path, monkeypatch):
     votes = adj.read(adj.simulate(tasks=2000, workers=20, seed=1).votes)
     assert memory.GLAD.of(len(votes), 2000, 20) == 8 * 10_000 + 200 * 2020
     monkeypatch.setattr(local, "require", lambda *_: None)
-    monkeypatch.setattr(memory, "available", lambda: 400_000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 400_000)
     with pytest.raises(adj.AdjudgeError, match=r"glad needs about .* \(2000 tasks, 20 workers\), but .* use engine='disk'"):
         adj.aggregate(votes, model="glad", engine="cpu")
 
@@ -217,7 +217,7 @@ def test_auto_knows_what_glad_takes(tmp_path, monkeypatch):
     for source in (tmp_path / "v.parquet", tmp_path / "v"):
         need = memory.in_memory(Opened(source))
         assert memory.in_memory(Opened(source), memory.GLAD) > 1.5 * need
-        monkeypatch.setattr(registry, "available", lambda need=need: need)
+        monkeypatch.setattr(registry, "free_memory", lambda need=need: need)
         assert not adj.aggregate(source, model="fds").is_on_disk
         assert adj.aggregate(source, model="glad").is_on_disk
         assert adj.GLAD().fit(source).is_on_disk

@@ -68,11 +68,11 @@ def test_a_fit_that_does_not_fit_is_refused_before_it_begins(model, confidence, 
     engine = "reference" if compiled() is None else "cpu"
     shard, honest = 0 if engine == "cpu" else 1 << 18, confidence == "honest"
     need = memory.estimate(votes, shard, 2, MODELS[model].room, honest=honest)
-    monkeypatch.setattr(memory, "available", lambda: need - 1)
+    monkeypatch.setattr(memory, "free_memory", lambda: need - 1)
     gold = {} if MODELS[model].needs_gold else None
     with pytest.raises(adj.AdjudgeError, match=r"needs about .* MiB .* are free: .* a machine with more memory"):
         adj.aggregate(votes, model=model, engine=engine_with(engine, threads=2), confidence=confidence, gold=gold)
-    monkeypatch.setattr(memory, "available", lambda: need)
+    monkeypatch.setattr(memory, "free_memory", lambda: need)
     options = {"max_iter": 2} if "max_iter" in MODELS[model].options() else {}
     assert len(
         MODELS[model](**options).fit(votes, engine=engine_with(engine, threads=2), confidence=confidence, gold=gold).labels
@@ -94,14 +94,14 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
     if engine == "cpu" and compiled() is None:
         pytest.skip("the compiled core is not there")
     place = engine_with(engine, threads=1, memory=700 * 10**6 if engine == "disk" else None)
-    monkeypatch.setattr(memory, "available", lambda: 700 * 10**6)
+    monkeypatch.setattr(memory, "free_memory", lambda: 700 * 10**6)
     whose = "allowed" if engine == "disk" else "free"
     with pytest.raises(
         adj.AdjudgeError, match=rf"^this fit needs about [0-9.]+ (GiB|MiB) \([0-9]+ rows x 300 labels.* 667.6 MiB are {whose}"
     ):
         adj.aggregate(large, model="auto", engine=place, confidence="posterior")
     assert len(adj.aggregate(large, model="mv", engine=place, confidence="posterior").labels) == 4000
-    monkeypatch.setattr(memory, "available", lambda: 10**11)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**11)
     with pytest.raises(adj.AdjudgeError, match=r"needs about .* but 667.6 MiB are allowed: allow more"):
         adj.aggregate(
             large, model="auto", confidence="posterior", engine=adj.AutoEngine(threads=1, memory="700MB")
@@ -113,7 +113,7 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
 
 def test_what_is_believed_of_workers_takes_room(monkeypatch):
     votes = crowd(workers=500, labels=20)
-    monkeypatch.setattr(memory, "available", lambda: memory.estimate(votes, 1 << 18, 2, MODELS["fds"].room) + 1)
+    monkeypatch.setattr(memory, "free_memory", lambda: memory.estimate(votes, 1 << 18, 2, MODELS["fds"].room) + 1)
     given = {"model": "fds", "confidence": "posterior", "engine": "reference"}
     assert len(adj.aggregate(votes, **given).labels)
     with pytest.raises(adj.AdjudgeError, match="this fit needs about"):
@@ -122,7 +122,7 @@ def test_what_is_believed_of_workers_takes_room(monkeypatch):
 
 def test_probabilities_that_do_not_fit_are_refused(monkeypatch):
     result = adj.aggregate(crowd(workers=50, labels=20))
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     with pytest.raises(
         adj.AdjudgeError, match=r"the probabilities need about 0.6 MiB \(2000 tasks x 20 labels\), but .* engine='disk'"
     ):

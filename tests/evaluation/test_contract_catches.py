@@ -155,7 +155,7 @@ def plain_sums(monkeypatch):
     from adjudge.models import knowledge, one_coin
 
     for module in (exact, fit, knowledge, reference, one_coin):
-        monkeypatch.setattr(module, "whole", lambda x, unit: x)
+        monkeypatch.setattr(module, "round_to_unit", lambda x, unit: x)
     monkeypatch.setattr(reference, "SAME_SCORE_TOLERANCE", 0.0)
     monkeypatch.setattr(reference, "count_shares", lambda *votes_and_counts: reference.recount_soft(*votes_and_counts[:5]))
     monkeypatch.setattr(reference, "restore_counts", lambda *of_counts: None)

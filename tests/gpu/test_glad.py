@@ -98,7 +98,7 @@ class Both:
             sums = passes.expect(model)
             found |= {f"likelihood {time}": sums.log_likelihood, f"changed {time}": sums.changed}
         found["class counts"] = passes.class_counts().copy()
-        slope, curvature = (vectors.alike(model.x) for _ in range(2))
+        slope, curvature = (vectors.empty_like(model.x) for _ in range(2))
         found["value"] = passes.gradient(model, slope, curvature, _believe)
         found |= {"slope": np.array(slope[slice(0, None)]), "curvature": np.array(curvature[slice(0, None)])}
         outcome, statistics = passes.finish(model)
@@ -196,18 +196,18 @@ def test_a_vector_on_a_device_is_one_of_the_processor(device):
         one.piece = 300
     assert_allclose(vectors.dot(there[0], there[1]), vectors.dot(host[0], host[1]), rtol=1e-12)
     assert_allclose(vectors.dot(there[0], there[0]), vectors.dot(host[0], host[0]), rtol=1e-12)
-    assert vectors.largest(there[2]) == vectors.largest(host[2])
+    assert vectors.max_abs(there[2]) == vectors.max_abs(host[2])
     got, wanted = (
-        (out := vectors.alike(of[0]), vectors.put(out, lambda a, b: (a - 2.5 * b) / 3.0, *of[:2], times=of[1]))
+        (out := vectors.empty_like(of[0]), vectors.compute_into(out, lambda a, b: (a - 2.5 * b) / 3.0, *of[:2], times=of[1]))
         for of in (there, host)
     )
     assert_allclose(np.array(got[0][slice(0, 1000)]), wanted[0], rtol=1e-15)
     assert_allclose(got[1], wanted[1], rtol=1e-12)
 
     def hill(x):
-        slope, curvature = vectors.alike(x), vectors.alike(x)
-        vectors.put(slope, lambda some: -2.0 * some - some**3, x)
-        vectors.put(curvature, lambda some: 2.0 + 3.0 * some**2, x)
+        slope, curvature = vectors.empty_like(x), vectors.empty_like(x)
+        vectors.compute_into(slope, lambda some: -2.0 * some - some**3, x)
+        vectors.compute_into(curvature, lambda some: 2.0 + 3.0 * some**2, x)
         return glad.Point(x, -vectors.sum_of_chunks(lambda some: some**2 + 0.25 * some**2 * some**2, x), slope, curvature)
 
     tops = [glad.climb(hill, hill(of[0]), most_steps=50, share=0.0, least=1e-14) for of in (host, there)]

@@ -187,18 +187,18 @@ def test_tables(device, votes):
 
 @pytest.mark.parametrize("unit", [LOG_UNIT, unit_below(20_000_000)])
 def test_sums_of_shares_come_back(device, unit):
-    from adjudge.data.exact import coarse, fine
+    from adjudge.data.exact import encode_coarse, encode_fine
 
     rng = np.random.default_rng(0)
     shares = np.concatenate([rng.random(50), 10.0 ** -rng.uniform(0, 300, 200), [0.0, 1.0]])
     kernels = DeviceKernels(device)
-    sums = coarse(shares, unit)
+    sums = encode_coarse(shares, unit)
     there = device.upload(sums)
     kernels.restore_counts(there, None, unit)
     wanted = sums.copy()
     reference.restore_counts(wanted, None, unit)
     assert np.array_equal(device.download(there), wanted)
-    first, second = fine(shares, unit)
+    first, second = encode_fine(shares, unit)
     there = device.upload(first)
     kernels.restore_counts(there, device.upload(second), unit)
     reference.restore_counts(first, second, unit)

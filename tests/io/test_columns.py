@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import adjudge as adj
-from adjudge.io.columns import CONTENT_WORDS, RANKS, ROW_WORDS, family, find, is_other, plain
+from adjudge.io.columns import CONTENT_WORDS, RANKS, ROW_WORDS, find, find_family, is_other, normalize_name
 from adjudge.io.read import ABSTENTION_WORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reading-votes.md"
@@ -81,7 +81,7 @@ def test_no_name_serves_two_roles():
 def test_content_and_rows_are_tasks_of_lower_rank():
     assert not set(CONTENT_WORDS.split()) & RANKS["task"][0].names
     assert set(ROW_WORDS.split()) <= RANKS["task"][3].names
-    assert plain("Unnamed: 0") == ""
+    assert normalize_name("Unnamed: 0") == ""
 
 
 def test_what_is_neither_is_known():
@@ -100,7 +100,7 @@ def test_what_is_neither_is_known():
     ("task,label_1,label_2,label_3", ["label_1", "label_2", "label_3"]),
 ])  # fmt: skip
 def test_families(header, found):
-    assert family(header.split(",")) == found
+    assert find_family(header.split(",")) == found
 
 
 def test_mistyped_columns_are_named():

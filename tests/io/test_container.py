@@ -183,7 +183,7 @@ def test_meta_of_streams(name, tmp_path):
 
 def test_more_workers_and_labels_than_memory_holds(tmp_path, monkeypatch):
     path = stream_file(tmp_path / "stream")
-    monkeypatch.setattr(stream_file_module, "available", lambda: 10)
+    monkeypatch.setattr(stream_file_module, "free_memory", lambda: 10)
     with pytest.raises(adj.InputError, match="3 workers and 2 labels would take .* of memory"):
         adj.Online.load(path)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from adjudge.io.encode import assemble, assemble_compiled
-from adjudge.io.read import repeats_defined
+from adjudge.io.read import count_repeats_reference
 from adjudge.kernels.cpu import compiled
 
 core = compiled()
@@ -277,7 +277,7 @@ def test_repeats_are_counted_as_defined():
         ptr = np.concatenate([[0], np.sort(g.integers(0, n + 1, max(tasks - 1, 0))), [n] * min(tasks, 1)]).astype(np.int64)
         row = np.concatenate([np.sort(part) for part in np.split(g.integers(0, rows, n), ptr[1:-1])]).astype(np.uint32)
         for threads in (1, 3):
-            assert core.repeats(ptr, row, worker, threads) == repeats_defined(ptr, row, worker)
+            assert core.repeats(ptr, row, worker, threads) == count_repeats_reference(ptr, row, worker)
     two = np.array([0, 2], np.int64)
     for ptr, row in ((two, [0]), (two[:1], [0]), (two, [5, 5]), (np.array([0, 3, 2], np.int64), [0, 0])):
         with pytest.raises(ValueError, match="do not fit"):

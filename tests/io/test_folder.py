@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.data.memory import MIN_MEMORY_BYTES, memory_of
+from adjudge.data.memory import MIN_MEMORY_BYTES, parse_memory
 from adjudge.io.files import votes_in
 from adjudge.io.folder import spill
 from adjudge.io.folder import spill as partition
@@ -230,14 +230,14 @@ def test_arrays_are_plain_npy(tmp_path):
 
 
 def test_amounts_of_memory():
-    assert memory_of("2GB") == 2 * 10**9
-    assert memory_of("1 GiB") == memory_of(2**30) == 2**30
-    assert memory_of(None) >= MIN_MEMORY_BYTES
+    assert parse_memory("2GB") == 2 * 10**9
+    assert parse_memory("1 GiB") == parse_memory(2**30) == 2**30
+    assert parse_memory(None) >= MIN_MEMORY_BYTES
     for bad in ("much", "-1GB", "2 GB RAM", True):
         with pytest.raises(adj.OptionError, match="give a size like '2GB'"):
-            memory_of(bad)
+            parse_memory(bad)
     with pytest.raises(adj.OptionError, match="memory is '10MB': give at least"):
-        memory_of("10MB")
+        parse_memory("10MB")
     assert EncodingPlan.of(MIN_MEMORY_BYTES, 10**9).partition_votes == 1 << 16
     assert EncodingPlan.of(2 * 10**9, 200_000_000).bits == 7
     assert EncodingPlan.of(2 * 10**9, 10).bits == 0

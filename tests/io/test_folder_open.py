@@ -180,7 +180,7 @@ def test_what_is_in_memory_already_is_kept(tmp_path, monday):
 def test_votes_are_held_where_there_is_plenty_of_memory(tmp_path, monday, monkeypatch):
     before = content(monday)
     held = adj.read(tmp_path / "v")
-    monkeypatch.setattr(mapped, "available", lambda: 1000)
+    monkeypatch.setattr(mapped, "free_memory", lambda: 1000)
     not_held = adj.read(tmp_path / "v")
     on_disk = adj.aggregate(tmp_path / "v", engine="disk")
     for name in ("task_ptr", "row", "tasks", "tasks_offsets"):

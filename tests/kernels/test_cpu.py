@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from adjudge.data.exact import fine
+from adjudge.data.exact import encode_fine
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.engines.shard import TieKeys
 from adjudge.errors import InputError
@@ -427,7 +427,7 @@ def test_fine_sums_are_right_at_every_scale(kernels):
     n, sizes = 4096, np.arange(0, 310, 7)
     share = 10.0 ** -sizes[g.integers(0, len(sizes), n)] * g.uniform(0.1, 1.0, n)
     for some in (share, *(10.0**-size * g.uniform(0.1, 1.0, n) for size in sizes)):
-        parts = fine(some, 2.0**-39)
+        parts = encode_fine(some, 2.0**-39)
         counts, rest = (np.array([part.sum()]) for part in parts)
         assert [counts[0], rest[0]] == [part[::-1].cumsum()[-1] for part in parts], "in another order"
         kernels.restore_counts(counts, rest, 2.0**-39)

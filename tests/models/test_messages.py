@@ -146,7 +146,7 @@ def test_mmsr_without_skills_that_fit_ends_and_says_so():
 
 
 def test_mmsr_says_how_much_memory_it_needs(monkeypatch):
-    monkeypatch.setattr(mmsr, "available", lambda: 1000)
+    monkeypatch.setattr(mmsr, "free_memory", lambda: 1000)
     with pytest.raises(adj.AdjudgeError, match=r"model 'mmsr' needs about .* pairs of 20 workers .* are free: drop workers"):
         adj.aggregate(adj.simulate(tasks=30, workers=20, votes_per_task=5, seed=1).votes, "mmsr")
 

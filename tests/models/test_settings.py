@@ -6,7 +6,7 @@ import re
 import pytest
 
 import adjudge as adj
-from adjudge.data.options import model_name
+from adjudge.data.options import resolve_model_name
 from adjudge.models.base import MODELS, make
 
 VOTES = adj.simulate(tasks=80, workers=8, labels=3, votes_per_task=2, skill=0.5, seed=2).votes
@@ -103,7 +103,7 @@ def test_models_have_long_names_too(given, name):
 
 def test_every_class_of_models_names_its_model():
     for name, model in MODELS.items():
-        assert model_name(model.__name__) == name
+        assert resolve_model_name(model.__name__) == name
 
 
 def test_streams_know_long_names_too():

@@ -332,7 +332,7 @@ def test_rows_of_weights_are_in_the_estimate_of_memory(monkeypatch):
     few, many = (adj.read(crowd(1).with_columns(weight=w), weight="weight") for w in (pl.lit(2.0), pl.int_range(pl.len()) + 1.0))
     plain = adj.read(crowd(1))
     assert memory.estimate(plain, 0) < memory.estimate(few, 0) < memory.estimate(many, 0)
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     with pytest.raises(adj.AdjudgeError, match="round the weights to fewer distinct ones"):
         adj.aggregate(many, model="fds")
 

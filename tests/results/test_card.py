@@ -24,7 +24,7 @@ def test_whatever_ids_say_stays_text(task, worker, label):
     votes = [(f"t{task}", f"w{worker}", f"l{label}"), (f"t{task}", "bob", f"l{label}"), ("other", "bob", "l")]
     found = read(adj.aggregate(votes, model="mv"))
     for cell in (f"t{task}", f"l{label}"):
-        seen = adj.errors.visible(cell)
+        seen = adj.errors.make_visible(cell)
         assert seen in found.cells or seen in found.titles or len(seen) > card.MAX_CARD_ID_CHARACTERS
 
 
@@ -33,7 +33,9 @@ def test_whatever_ids_say_stays_text(task, worker, label):
 def test_whatever_a_card_is_given_stays_text(text):
     shown = Card(text, [(text, text)], [text], [CardTable(text, (text, text), [(text, 1)], text)], [text], [text])
     found = read(shown.html())
-    assert adj.errors.visible(text) in found.cells or len(text) > card.MAX_CARD_ID_CHARACTERS or adj.errors.UNSEEN.search(text)
+    assert (
+        adj.errors.make_visible(text) in found.cells or len(text) > card.MAX_CARD_ID_CHARACTERS or adj.errors.UNSEEN.search(text)
+    )
 
 
 def test_the_answer_comes_first():

@@ -81,12 +81,12 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
     frame, near = frame_of(CROWD.votes), fit(CROWD.votes, "mv")
     assert not isinstance(SparkEngine().read(frame), DistributedVotes)
     with monkeypatch.context() as patch:
-        patch.setattr("adjudge.engines.memory.available", lambda: 1000)
+        patch.setattr("adjudge.engines.memory.free_memory", lambda: 1000)
         patch.setattr("adjudge.spark.survey.MIN_PAIRS", 2)  # so that no pair comes along
         far = adj.aggregate(frame, model="mv")
     assert isinstance(far.votes, DistributedVotes)
     assert_same(far, near)
-    monkeypatch.setattr("adjudge.engines.memory.available", lambda: 1000)
+    monkeypatch.setattr("adjudge.engines.memory.free_memory", lambda: 1000)
     with pytest.raises(adj.AdjudgeError, match="the driver needs about .* for its tables .56 rows x 4 labels.*rows='auto'"):
         adj.aggregate(frame, engine=SparkEngine(rows="driver"))
     for ask in (lambda: far.save(tmp_path / "far.adjudge"), lambda: far.predict(CROWD.votes), lambda: adj.merge(far, far)):
@@ -95,7 +95,7 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="'nobody' has no votes here; there are 14 workers"):
         far.confusion("nobody")
-    monkeypatch.setattr("adjudge.engines.memory.available", lambda: 1 << 30)
+    monkeypatch.setattr("adjudge.engines.memory.free_memory", lambda: 1 << 30)
     assert len(SparkEngine().read(frame).per_row) == 56  # too many for a partition, and few in all
 
 

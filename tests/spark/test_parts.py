@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.data.exact import from_coarse
+from adjudge.data.exact import decode_coarse
 from adjudge.data.fit import Parameters
 from adjudge.engines.passes import Answers, Confidence, PairSums, Probabilities
 from adjudge.engines.registry import engine_named
@@ -112,7 +112,7 @@ def _compare(parts):
         near = 0 if hard else 1e-11  # soft shares are counted in units, and few votes in one process without rounding
         if not hard:
             unit = parts.settings.value.units.unit
-            counts, classes = from_coarse(counts, unit), class_totals(classes, unit)
+            counts, classes = decode_coarse(counts, unit), class_totals(classes, unit)
         np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
         np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is

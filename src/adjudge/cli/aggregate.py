@@ -27,7 +27,7 @@ from adjudge.cli.options import (
     one_of,
 )
 from adjudge.data.options import DEFAULTS, Confidence
-from adjudge.errors import InputError, OptionError, shown, visible
+from adjudge.errors import InputError, OptionError, make_visible, quote
 
 if TYPE_CHECKING:
     import polars as pl
@@ -178,7 +178,7 @@ def report(
             if result.understood is not None:
                 out.say(out.read_as(votes, result.understood))
             out.say(headline(result).sentence)
-        typer.echo(visible(str(asked.output)))
+        typer.echo(make_visible(str(asked.output)))
 
 
 def _each_question(asked: SimpleNamespace) -> Iterator[SimpleNamespace]:
@@ -202,7 +202,7 @@ def _each_question(asked: SimpleNamespace) -> Iterator[SimpleNamespace]:
         file = str(_named_for(asked.output, question))
         if names.setdefault(file.lower(), question) != question:  # some file systems do not tell case
             raise OptionError(
-                f"the questions {shown(names[file.lower()])} and {shown(question)} would both be written to {file}: "
+                f"the questions {quote(names[file.lower()])} and {quote(question)} would both be written to {file}: "
                 "ask for each with --question and a file of its own"
             )
     for question in questions:
@@ -333,7 +333,7 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
             write_batches(result.label_batches(), path)
         else:
             frame = result.labels_frame()
-            write_frame(out.flat(frame, path.suffix) if asked.multi else frame, path)
+            write_frame(out.flatten_sets(frame, path.suffix) if asked.multi else frame, path)
     return worker_frame
 
 
@@ -348,5 +348,5 @@ def _write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
 
 
 def _print_labels(result: Any) -> None:
-    batches = result.label_batches() if hasattr(result, "label_batches") else iter([out.flat(result.labels_frame())])
+    batches = result.label_batches() if hasattr(result, "label_batches") else iter([out.flatten_sets(result.labels_frame())])
     out.print_frames(batches, len(result.votes.tasks) + len(result.votes.unvoted))

@@ -143,7 +143,7 @@ def _print(decisions: list[Decision], *, as_json: bool, quiet: bool) -> None:
 def _json_line(decision: Decision) -> str:
     import msgspec
 
-    return out.escaped(msgspec.json.encode(decision).decode())
+    return out.escape_json(msgspec.json.encode(decision).decode())
 
 
 @command(
@@ -176,8 +176,8 @@ def watch(
 
 def _line(decision: Decision) -> str:
     """Return a decision as people read it."""
-    label = "–" if decision.label is None else out.shortened(decision.label)
+    label = "–" if decision.label is None else out.shorten(decision.label)
     votes = f"{decision.votes} vote{'' if decision.votes == 1 else 's'}"
-    by = "" if decision.by is None else f" by {out.shortened(decision.by)}"
-    task, confidence = out.shortened(decision.task), out.figure(decision.confidence)
+    by = "" if decision.by is None else f" by {out.shorten(decision.by)}"
+    task, confidence = out.shorten(decision.task), out.figure(decision.confidence)
     return f"{decision.time:%Y-%m-%d %H:%M:%S}  {task}  {decision.status}  {label}  {confidence}  {votes}{by}"

@@ -32,7 +32,7 @@ from rich.text import Text
 
 from adjudge.cli.output import figure
 from adjudge.data.fit import TraceRow
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.models.em import Progress
 
 BAR = 30  # characters of a bar
@@ -52,7 +52,7 @@ class Screen(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string as it is shown, whatever it says."""
         return Text(
-            visible(text), style=options.get("style", ""), justify=options.get("justify"), overflow=options.get("overflow")
+            make_visible(text), style=options.get("style", ""), justify=options.get("justify"), overflow=options.get("overflow")
         )
 
     def say(self, text: object, style: str | None = None) -> None:
@@ -76,7 +76,7 @@ class Screen(Console):
 
 def plain(text: object) -> Text:
     """Return anything as the text that a terminal may be given: ids, labels, paths and messages pass through here."""
-    return Text(visible(str(text)))
+    return Text(make_visible(str(text)))
 
 
 @contextmanager
@@ -97,11 +97,11 @@ def _described(*columns: ProgressColumn) -> tuple[ProgressColumn, ...]:
 def iterations(console: Console, what: str) -> Iterator[Progress]:
     """Yield a callback that shows the running iteration."""
     with _display(console, SpinnerColumn(), *_described(TimeElapsedColumn())) as (bar, running):
-        bar.update(running, description=visible(what))
+        bar.update(running, description=make_visible(what))
 
         def report(row: TraceRow) -> None:
             change = "" if row.change != row.change else f", moved by {row.change:.1g}"
-            bar.update(running, description=f"{visible(what)}: iteration {row.iteration} ({row.phase}){change}")
+            bar.update(running, description=f"{make_visible(what)}: iteration {row.iteration} ({row.phase}){change}")
 
         yield report
 
@@ -113,7 +113,7 @@ def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 
         def report(number: int) -> None:
             if number % 1000 == 0:
-                bar.update(running, description=f"{number} {visible(what)}")
+                bar.update(running, description=f"{number} {make_visible(what)}")
 
         yield report
 
@@ -122,21 +122,21 @@ def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
     """Yield a callback that counts finished rows of what is being written."""
     with _display(console, *_described(BarColumn(), TimeRemainingColumn()), total=total) as (bar, running):
-        yield lambda name, rows: bar.update(running, description=visible(name), advance=rows)
+        yield lambda name, rows: bar.update(running, description=make_visible(name), advance=rows)
 
 
 @contextmanager
 def steps(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (what, steps done, of how many): a bar with the time left."""
     with _display(console, *_described(BarColumn(), TimeRemainingColumn())) as (bar, running):
-        yield lambda what, done, total: bar.update(running, description=visible(what), completed=done, total=total)
+        yield lambda what, done, total: bar.update(running, description=make_visible(what), completed=done, total=total)
 
 
 @contextmanager
 def status(console: Console) -> Iterator[Callable[[str], None]]:
     """Yield a callback that shows what is looked at."""
     with console.status("") as shown:
-        yield lambda what: shown.update(visible(what))
+        yield lambda what: shown.update(make_visible(what))
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
             nonlocal shown
             if what != shown:
                 shown = what
-                bar.reset(running, total=total or None, description=visible(what), rate="")
+                bar.reset(running, total=total or None, description=make_visible(what), rate="")
             speed = bar.tasks[0].speed
             rate = "" if speed is None else f"{speed / 1e6:.1f} million votes/s"
             bar.update(running, completed=done, total=max(total, done) if total else None, rate=rate)
@@ -167,7 +167,7 @@ def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], Non
 
         def report(name: str, here: int) -> None:
             seen[name] = here
-            bar.update(running, description=visible(name), completed=sum(seen.values()))
+            bar.update(running, description=make_visible(name), completed=sum(seen.values()))
 
         yield report
 
@@ -188,7 +188,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 
     columns are words, which are wrapped.
     """
     cells = [[figure(cell) for cell in row] for row in rows]
-    return Grid([visible(name) for name in columns], cells, ids or left, wraps=not ids)
+    return Grid([make_visible(name) for name in columns], cells, ids or left, wraps=not ids)
 
 
 @dataclass(frozen=True)
@@ -307,13 +307,13 @@ def heat_map(names: Sequence[str], matrix: NDArray[np.float64], corner: str = "t
     """Return a square of shares as a table of coloured percentages: by default a confusion, a row per true label."""
     cells = [["–" if share != share else f"{share * 100:.0f}%" for share in line] for line in matrix.tolist()]
     return Square(
-        [visible(name) for name in names], cells, corner, [[_shade(share) for share in line] for line in matrix.tolist()]
+        [make_visible(name) for name in names], cells, corner, [[_shade(share) for share in line] for line in matrix.tolist()]
     )
 
 
 def square(names: Sequence[str], cells: Sequence[Sequence[object]], corner: str = "") -> Square:
     """Return a square of figures as a table, with the same names on both sides."""
-    return Square([visible(name) for name in names], [[figure(cell) for cell in row] for row in cells], corner)
+    return Square([make_visible(name) for name in names], [[figure(cell) for cell in row] for row in cells], corner)
 
 
 @dataclass(frozen=True)

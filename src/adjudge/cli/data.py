@@ -10,8 +10,8 @@ import typer
 
 import adjudge as adj
 from adjudge.cli import output as out
-from adjudge.cli.options import Flags, PlainGroup, VotesFiles, add_command, command, numbers, one_of
-from adjudge.errors import InputError, OptionError, unknown
+from adjudge.cli.options import Flags, PlainGroup, VotesFiles, add_command, command, one_of, split_numbers
+from adjudge.errors import InputError, OptionError, choice_error
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing.")]
 
@@ -77,7 +77,7 @@ def simulate(
     from adjudge.io.write import check_files, check_suffix
 
     settings["votes_per_task"] = _range(votes_per_task)
-    settings["label_weights"] = None if label_weights is None else numbers(label_weights, "label-weights")
+    settings["label_weights"] = None if label_weights is None else split_numbers(label_weights, "label-weights")
     crowd = adj.simulate(**settings)
     _require_folder(output)
     check_suffix(output / f"votes.{form}")
@@ -147,7 +147,7 @@ def get_sets(
 
     for name in names:
         if name not in SETS and name != "all":
-            raise unknown("data set", name, [*SETS, "all"])
+            raise choice_error("data set", name, [*SETS, "all"])
     folder = output or _default_folder()
     _require_folder(folder)
     talk = out.talk(quiet)

@@ -15,7 +15,7 @@ import typer
 
 from adjudge.cli import output as out
 from adjudge.cli.options import command
-from adjudge.errors import AdjudgeError, shown
+from adjudge.errors import AdjudgeError, quote
 
 if TYPE_CHECKING:
     from adjudge.service.store.protocol import Store
@@ -249,7 +249,7 @@ def _opened(opened: Store) -> Iterator[Finding]:
     if not found:
         yield Finding("ok", "campaigns", "none yet")
     for one in found:
-        name = f"campaign {shown(one.name)}"
+        name = f"campaign {quote(one.name)}"
         for problem in one.problems:
             yield Finding("fail", name, problem)
         if not one.problems:

@@ -22,7 +22,7 @@ from adjudge.cli.options import (
     for_model,
     for_output,
     one_of,
-    words,
+    split_words,
 )
 from adjudge.data.options import DEFAULTS, ModelName, ScaleName
 from adjudge.errors import InputError, OptionError
@@ -68,7 +68,7 @@ def evaluate(
     their mean absolute error, quadratic-weighted kappa and rank correlation.
     """
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
-    columns["order"] = None if order is None else words(order, "order")
+    columns["order"] = None if order is None else split_words(order, "order")
     result = adj.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if not result.tasks:
         raise InputError(f"no task has both a label and truth: {labels} or {truth} has no lines with a task and a label")
@@ -165,7 +165,7 @@ def compare(
     out.check(targets, {"the votes": votes, "the truth": truth["truth"], "the gold": gold}, to_stdout=True)
     chosen: Any = None
     if models is not None:  # names are checked before anything is read
-        chosen = list(compared_models(models if models == EVERY_MODEL else words(models, "models")))
+        chosen = list(compared_models(models if models == EVERY_MODEL else split_words(models, "models")))
     known = adj.read(out.source_of(votes), **how_read)
     fits = {"gold": gold, "models": chosen, "folds": folds, "refits": refits, "threads": threads, "strict": how_read["strict"]}
     with out.progress("steps", quiet=quiet or as_json) as progress:

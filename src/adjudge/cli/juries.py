@@ -25,12 +25,12 @@ from adjudge.cli.options import (
     for_model,
     for_output,
     number_or_word,
-    numbers,
     one_of,
-    typed_cost,
+    parse_cost,
+    split_numbers,
 )
 from adjudge.data.options import DEFAULTS, PanelKind
-from adjudge.errors import unknown
+from adjudge.errors import choice_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,7 +84,7 @@ def panel(
 
     Random panels of every size are labelled and measured, by truth where it is given.
     """
-    prices = None if cost is None else typed_cost(cost)
+    prices = None if cost is None else parse_cost(cost)
     targets = {"--curve": curve, "--judges": judges, "--panels": panels}
     inputs = {"the votes": votes, "the truth": truth["truth"], "the costs": existing_file(cost)}
     out.check(targets, inputs, to_stdout=True)
@@ -98,7 +98,7 @@ def panel(
         "within": within,
         "seed": seed,
     }
-    settings["sizes"] = None if sizes is None else numbers(sizes, "--sizes", int, "1,3,5")
+    settings["sizes"] = None if sizes is None else split_numbers(sizes, "--sizes", int, "1,3,5")
     with out.progress("status", quiet=quiet or as_json) as progress:
         study = adj.panel(known, **truth, **settings, progress=progress)
     out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
@@ -311,7 +311,7 @@ def rank(
 
 def _decided(option: str, typed: str) -> bool | Literal["auto"]:
     if typed not in ("auto", "yes", "no"):
-        raise unknown(option, typed, ("auto", "yes", "no"))
+        raise choice_error(option, typed, ("auto", "yes", "no"))
     return "auto" if typed == "auto" else typed == "yes"
 
 

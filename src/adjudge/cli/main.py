@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 import typer
 
 from adjudge.cli.options import PlainGroup, add_command, show_version
-from adjudge.errors import AdjudgeError, visible
+from adjudge.errors import AdjudgeError, make_visible
 
 # The commands as `--help` lists them, and the module of each, which has a function of the same name.
 PANELS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -120,12 +120,12 @@ def main() -> None:
 def _print_line(message: object) -> None:
     """Print one line to stderr, if that can still be written."""
     with suppress(OSError):
-        print(f"adjudge: {visible(str(message))}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"adjudge: {make_visible(str(message))}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _exit_with_usage(error: Any) -> NoReturn:
     """Print what is wrong with the arguments, escaped, and exit."""
-    error.message = visible(str(error.message))
+    error.message = make_visible(str(error.message))
     with suppress(OSError):
         error.show()
     sys.exit(error.exit_code)

@@ -65,10 +65,10 @@ def _formats(incomplete: str) -> list[str]:
     return [name for name in (AUTO, TABLE, *FORMATS) if name.startswith(incomplete)]
 
 
-def words(text: str, what: str = "labels") -> list[str]:
+def split_words(text: str, what: str = "labels") -> list[str]:
     """Return labels, or `what` else is joined by commas, as a list.
 
-    >>> words("cat, dog")
+    >>> split_words("cat, dog")
     ['cat', 'dog']
     """
     parts = [part.strip() for part in text.split(",")]
@@ -77,10 +77,10 @@ def words(text: str, what: str = "labels") -> list[str]:
     return parts
 
 
-def numbers(text: str, what: str, kind: type[float] = float, like: str = "5,2,1") -> list[Any]:
+def split_numbers(text: str, what: str, kind: type[float] = float, like: str = "5,2,1") -> list[Any]:
     """Return numbers joined by commas as a list.
 
-    >>> numbers("1,3", "sizes", int)
+    >>> split_numbers("1,3", "sizes", int)
     [1, 3]
     """
     try:
@@ -107,10 +107,10 @@ def number_or_word(text: str) -> float | str:
         return text
 
 
-def _prior_map(text: str) -> dict[str, float] | str:
+def _parse_priors(text: str) -> dict[str, float] | str:
     """Return class priors by label; a word is left for the option's rule.
 
-    >>> _prior_map("cat=0.3, dog=0.7"), _prior_map("uniform")
+    >>> _parse_priors("cat=0.3, dog=0.7"), _parse_priors("uniform")
     ({'cat': 0.3, 'dog': 0.7}, 'uniform')
     """
     if "=" not in text:
@@ -126,7 +126,7 @@ def _prior_map(text: str) -> dict[str, float] | str:
     return priors
 
 
-def _excluded(text: str) -> Path | list[str]:
+def _parse_excluded(text: str) -> Path | list[str]:
     """Return excluded workers: the file of this name if there is one, else ids joined by commas."""
     ids = [part.strip() for part in text.split(",")]
     if not all(ids) and not Path(text).exists():
@@ -134,10 +134,10 @@ def _excluded(text: str) -> Path | list[str]:
     return existing_file(text) or ids
 
 
-def typed_cost(text: str) -> Any:
+def parse_cost(text: str) -> Any:
     """Return the cost of a vote: a number, numbers by worker, or a file.
 
-    >>> typed_cost("0.5"), typed_cost("ann=0.2, bob=0.5")
+    >>> parse_cost("0.5"), parse_cost("ann=0.2, bob=0.5")
     (0.5, {'ann': 0.2, 'bob': 0.5})
     """
     try:
@@ -205,7 +205,7 @@ READING_HELP: Final[Mapping[str, str]] = {
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}
 READING_CHOICES: Final = {"duplicates": one_of(Duplicates), "format": _formats}
 READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "labels": words,
+    "labels": split_words,
     "abstain": lambda text: [word.strip() for word in text.split(",")],
     "separator": lambda text: "\t" if text in (r"\t", "tab") else text,
     "header": lambda no_header: not no_header,
@@ -264,7 +264,7 @@ BLOCKS: Final[Mapping[str, Mapping[str, Declared]]] = {
                 str | None,
                 for_knowledge(help="Class priors: cat=0.3,dog=0.7 or uniform.", autocompletion=one_of((), "uniform")),
             ],
-            convert=_prior_map,
+            convert=_parse_priors,
         ),
         "priors_weight": Declared(
             Annotated[float | None, for_knowledge(help="Strength of the priors, in pseudo-tasks (default: fixed priors).")]
@@ -277,7 +277,7 @@ BLOCKS: Final[Mapping[str, Mapping[str, Declared]]] = {
                 str | None,
                 for_knowledge(help="Workers left out: a file (a table with a worker column, or an id per line), or w1,w2."),
             ],
-            convert=_excluded,
+            convert=_parse_excluded,
         ),
     },
     "settings": {"model": Declared(Model, DEFAULTS.model), **_settings()},
@@ -366,7 +366,7 @@ def add_command(app: typer.Typer, name: str, function: Any, panel: str | None = 
     app.command(name, cls=PlainCommand, epilog=examples, rich_help_panel=panel)(function)
 
 
-def typed_options(context: Any, panel: str) -> dict[str, tuple[str, ...]]:
+def list_typed_options(context: Any, panel: str) -> dict[str, tuple[str, ...]]:
     """Return the options of a panel that were typed, as one would type them again, by the name of their parameter."""
     typed = [
         parameter

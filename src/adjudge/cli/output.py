@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from adjudge.data.options import SET_SEPARATOR
-from adjudge.errors import UNSEEN, OptionError, visible
+from adjudge.errors import UNSEEN, OptionError, make_visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -115,7 +115,7 @@ def write_frames(targets: Iterable[Path | None], frames: Iterable[Callable[[], p
             write_frame(frame(), path)
 
 
-def flat(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
+def flatten_sets(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
@@ -145,7 +145,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int
     if is_shown(sys.stderr):
         talk().table(columns, rows, left=left, ids=ids)
         return
-    lines = [[shortened(cell) if place < ids else figure(cell) for place, cell in enumerate(row)] for row in rows]
+    lines = [[shorten(cell) if place < ids else figure(cell) for place, cell in enumerate(row)] for row in rows]
     lines = [list(columns), *lines] if any(columns) else lines
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -161,16 +161,16 @@ def say(sentence: str) -> None:
     if is_shown(sys.stderr):
         talk().say(sentence)
     else:
-        print(visible(sentence), file=sys.stderr)  # noqa: T201
+        print(make_visible(sentence), file=sys.stderr)  # noqa: T201
 
 
-def shortened(value: object, width: int = MAX_SHOWN_ID_CHARACTERS) -> str:
+def shorten(value: object, width: int = MAX_SHOWN_ID_CHARACTERS) -> str:
     """Return an id or a sentence as text that is shown, cut where it is long.
 
-    >>> shortened("arena-hard", 6), shortened("short", 6)
+    >>> shorten("arena-hard", 6), shorten("short", 6)
     ('arena…', 'short')
     """
-    text = visible(str(value))
+    text = make_visible(str(value))
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
@@ -184,7 +184,7 @@ def figure(value: object) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"  # no exponent where counts have none
-    return visible(str(value))
+    return make_visible(str(value))
 
 
 def interval(low: float | None, high: float | None, show: Callable[[float], str] = figure) -> str:
@@ -220,7 +220,7 @@ def present(
         document(summary() | {"understood": summary_of(understood)})  # type: ignore[operator]
     elif quiet:
         if answer is not None:
-            sys.stdout.write(f"{visible(str(answer))}\n")
+            sys.stdout.write(f"{make_visible(str(answer))}\n")
     else:
         out = screen()
         if understood is not None:
@@ -233,10 +233,10 @@ def summary_of(understood: Understood | None) -> dict[str, object] | None:
     return None if understood is None else understood.summary()
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     r"""Return JSON in which everything that a terminal would obey is escaped as JSON does it, so that the content stays the same.
 
-    >>> escaped('"a\x9bb"')
+    >>> escape_json('"a\x9bb"')
     '"a\\u009bb"'
     """
     import json
@@ -248,4 +248,4 @@ def document(content: object) -> None:
     """Print one JSON document."""
     import json
 
-    sys.stdout.write(escaped(json.dumps(content, ensure_ascii=False, allow_nan=False)) + "\n")
+    sys.stdout.write(escape_json(json.dumps(content, ensure_ascii=False, allow_nan=False)) + "\n")

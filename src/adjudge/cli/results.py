@@ -22,10 +22,10 @@ from adjudge.cli.options import (
     for_model,
     for_output,
     one_of,
-    typed_cost,
+    parse_cost,
 )
 from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Confidence
-from adjudge.errors import OptionError, listed
+from adjudge.errors import OptionError, itemize
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,7 +80,7 @@ def predict(
     result = model.predict(out.source_of(votes), **how_read)
 
     def labels() -> pl.DataFrame:
-        return out.flat(result.labels_frame(), "" if output is None else output.suffix)
+        return out.flatten_sets(result.labels_frame(), "" if output is None else output.suffix)
 
     out.write_frames(targets.values(), (result.workers_frame, result.probabilities_frame, labels))
     if output is None:
@@ -92,7 +92,7 @@ def predict(
         talk.say(out.read_as(votes, result.understood))
     talk.say(f"{len(result.votes.tasks)} tasks labelled by {model!r}")
     if unknown:
-        names = listed(unknown, MAX_SHOWN_UNKNOWN_WORKERS)
+        names = itemize(unknown, MAX_SHOWN_UNKNOWN_WORKERS)
         talk.say(f"{len(unknown)} workers are unknown, and treated as the mean worker: {names}")
 
 
@@ -211,7 +211,7 @@ def ask_next(
     wanted = DEFAULT_ASKED_TASKS if number is None and budget is None else number
     frame = _ask(result, wanted, ask, cost, budget)
     if output is not None and to is None:
-        out.write_frames([output], [lambda: out.flat(frame, output.suffix)])
+        out.write_frames([output], [lambda: out.flatten_sets(frame, output.suffix)])
     elif output is not None and to is not None:
         from adjudge.io.frames import text_column
         from adjudge.io.write_back import write_tasks
@@ -222,7 +222,7 @@ def ask_next(
         out.document({"understood": out.summary_of(result.understood), "expected_gain": gain, "tasks": frame.to_dicts()})
         return
     if output is None:
-        out.print_frames(iter([out.flat(frame)]), len(frame), ids=1, file="next.csv")
+        out.print_frames(iter([out.flatten_sets(frame)]), len(frame), ids=1, file="next.csv")
     if not quiet:
         if result.understood is not None:
             out.say(out.read_as(votes, result.understood))
@@ -233,7 +233,7 @@ def _ask(result: Any, n: int | None, ask: str | None, cost: str | None, budget: 
     from adjudge.results.ask_next import ask_next, ask_next_sets
     from adjudge.results.sets import MultiResult
 
-    price = None if cost is None else typed_cost(cost)
+    price = None if cost is None else parse_cost(cost)
     if not isinstance(result, MultiResult):
         return ask_next(result, n, worker=None if ask is None else _workers(ask), cost=price, budget=budget)
     if ask is not None or not isinstance(price, float | None):

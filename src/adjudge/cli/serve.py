@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from adjudge.cli import output as out
-from adjudge.cli.options import PlainGroup, add_command, command, one_of, words
+from adjudge.cli.options import PlainGroup, add_command, command, one_of, split_words
 from adjudge.cli.store import opened
 from adjudge.data.options import StreamedModel
-from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemize, quote
 
 if TYPE_CHECKING:
     from adjudge.service.store.protocol import Store
@@ -76,7 +76,7 @@ def serve(
     if labels is None and (policy is not None or model != "fds"):
         option = "--policy" if policy is not None else "--model"
         raise OptionError(f"{option} is for the campaign that --labels makes: give --labels, too")
-    settings["labels"] = () if labels is None else tuple(words(labels))
+    settings["labels"] = () if labels is None else tuple(split_words(labels))
     if settings.pop("policy") is not None:
         from adjudge.service.campaigns.policy import Policy
 
@@ -119,13 +119,13 @@ def add(
 
     wanted = scopes(scope)
     if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
-        raise InputError(f"a token cannot be called {shown(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
+        raise InputError(f"a token cannot be called {quote(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
     writable = open_beside(store)
     try:
         if any(row.name == name for row in _valid(writable)):
-            raise InputError(f"there is a token {shown(name)} already: revoke it first, or give another name")
+            raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
-            out.say(f"there is no campaign {shown(campaign)} yet: the token reaches it once there is")
+            out.say(f"there is no campaign {quote(campaign)} yet: the token reaches it once there is")
         secret = make()
         writable.tokens.add(digest(secret), name, wanted, campaign, time.time_ns() // 1000)
     finally:
@@ -171,8 +171,8 @@ def revoke(
     try:
         valid = {row.name: row for row in _valid(writable)}
         if name not in valid:
-            names = f"those that hold are {listed(valid)}" if valid else "none holds"
-            raise InputError(f"there is no token {shown(name)}: {names}")
+            names = f"those that hold are {itemize(valid)}" if valid else "none holds"
+            raise InputError(f"there is no token {quote(name)}: {names}")
         writable.tokens.revoke(valid[name].number, time.time_ns() // 1000)
     finally:
         writable.close()

@@ -14,7 +14,7 @@ import typer
 
 import adjudge as adj
 from adjudge.cli import output as out
-from adjudge.cli.options import command, one_of, words
+from adjudge.cli.options import command, one_of, split_words
 from adjudge.data.options import STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
 from adjudge.errors import InputError, OptionError
 
@@ -89,7 +89,7 @@ def stream(
     _check_folders(source, state, output)
     settings: Any = {"model": model, "seed": seed, "duplicates": duplicates, "strength": strength, "confidence": confidence}
     columns: Any = {"task": task, "worker": worker, "label": label, "bad": bad, "order": order.split(",") if order else ()}
-    online = adj.Online(labels=words(labels), gold=gold, **settings)
+    online = adj.Online(labels=split_words(labels), gold=gold, **settings)
     job = adj.SparkStream(online, state=state, sink=output, refit_every=refit_every, **columns)
     is_ours = "PYSPARK_GATEWAY_PORT" not in os.environ  # under spark-submit, what is logged is the operator's choice
     votes = watch(source, form=form, files=files, master=master, quiet=is_ours)

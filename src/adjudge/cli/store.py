@@ -12,7 +12,7 @@ import typer
 from adjudge.cli import output as out
 from adjudge.cli.options import command, one_of
 from adjudge.data.options import Number, StreamedModel
-from adjudge.errors import InputError, OptionError, listed, unknown
+from adjudge.errors import InputError, OptionError, choice_error, itemize
 
 if TYPE_CHECKING:
     from adjudge.cli.console import Screen
@@ -43,7 +43,7 @@ def _campaigns(store: Store, name: str | None) -> list[CampaignRow]:
     if not rows:
         raise InputError(f"the store {store.url} has no campaign yet")
     if name is not None and name not in [row.name for row in rows]:
-        raise unknown("campaign", name, [row.name for row in rows])
+        raise choice_error("campaign", name, [row.name for row in rows])
     return [row for row in rows if name is None or row.name == name]
 
 
@@ -51,7 +51,7 @@ def _only_campaign(store: Store, name: str | None) -> CampaignRow:
     """Return the campaign of this name, or the only one; raise if there are several and none is named."""
     rows = _campaigns(store, name)
     if len(rows) > 1:
-        names = listed(row.name for row in rows)
+        names = itemize(row.name for row in rows)
         raise OptionError(f"the store has {len(rows)} campaigns: say which one with --campaign ({names})")
     return rows[0]
 
@@ -246,7 +246,7 @@ def _show_backtest(found: Backtest, screen: Screen) -> None:
             screen.say(f"{side}: decisions were held at the end: {outcomes.breaker}")
     if found.examples:
         rows = [
-            (one.task, f"{one.status} {out.shortened(one.label)}", f"{other.status} {out.shortened(other.label)}", one.votes)
+            (one.task, f"{one.status} {out.shorten(one.label)}", f"{other.status} {out.shorten(other.label)}", one.votes)
             for one, other in found.examples[:MAX_SHOWN_CHANGED_TASKS]
         ]
         screen.print()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
-from adjudge.cli.options import typed_options
+from adjudge.cli.options import list_typed_options
 from adjudge.results.overview import (
     UNCLEAR_VERDICT,
     LabelShare,
@@ -170,7 +170,7 @@ def _show_workers(overview: Overview, width: int) -> None:
     for worker in overview.workers.flagged:
         lines += -(-len(worker.why) // (width * 5 // 8))  # as words are wrapped beside ids
         if not rows or lines <= MAX_WHY:
-            rows.append((out.shortened(worker.worker), worker.verdict, out.shortened(worker.why, 160)))
+            rows.append((out.shorten(worker.worker), worker.verdict, out.shorten(worker.why, 160)))
     if rows:
         out.table(["", "", ""], rows, left=3)
 
@@ -197,7 +197,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         steps.append((again("--workers", "workers.csv"), "every worker, and why"))
     if is_few(facts) and facts.get("groups") is None and "options" not in facts:
         steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
-    reading, question = typed_options(asked.context, "Input"), asked.how_read["question"]
+    reading, question = list_typed_options(asked.context, "Input"), asked.how_read["question"]
     if facts["workers"] > 1 and "options" not in facts and not reading.keys() & NOT_OF_AGREEMENT:
         reading |= {} if question is None else {"question": ("--question", question)}
         command = shlex.join(["adjudge", "agreement", *asked.votes, *(text for typed in reading.values() for text in typed)])

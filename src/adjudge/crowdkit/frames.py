@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.errors import InputError, shown, warn_abstentions
+from adjudge.errors import InputError, quote, warn_abstentions
 
 try:
     import pandas as pd
@@ -163,7 +163,7 @@ def factorize_column(column: pd.Series[Any], more: pd.Series[Any] | None = None)
     found, uniques = pd.factorize(values)
     if len(column) and int(found.min()) < 0:
         at = int(np.argmin(found))
-        raise InputError(f"{column.name} is missing at index {shown(column.index[at])}: give every vote one")
+        raise InputError(f"{column.name} is missing at index {quote(column.index[at])}: give every vote one")
     ids = pd.Index(uniques)
     order = sort_order(ids)
     rank = np.argsort(order)

@@ -36,21 +36,21 @@ def unit_below(most: int) -> float:
     return math.ldexp(1.0, int(most).bit_length() - 52)
 
 
-def whole(x: Floats, unit: float) -> Floats:
+def round_to_unit(x: Floats, unit: float) -> Floats:
     """Return x rounded to whole units.
 
-    >>> whole(np.array([0.3, -np.inf]), 0.25).tolist()
+    >>> round_to_unit(np.array([0.3, -np.inf]), 0.25).tolist()
     [0.25, -inf]
     """
     out: Floats = np.rint(x * (1.0 / unit)) * unit
     return out
 
 
-def coarse(shares: Floats, unit: float) -> Floats:
+def encode_coarse(shares: Floats, unit: float) -> Floats:
     """Return shares in the scale of one sum."""
     out, lifted, missing = np.zeros_like(shares), shares * LIFT, shares > 0
     for power, scale in zip(_powers(unit), _coarse_scales(), strict=False):
-        digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
+        digit = round_to_unit(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
         out += digit * (scale / LIFT)
         missing &= digit == 0
         if not missing.any():
@@ -58,25 +58,25 @@ def coarse(shares: Floats, unit: float) -> Floats:
     return out
 
 
-def from_coarse(sums: Floats, unit: float) -> Floats:
+def decode_coarse(sums: Floats, unit: float) -> Floats:
     """Return coarse sums brought back to scale.
 
-    >>> from_coarse(coarse(np.array([0.5, 2.0**-90]), LOG_UNIT), LOG_UNIT).tolist() == [0.5, 2.0**-90]
+    >>> decode_coarse(encode_coarse(np.array([0.5, 2.0**-90]), LOG_UNIT), LOG_UNIT).tolist() == [0.5, 2.0**-90]
     True
     """
-    return _restored(sums, _powers(unit), _coarse_scales())
+    return _restore(sums, _powers(unit), _coarse_scales())
 
 
-def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
+def encode_fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
     """Return shares in the scale of two sums."""
     powers, scales = _powers(unit), _fine_scales()
     out, lifted, missing = (np.zeros_like(shares), np.zeros_like(shares)), shares * LIFT, shares > 0
     for i, power in enumerate(powers):
-        digit = whole(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
+        digit = round_to_unit(np.where(missing, lifted, 0.0), math.ldexp(LIFT, power))
         found = digit > 0
         out[i % 2][found] = digit[found] * (scales[i] / LIFT)
         if i + 1 < len(powers):
-            left = whole(lifted[found] - digit[found], math.ldexp(LIFT, powers[i + 1]))
+            left = round_to_unit(lifted[found] - digit[found], math.ldexp(LIFT, powers[i + 1]))
             out[1 - i % 2][found] = left * (scales[i + 1] / LIFT)
         missing &= ~found
         if not missing.any():
@@ -84,17 +84,17 @@ def fine(shares: Floats, unit: float) -> tuple[Floats, Floats]:
     return out
 
 
-def from_fine(first: Floats, second: Floats, unit: float) -> Floats:
+def decode_fine(first: Floats, second: Floats, unit: float) -> Floats:
     """Return fine sums brought back to scale.
 
-    >>> from_fine(*fine(np.array([0.3, 1e-30, 1e-320, 0.0]), LOG_UNIT), LOG_UNIT).tolist()
+    >>> decode_fine(*encode_fine(np.array([0.3, 1e-30, 1e-320, 0.0]), LOG_UNIT), LOG_UNIT).tolist()
     [0.3, 1e-30, 1e-320, 0.0]
     """
     powers, scales = _powers(unit), _fine_scales()
-    return _restored(first, powers[::2], scales[::2]) + _restored(second, powers[1::2], scales[1::2])
+    return _restore(first, powers[::2], scales[::2]) + _restore(second, powers[1::2], scales[1::2])
 
 
-def _restored(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
+def _restore(sums: Floats, powers: list[int], scales: list[float]) -> Floats:
     """Return sums of scaled digits; the size of a sum shows its power: at least half of that power's scaled unit."""
     out, missing = np.zeros_like(sums), sums != 0
     for power, scale in zip(powers, scales, strict=False):
@@ -133,7 +133,7 @@ def sums_of(values: Floats, starts: NDArray[np.int64]) -> Floats:
     if not len(starts):
         return np.zeros((0, *values.shape[1:]))
     largest = int(np.abs(values).max(initial=0.0)) + 1
-    units = whole(values, math.ldexp(unit_below(largest), len(values).bit_length()))
+    units = round_to_unit(values, math.ldexp(unit_below(largest), len(values).bit_length()))
     out: Floats = np.add.reduceat(units, starts, axis=0) + np.add.reduceat(values - units, starts, axis=0)
     return out
 
@@ -154,4 +154,4 @@ def round_to_units(values: Floats) -> Floats:
     1.0
     """
     total = float(np.abs(values).sum())
-    return whole(values, max(LOG_UNIT, unit_below(int(total) + 1)))
+    return round_to_unit(values, max(LOG_UNIT, unit_below(int(total) + 1)))

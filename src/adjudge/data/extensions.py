@@ -6,7 +6,7 @@ from collections.abc import Container
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from adjudge.errors import OptionError, listed
+from adjudge.errors import OptionError, itemize
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -40,7 +40,7 @@ def load_extension(kind: Kind, name: str) -> Any:
     points = _entry_points(kind)[name]
     what = f"{kind.removesuffix('s')} {name!r}"
     if len(points) > 1:
-        raise OptionError(f"{what} is defined by several packages, {listed(map(_origin, points))}: uninstall all but one")
+        raise OptionError(f"{what} is defined by several packages, {itemize(map(_origin, points))}: uninstall all but one")
     try:
         return points[0].load()
     except Exception as error:

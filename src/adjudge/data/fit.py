@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, round_to_units, sum_of, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit, round_to_units, sum_of
 from adjudge.data.vocabulary import require_array, require_finite
 from adjudge.data.votes import WorkerRows, require_panel
 
@@ -180,7 +180,7 @@ class Parameters:
         if not self.uses_prior:
             return np.zeros(len(self.priors))
         with np.errstate(divide="ignore"):
-            return whole(np.log(self.priors), LOG_UNIT)
+            return round_to_unit(np.log(self.priors), LOG_UNIT)
 
     def denominators(self) -> NDArray[np.float64]:
         """Return votes and pseudo-votes of each worker by true label, [workers, K]: the denominators of pi."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import text_of
-from adjudge.errors import OptionError, listed, shown
+from adjudge.errors import OptionError, itemize, quote
 
 GRADE_PATTERN: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
@@ -39,14 +39,14 @@ def check_order(order: object, name: str = "order") -> tuple[str, ...]:
     """
     right = "give all labels from the lowest to the highest grade, each once, as ['low', 'mid', 'high']"
     if isinstance(order, str | bytes | AbstractSet) or not isinstance(order, Iterable):  # a set has no order of its own
-        raise OptionError(f"{name} is {shown(order)}: {right}")
+        raise OptionError(f"{name} is {quote(order)}: {right}")
     given = list(order)
     if not given or not all(isinstance(one, str | int | float | np.generic) and one == one for one in given):
-        raise OptionError(f"{name} is {shown(given)}: {right}")
+        raise OptionError(f"{name} is {quote(given)}: {right}")
     texts = tuple(text_of(one) for one in given)
     if len(set(texts)) < len(texts):
         twice = next(text for n, text in enumerate(texts) if text in texts[:n])
-        raise OptionError(f"{name} has {shown(twice)} twice: {right}")
+        raise OptionError(f"{name} has {quote(twice)} twice: {right}")
     return texts
 
 
@@ -85,7 +85,7 @@ def grades_of(
         strange = next((text for text in texts if text not in place), None)
         if strange is not None:
             raise OptionError(
-                f"label {shown(strange)} is not in the order, which is {listed(order)}: add it, or leave such labels out"
+                f"label {quote(strange)} is not in the order, which is {itemize(order)}: add it, or leave such labels out"
             )
         at = np.array([place[text] + 1.0 for text in texts])
         return Grades(np.argsort(at), values if values is not None and _is_monotone(numbers_of(order)) else at)
@@ -93,7 +93,7 @@ def grades_of(
         return Grades(np.lexsort((np.array(texts, dtype=np.str_), values)), values)
     if is_declared or len(texts) < 2:
         return Grades(np.arange(len(texts)), np.arange(1.0, len(texts) + 1.0))
-    raise OptionError(f"the labels {listed(texts)} have no order that shows: {how}")
+    raise OptionError(f"the labels {itemize(texts)} have no order that shows: {how}")
 
 
 def _is_monotone(values: NDArray[np.float64] | None) -> bool:

@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from adjudge.errors import OptionError, shown
+from adjudge.errors import OptionError, quote
 
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MIN_MEMORY_BYTES: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
 
 
-def available() -> int:
+def free_memory() -> int:
     """Return the free memory of the machine or container, in bytes."""
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
@@ -51,22 +51,22 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
-def memory_of(memory: str | int | None, *, of_host: bool = True) -> int:
+def parse_memory(memory: str | int | None, *, of_host: bool = True) -> int:
     """Return an amount of memory in bytes; by default half of the free memory.
 
     What is `of_host` has a floor, as reading takes some.
 
-    >>> memory_of("2GB"), memory_of("1.5 GiB"), memory_of(10**9)
+    >>> parse_memory("2GB"), parse_memory("1.5 GiB"), parse_memory(10**9)
     (2000000000, 1610612736, 1000000000)
     """
     if memory is None:
-        return max(available() // 2, MIN_MEMORY_BYTES)
+        return max(free_memory() // 2, MIN_MEMORY_BYTES)
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?\s*", str(memory).lower())
     if found is None or isinstance(memory, bool):
-        raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
+        raise OptionError(f"memory is {quote(memory)}: give a size like '2GB' or '500MB', or a number of bytes")
     size = int(float(found[1]) * UNITS[found[2] or ""])
     if of_host and size < MIN_MEMORY_BYTES:
         raise OptionError(
-            f"memory is {shown(memory)}: give at least {gib(MIN_MEMORY_BYTES)}, which reading needs before the first vote"
+            f"memory is {quote(memory)}: give at least {gib(MIN_MEMORY_BYTES)}, which reading needs before the first vote"
         )
     return size

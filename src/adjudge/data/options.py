@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
-from adjudge.errors import OptionError, shown, unknown
+from adjudge.errors import OptionError, choice_error, quote
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
 OwnModel: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad", "ordinal"]
@@ -113,10 +113,10 @@ ALIASES: Final = {re.sub("[^a-z]", "", name): name for name in get_args(ModelNam
 }
 
 
-def model_name(given: Any) -> Any:
+def resolve_model_name(given: Any) -> Any:
     """Return the name of the model that a text means, in any case and with any punctuation; anything else as it is.
 
-    >>> model_name("Dawid-Skene"), model_name("FDS"), model_name("one_coin"), model_name("best")
+    >>> resolve_model_name("Dawid-Skene"), resolve_model_name("FDS"), resolve_model_name("one_coin"), resolve_model_name("best")
     ('ds', 'fds', 'one-coin', 'best')
     """
     return ALIASES.get(re.sub("[^a-z]", "", given.lower()), given) if isinstance(given, str) else given
@@ -133,18 +133,18 @@ OF_MODELS: Final = dict.fromkeys(("smoothing", "strength", "tol", "max_iter", "s
 OF_ENGINES: Final = {"threads": "Cpu", "memory": "Disk", "work": "Disk", "resume": "Disk", "devices": "Cuda", "master": "Spark"}
 
 
-def misplaced(name: str, value: object, accepted: Iterable[str]) -> OptionError:
+def option_error(name: str, value: object, accepted: Iterable[str]) -> OptionError:
     """Return the error for an option that a function does not take: where it belongs, or which one may be meant.
 
-    >>> str(misplaced("tol", 1e-6, ["task", "label"]))
+    >>> str(option_error("tol", 1e-6, ["task", "label"]))
     'tol is a setting of the model: model=adj.DawidSkene(tol=1e-06)'
-    >>> str(misplaced("lable", "x", ["task", "label"]))
+    >>> str(option_error("lable", "x", ["task", "label"]))
     "unknown option 'lable': did you mean 'label'? (accepted: task, label)"
     """
     for what, homes in (("model", OF_MODELS), ("engine", OF_ENGINES)):
         if name in homes:
-            return OptionError(f"{name} is a setting of the {what}: {what}=adj.{homes[name]}({name}={shown(value)})")
-    return unknown("option", name, accepted)
+            return OptionError(f"{name} is a setting of the {what}: {what}=adj.{homes[name]}({name}={quote(value)})")
+    return choice_error("option", name, accepted)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Number:
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
             bound += f" and at most {self.most:g}" if self.most < math.inf else ""
             words = "".join(f", or {word!r}" for word in self.words)
-            raise OptionError(f"{name} is {shown(value)}: give {what}{bound}{words}")
+            raise OptionError(f"{name} is {quote(value)}: give {what}{bound}{words}")
 
     def _holds(self, value: object) -> bool:
         kind = Integral if self.whole else Real  # NumPy's numbers are such, too
@@ -188,7 +188,7 @@ class Choice:
     def check(self, name: str, value: object) -> None:
         """Raise unless the value is one of the names."""
         if not isinstance(value, str) or value not in self.names:
-            raise unknown(name, value, self.names)
+            raise choice_error(name, value, self.names)
 
 
 @dataclass(frozen=True)
@@ -198,14 +198,14 @@ class Flag:
     def check(self, name: str, value: object) -> None:
         """Raise unless the value is one of them."""
         if not isinstance(value, bool):
-            raise OptionError(f"{name} is {shown(value)}: give True or False")
+            raise OptionError(f"{name} is {quote(value)}: give True or False")
 
 
-def plain(value: object) -> object:
+def to_python(value: object) -> object:
     """Return a number as Python's own int or float, and anything else as it is.
 
     >>> from fractions import Fraction
-    >>> plain(Fraction(1, 4)), plain(3), plain("auto")
+    >>> to_python(Fraction(1, 4)), to_python(3), to_python("auto")
     (0.25, 3, 'auto')
     """
     if type(value) is bool:  # a whole number to Python

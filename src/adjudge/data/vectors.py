@@ -40,7 +40,7 @@ class Stored(Protocol):
 Vector = Floats | Stored
 
 
-def alike(vector: Vector) -> Vector:
+def empty_like(vector: Vector) -> Vector:
     """Return an uninitialised vector of the same length and kind."""
     return np.empty(len(vector)) if isinstance(vector, np.ndarray) else vector.alike()
 
@@ -56,11 +56,11 @@ def pieces(n: int, size: int | None = None, start: int = 0) -> Iterator[slice]:
         yield slice(first, min(first + step, n))
 
 
-def put(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
+def compute_into(out: Vector, make: Make, *of: Vector, times: Vector | None = None) -> float:
     """Compute OUT in chunks from other vectors, and return its inner product with `times` (0 without it).
 
     >>> out = np.zeros(3)
-    >>> put(out, lambda a, b: a - 2 * b, np.array([3.0, 2.0, 1.0]), np.ones(3), times=np.ones(3)), out.tolist()
+    >>> compute_into(out, lambda a, b: a - 2 * b, np.array([3.0, 2.0, 1.0]), np.ones(3), times=np.ones(3)), out.tolist()
     (0.0, [1.0, 0.0, -1.0])
     """
     total = 0.0
@@ -88,10 +88,10 @@ def dot(a: Vector, b: Vector) -> float:
     return sum_of_chunks(np.square, a) if a is b else sum_of_chunks(np.multiply, a, b)
 
 
-def largest(vector: Vector) -> float:
+def max_abs(vector: Vector) -> float:
     """Return the largest absolute value; 0 where there is none.
 
-    >>> largest(np.array([1.0, -2.0]))
+    >>> max_abs(np.array([1.0, -2.0]))
     2.0
     """
     return max((float(np.abs(vector[cut]).max()) for cut in pieces(len(vector), _piece_of(vector))), default=0.0)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from adjudge.errors import InputError, OptionError, shown, unknown
+from adjudge.errors import InputError, OptionError, choice_error, quote
 
 BOUNDS_CHUNK_NUMBERS: Final = 1 << 16  # numbers compared at once: they stay in the processor's cache
 TEXT_CHUNK: Final = 1 << 20  # bytes of texts looked at at once
@@ -37,7 +37,7 @@ def require_array(name: str, value: object, dtype: DTypeLike, shape: tuple[int |
     """
     wanted = np.dtype(dtype)
     if not isinstance(value, np.ndarray):
-        raise InputError(f"{name} is {shown(value)} of type {type(value).__name__}: give a NumPy array of {wanted.name}")
+        raise InputError(f"{name} is {quote(value)} of type {type(value).__name__}: give a NumPy array of {wanted.name}")
     if value.dtype != wanted:
         raise InputError(f"{name} holds {value.dtype}: give a NumPy array of {wanted.name}")
     fits = value.ndim == len(shape) and all(w is None or n == w for n, w in zip(value.shape, shape, strict=True))
@@ -154,12 +154,12 @@ def require_texts(name: str, offsets: NDArray[np.int64], data: NDArray[np.uint8]
             raise InputError(f"{name} {start + int(np.argmax(within))} begins within a character: give texts as UTF-8")
 
 
-def repeated_text(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> int | None:
+def find_repeated_text(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> int | None:
     """Return the index of the first text that repeats an earlier one; None if all are distinct.
 
     Only texts with equal hashes are compared.
 
-    >>> repeated_text(np.array([0, 1, 2, 3]), np.frombuffer(b"aba", np.uint8))
+    >>> find_repeated_text(np.array([0, 1, 2, 3]), np.frombuffer(b"aba", np.uint8))
     2
     """
     hashes = _hashes(offsets, data)
@@ -217,13 +217,13 @@ def is_mapped(array: object) -> bool:
     return isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
 
 
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
+def ensure_frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array if it is read-only, otherwise a read-only copy.
 
     Checked arrays must not change. Only a view made before its array became read-only could still change it.
 
     >>> a = np.arange(3)
-    >>> frozen(a) is a, frozen(frozen(a)).flags.writeable
+    >>> ensure_frozen(a) is a, ensure_frozen(ensure_frozen(a)).flags.writeable
     (False, False)
     """
     whole: Any = array
@@ -268,11 +268,11 @@ class Vocabulary:
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
         """Check the arrays, and copy them unless they are read-only; a mapped file is checked on first use."""
         if kind not in DTYPE_OF_KIND:
-            raise unknown("kind", kind, DTYPE_OF_KIND)
+            raise choice_error("kind", kind, DTYPE_OF_KIND)
         self.kind = kind
-        self.values = frozen(require_array("values", values, DTYPE_OF_KIND[kind]))
+        self.values = ensure_frozen(require_array("values", values, DTYPE_OF_KIND[kind]))
         if kind == "string":
-            self.offsets = frozen(require_array("offsets", offsets, np.int64))
+            self.offsets = ensure_frozen(require_array("offsets", offsets, np.int64))
             if not len(self.offsets):
                 raise InputError("offsets are empty: they must begin with 0")
         elif offsets is None or not np.size(offsets):
@@ -305,14 +305,14 @@ class Vocabulary:
         if self._is_distinct:
             return
         if self.kind == "string":
-            again = repeated_text(self.offsets, self.values.view(np.uint8))
+            again = find_repeated_text(self.offsets, self.values.view(np.uint8))
         else:
             first = np.unique(self.values, return_index=True)[1]
             later = np.ones(len(self.values), np.bool_)
             later[first] = False
             again = int(np.argmax(later)) if later.any() else None
         if again is not None:
-            raise InputError(f"{name} hold {shown(self[again])} twice, the second time at index {again}: give distinct ids")
+            raise InputError(f"{name} hold {quote(self[again])} twice, the second time at index {again}: give distinct ids")
         self._is_distinct = True
 
     def _require_valid(self, name: str) -> None:
@@ -336,13 +336,13 @@ class Vocabulary:
         'integer'
         """
         if isinstance(ids, str) or not isinstance(ids, Iterable):
-            raise OptionError(f"{what}s is {shown(ids)}: give a list of {what}s")
+            raise OptionError(f"{what}s is {quote(ids)}: give a list of {what}s")
         given = [i.item() if isinstance(i, np.generic) else i for i in ids]
         kind = common_kind(given, what)
         texts = [text_of(i) for i in given]
         if len(set(texts)) < len(texts):
             twice = next(t for n, t in enumerate(texts) if t in texts[:n])
-            raise InputError(f"{what} {shown(twice)} is listed twice: list each one once")
+            raise InputError(f"{what} {quote(twice)} is listed twice: list each one once")
         if kind != "string":
             return cls.wrap(kind, np.array(given, dtype=DTYPE_OF_KIND[kind]))
         out = cls.of_texts(texts)
@@ -355,7 +355,7 @@ class Vocabulary:
         try:
             encoded = [t.encode("utf-8") for t in texts]
         except UnicodeEncodeError as error:
-            raise InputError(f"{shown(error.object)} is not valid text: {error.reason}") from error
+            raise InputError(f"{quote(error.object)} is not valid text: {error.reason}") from error
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(b) for b in encoded], out=offsets[1:])
         out = cls.wrap("string", np.frombuffer(b"".join(encoded), np.uint8), offsets)
@@ -377,7 +377,7 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         some = [self[i] for i in range(min(3, len(self)))]
-        return f"Vocabulary({len(self)} {self.kind} ids{': ' if some else ''}{', '.join(shown(s, 20) for s in some)})"
+        return f"Vocabulary({len(self)} {self.kind} ids{': ' if some else ''}{', '.join(quote(s, 20) for s in some)})"
 
     def ids(self) -> list[Id]:
         """Return every id, in code order, as Python objects (for labels and for people, not for millions)."""
@@ -450,7 +450,7 @@ def common_kind(values: Sequence[object], what: str, first_row: int = 0) -> Kind
         row, bad = next((n, v) for n, v in enumerate(values) if type(v) is not first)
         rest = f"the previous ids are of type {first.__name__}" if first and row else "ids are text, whole numbers or booleans"
         raise InputError(
-            f"{what} in row {first_row + row + 1} is {shown(bad)} of type {type(bad).__name__}: {rest}; use one type throughout"
+            f"{what} in row {first_row + row + 1} is {quote(bad)} of type {type(bad).__name__}: {rest}; use one type throughout"
         )
     kind = KIND_OF_TYPE[kinds.pop()] if kinds else "string"
     if kind == "integer" and max(map(abs, values), default=0) > MAX_INTEGER_ID:  # type: ignore[arg-type]

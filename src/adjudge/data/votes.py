@@ -15,9 +15,17 @@ from typing import Any, Final, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, whole
-from adjudge.data.vocabulary import Vocabulary, freeze, frozen, require_array, require_below, require_offsets, require_sorted
-from adjudge.errors import InputError, OptionError, shown, unknown, visible
+from adjudge.data.exact import LOG_UNIT, round_to_unit
+from adjudge.data.vocabulary import (
+    Vocabulary,
+    ensure_frozen,
+    freeze,
+    require_array,
+    require_below,
+    require_offsets,
+    require_sorted,
+)
+from adjudge.errors import InputError, OptionError, choice_error, make_visible, quote
 
 NOT_COUNTED: Final = -1
 NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say who gave them
@@ -47,14 +55,14 @@ class Understood:
         return Understood, tuple(self.summary().values())
 
     def __str__(self) -> str:
-        columns = ", ".join(f"{role}={visible(name)}" for role, name in self.columns.items())
+        columns = ", ".join(f"{role}={make_visible(name)}" for role, name in self.columns.items())
         return f"{self.format}{': ' if columns else ''}{columns}; {self.counts()}"
 
     def counts(self) -> str:
         """Return what became of the lines, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
-        said += [f"{count} skipped ({visible(reason)})" for reason, count in self.skipped.items()]
+        said += [f"{count} skipped ({make_visible(reason)})" for reason, count in self.skipped.items()]
         return ", ".join(said)
 
     @property
@@ -173,7 +181,7 @@ def require_panel(panel: WorkerRows) -> None:
     workers, labels, row_weight = panel.workers, panel.labels, panel.row_weight
     for name, ids in (("workers", workers), ("labels", labels)):
         if not isinstance(ids, Vocabulary):
-            raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+            raise InputError(f"{name} is {quote(ids)} of type {type(ids).__name__}: give a Vocabulary")
     row_label = require_array("row_label", panel.row_label, np.int32)
     worker_ptr = require_array("worker_ptr", panel.worker_ptr, np.int64)
     require_offsets("worker_ptr", worker_ptr, len(row_label), strictly=True)
@@ -236,7 +244,7 @@ class Votes(WorkerRows):
         for name in VOTE_ARRAYS:
             array = getattr(self, name)
             if isinstance(array, np.ndarray):
-                object.__setattr__(self, name, frozen(array))
+                object.__setattr__(self, name, ensure_frozen(array))
         self._require()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -261,21 +269,21 @@ class Votes(WorkerRows):
         for name in ("tasks", "unvoted", "workers", "labels"):
             ids = getattr(self, name)
             if not isinstance(ids, Vocabulary):
-                raise InputError(f"{name} is {shown(ids)} of type {type(ids).__name__}: give a Vocabulary")
+                raise InputError(f"{name} is {quote(ids)} of type {type(ids).__name__}: give a Vocabulary")
             ids.require_distinct(name)
         if len(self.unvoted) and len(self.tasks) and self.unvoted.kind != self.tasks.kind:
             raise InputError(f"unvoted holds ids of kind {self.unvoted.kind}, tasks of kind {self.tasks.kind}: use one kind")
         if self.frame_kind not in get_args(FrameKind):
-            raise unknown("frame_kind", self.frame_kind, get_args(FrameKind))
+            raise choice_error("frame_kind", self.frame_kind, get_args(FrameKind))
         if self.duplicates not in DUPLICATE_CHOICES:
-            raise unknown("duplicates", self.duplicates, DUPLICATE_CHOICES)
+            raise choice_error("duplicates", self.duplicates, DUPLICATE_CHOICES)
         if not isinstance(self.abstentions, int | np.integer) or isinstance(self.abstentions, bool) or self.abstentions < 0:
-            raise InputError(f"abstentions is {shown(self.abstentions)}: give a whole number of at least 0")
+            raise InputError(f"abstentions is {quote(self.abstentions)}: give a whole number of at least 0")
         if self.abstained is not None:
             counted = require_array("abstained", self.abstained, np.int64, (self.n_workers,))
             require_below("abstained", counted, int(self.abstentions) + 1)
         if self.understood is not None and not isinstance(self.understood, Understood):
-            raise InputError(f"understood is {shown(self.understood)}: give an Understood, or None")
+            raise InputError(f"understood is {quote(self.understood)}: give an Understood, or None")
 
     def __len__(self) -> int:
         return len(self.row)
@@ -415,7 +423,7 @@ class RowWeights:
 
     def lines(self, by_pair: Floats) -> Floats:
         """Return the lines of all rows, [rows, K]: those of their pairs, [pairs, K], times the weight."""
-        return whole(by_pair[self.pair] * self.weight[:, None], LOG_UNIT)
+        return round_to_unit(by_pair[self.pair] * self.weight[:, None], LOG_UNIT)
 
 
 def pairs_of(votes: Votes) -> WorkerRows:
@@ -453,13 +461,13 @@ def total_weight(votes: Votes) -> float | None:
 def require_unweighted(votes: WorkerRows, what: str, remedy: str = WEIGHT_REMEDY) -> None:
     """Raise where something that counts every vote once is given weighted votes."""
     if votes.row_weight is not None:
-        raise refused(what, remedy)
+        raise weight_error(what, remedy)
 
 
-def refused(what: str, remedy: str = WEIGHT_REMEDY) -> OptionError:
+def weight_error(what: str, remedy: str = WEIGHT_REMEDY) -> OptionError:
     """Return the error of something that counts every vote once, and is asked for weights.
 
-    >>> print(refused("model 'glad'"))
+    >>> print(weight_error("model 'glad'"))
     model 'glad' counts every vote once: leave the weight out
     """
     return OptionError(f"{what} counts every vote once: {remedy}")

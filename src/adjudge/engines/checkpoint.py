@@ -17,7 +17,7 @@ from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import require_below
 from adjudge.engines.base import Checkpoint
 from adjudge.engines.shard import Tally
-from adjudge.errors import AdjudgeError, InputError, shown
+from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.io import container
 from adjudge.io.folder.arrays import read_at, sync
 
@@ -68,7 +68,7 @@ def load(folder: Path) -> StoredFit | None:
     except AdjudgeError:
         raise
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid: {shown(error)}") from error
+        raise InputError(f"{path} is not valid: {quote(error)}") from error
     fault = _fault(meta, arrays)
     if fault is not None:
         raise InputError(f"{path} is not valid: {fault}")
@@ -130,22 +130,22 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
 def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
     """Return the fault in the content of a checkpoint whose checksum is right; None where there is none."""
     if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
-        return f"it has the fields {shown(meta)}"
+        return f"it has the fields {quote(meta)}"
     for name, bound in (("labels", MAX_FILE_NUMBER), ("crc32", 2**32)):
         if type(meta[name]) is not int or not 0 <= meta[name] < bound:
-            return f"{name} is {shown(meta[name])}"
+            return f"{name} is {quote(meta[name])}"
     if type(meta["hard"]) is not bool:
-        return f"hard is {shown(meta['hard'])}"
+        return f"hard is {quote(meta['hard'])}"
     if not isinstance(meta["seen"], list) or not all(_is_hex(one) for one in meta["seen"]):
-        return f"seen is {shown(meta['seen'])}"
+        return f"seen is {quote(meta['seen'])}"
     if not isinstance(meta["trace"], list) or not meta["trace"] or not all(_is_trace_row(row) for row in meta["trace"]):
-        return f"trace is {shown(meta['trace'])}"
+        return f"trace is {quote(meta['trace'])}"
     return _arrays_fault(arrays)
 
 
 def _arrays_fault(arrays: Mapping[str, NDArray[Any]]) -> str | None:
     if arrays.keys() not in ({"priors"}, {"priors", "counts", "class_counts"}):
-        return f"it has the arrays {shown(sorted(arrays))}"
+        return f"it has the arrays {quote(sorted(arrays))}"
     if arrays["priors"].dtype != np.float64:
         return f"priors are of type {arrays['priors'].dtype}"
     if "counts" in arrays and (

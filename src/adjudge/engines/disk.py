@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.fit import Others
-from adjudge.data.memory import memory_of
+from adjudge.data.memory import parse_memory
 from adjudge.data.options import Place
 from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines import checkpoint
@@ -309,7 +309,7 @@ class DiskEngine:
             return as_votes(opened, reading)  # an export is read as a whole, and laid out on disk after that
         keeper, folder = self._folder()
         paths = opened.paths
-        plan = EncodingPlan.of(memory_of(self.memory), None if paths is None else votes_in(paths))
+        plan = EncodingPlan.of(parse_memory(self.memory), None if paths is None else votes_in(paths))
         votes = encode_to(
             opened,
             folder / "votes",
@@ -348,8 +348,8 @@ class DiskEngine:
             keeper=keeper,
             resume=self.resume,
             report=self.report,
-            batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), memory_of(self.memory) // 4),
-            limit=None if self.memory is None else memory_of(self.memory),
+            batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), parse_memory(self.memory) // 4),
+            limit=None if self.memory is None else parse_memory(self.memory),
         )
         rules = rules_for(votes, self.kernels, self.threads, ties)
         given = None if gold is None else read_gold(gold, votes.labels)

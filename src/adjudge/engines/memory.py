@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjudge.data.fit import WIDE_TABLE
-from adjudge.data.memory import MIN_MEMORY_BYTES, available, gib, memory_of
+from adjudge.data.memory import MIN_MEMORY_BYTES, free_memory, gib, parse_memory
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
@@ -140,7 +140,7 @@ def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = Fa
     """
     if getattr(engine, "name", "") == "disk":
         memory = getattr(engine, "memory", None)
-        limit = None if memory is None else memory_of(memory)
+        limit = None if memory is None else parse_memory(memory)
         rooms = (room, HONEST) if honest else (room,)
         require_on_disk(votes, 0, getattr(engine, "threads", 1), limit, *rooms)
         return
@@ -155,7 +155,7 @@ def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = Fa
 
 
 def _require(votes: Votes, need: int, limit: int | None = None) -> None:
-    have, size = available(), f"{votes.n_rows} rows x {votes.n_labels} labels"
+    have, size = free_memory(), f"{votes.n_rows} rows x {votes.n_labels} labels"
     if limit is not None and need + MIN_MEMORY_BYTES > limit:
         raise AdjudgeError(
             f"this fit needs about {gib(need + MIN_MEMORY_BYTES)} ({size}), but {gib(limit)} are allowed: allow more, "
@@ -181,7 +181,7 @@ def of_probabilities(votes: Votes) -> int:
 
 def require_probabilities(votes: Votes) -> None:
     """Raise when the probabilities of all labels do not fit in memory, naming the estimate and the remedy."""
-    need, have = of_probabilities(votes), available()
+    need, have = of_probabilities(votes), free_memory()
     if need > have:
         raise AdjudgeError(
             f"the probabilities need about {gib(need)} ({votes.n_tasks} tasks x {votes.n_labels} labels), but {gib(have)} are "
@@ -195,7 +195,7 @@ def require_glad(votes: Votes) -> None:
 
 
 def _require_glad(votes: Votes, need: int) -> None:
-    have = available()
+    have = free_memory()
     if need > have:
         raise AdjudgeError(
             f"glad needs about {gib(need)} ({votes.n_tasks} tasks, {votes.n_workers} workers), but {gib(have)} are free: "
@@ -205,7 +205,7 @@ def _require_glad(votes: Votes, need: int) -> None:
 
 def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
     """Return the bytes left for shards beside tables and counts, within the limit or the machine; negative if too few."""
-    return (available() if limit is None else limit) - _without_shards(votes, threads)
+    return (free_memory() if limit is None else limit) - _without_shards(votes, threads)
 
 
 def _without_shards(votes: Votes, threads: int, rooms: tuple[Room, ...] = ()) -> int:
@@ -222,7 +222,7 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, 
     `rooms` are what the model and its confidence take.
     """
     need = _without_shards(votes, threads, rooms) + shards
-    have = available() if limit is None else limit
+    have = free_memory() if limit is None else limit
     if need > have:
         whose = "are free" if limit is None else "are allowed"
         raise AdjudgeError(
@@ -233,12 +233,12 @@ def require_on_disk(votes: Votes, shards: int, threads: int, limit: int | None, 
 
 def cells_fit(rows: int, labels: int) -> bool:
     """Return whether a driver can hold the tables of a fit whose votes are stored elsewhere."""
-    return DRIVER_BYTES_PER_CELL * rows * labels <= available()
+    return DRIVER_BYTES_PER_CELL * rows * labels <= free_memory()
 
 
 def most_pairs() -> int:
     """Return the number of rows whose tables a driver can hold, for two labels."""
-    return available() // (2 * DRIVER_BYTES_PER_CELL)
+    return free_memory() // (2 * DRIVER_BYTES_PER_CELL)
 
 
 def require_cells(rows: int, labels: int) -> None:
@@ -246,7 +246,7 @@ def require_cells(rows: int, labels: int) -> None:
     if not cells_fit(rows, labels):
         raise AdjudgeError(
             f"the driver needs about {gib(DRIVER_BYTES_PER_CELL * rows * labels)} for its tables "
-            f"({rows} rows x {labels} labels), but {gib(available())} are free: "
+            f"({rows} rows x {labels} labels), but {gib(free_memory())} are free: "
             "give it more memory, merge rare labels, or leave the rows on the executors (a Spark frame, rows='auto')"
         )
 

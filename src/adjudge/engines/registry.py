@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from adjudge.data.extensions import extension_names, load_extension
-from adjudge.data.memory import available, memory_of
+from adjudge.data.memory import free_memory, parse_memory
 from adjudge.data.options import Choice, EngineName, Flag, Number
 from adjudge.data.votes import Votes
 from adjudge.engines.base import Engine
 from adjudge.engines.memory import NO_EXTRA_ROOM, Room, in_memory
-from adjudge.errors import OptionError, shown, unknown
+from adjudge.errors import OptionError, choice_error, quote
 from adjudge.io.sources import Opened, Source
 from adjudge.kernels.cpu import compiled, cores
 
@@ -40,9 +40,9 @@ class EngineSettings:
         memory = getattr(self, "memory", None)
         if memory is not None:
             try:
-                object.__setattr__(self, "memory", memory_of(memory, of_host=self.needs_host_memory))
+                object.__setattr__(self, "memory", parse_memory(memory, of_host=self.needs_host_memory))
             except OverflowError:
-                raise OptionError(f"memory is {shown(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
+                raise OptionError(f"memory is {quote(memory)}: give a size like '2GB' or '500MB', or a number of bytes") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ def engine_named(name: str, threads: int) -> Engine:
         return cast(Engine, _loaded(ENGINES[name])(threads))
     others = extension_names("engines", ENGINES)
     if name not in others:
-        raise unknown("engine", name, ["auto", *ENGINES, *others])
+        raise choice_error("engine", name, ["auto", *ENGINES, *others])
     return cast(Engine, load_extension("engines", name)(threads))
 
 
@@ -241,7 +241,7 @@ def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
     found: Engine | None = None
     if chosen is None:
         need = 0 if source is None else in_memory(source, room, threads)
-        fits = not need or need <= (available() if asked.memory is None else int(asked.memory))
+        fits = not need or need <= (free_memory() if asked.memory is None else int(asked.memory))
         found = _preferred(source, need, threads) if fits else None
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     made = engine_named(chosen, threads) if found is None else found

@@ -17,7 +17,7 @@ from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
 from adjudge.engines.base import Checkpoint, FitEstimate, GladPasses, PassSums, Recipe, WholeVotes, WorkerBlock
 from adjudge.engines.passes import RowFunction, RowInputs, VotePass
 from adjudge.engines.shard import PassRules, Shard, Tally, is_hard
-from adjudge.errors import OptionError, shown
+from adjudge.errors import OptionError, quote
 from adjudge.kernels import reference
 from adjudge.kernels.reference import Sums
 
@@ -309,7 +309,7 @@ class LocalSession(WorkerState):
         n, k = self.votes.n_tasks, self.votes.n_labels
         right = f"give the code of a label, 0 to {k - 1}, for each of the {n} tasks, as whole numbers"
         if given.dtype.kind not in "iu" or given.shape != (n,):
-            raise OptionError(f"start is {shown(labels)}: {right}")
+            raise OptionError(f"start is {quote(labels)}: {right}")
         wrong = (given < 0) | (given >= k)
         if wrong.any():
             at = int(np.argmax(wrong))

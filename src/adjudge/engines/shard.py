@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import COARSE, FINE, LOG_UNIT, from_coarse, unit_below
+from adjudge.data.exact import COARSE, FINE, LOG_UNIT, decode_coarse, unit_below
 from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
@@ -124,7 +124,7 @@ def is_hard(tally: Tally) -> bool:
 
 def class_totals(class_counts: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     """Return the class counts, [K], of coarse sums and their remainders, [2, K]."""
-    return from_coarse(class_counts[0] + class_counts[1], unit)
+    return decode_coarse(class_counts[0] + class_counts[1], unit)
 
 
 def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np.uint64]:

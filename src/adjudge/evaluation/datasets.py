@@ -12,10 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote as quote_url
+from urllib.parse import urlsplit
 from urllib.request import Request, build_opener
 
-from adjudge.errors import AdjudgeError, InputError, shown
+from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.io.write import write_aside
 
 _ACT: Final = "orchidproject/active-crowd-toolkit"
@@ -100,8 +101,8 @@ class RawFile:
         'http://mirror/raw/ipeirotis/Get-Another-Label/data/BarzanMozafari/evaluation.txt'
         """
         if base is not None:
-            return f"{base.rstrip('/')}/{quote(self.place)}"
-        return f"{HOST}/{self.repository}/{self.commit}/{quote(self.path)}"
+            return f"{base.rstrip('/')}/{quote_url(self.place)}"
+        return f"{HOST}/{self.repository}/{self.commit}/{quote_url(self.path)}"
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def get(which: PublicSet, folder: Path, base: str | None = None, progress: Progr
     Raw files that are there already, whole and right, are not fetched again: so files placed by hand will do.
     """
     if base is not None and urlsplit(base).scheme not in ("http", "https"):
-        raise InputError(f"base-url is {shown(base)}: give an address that begins with http:// or https://")
+        raise InputError(f"base-url is {quote(base)}: give an address that begins with http:// or https://")
     for file in which.files:
         try:
             _obtain(file, folder / "raw" / file.place, base, progress)

@@ -19,7 +19,7 @@ from adjudge.evaluation.intervals import Flags, Floats, or_none
 from adjudge.evaluation.sets import SetEvaluation, evaluate_sets
 from adjudge.io import frames
 from adjudge.io.frames import Frame, label_columns, text_column
-from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
 from adjudge.io.sources import Source
 from adjudge.models.temperature import log_loss
 from adjudge.results.result import Result
@@ -212,12 +212,12 @@ class Evaluation:
     @property
     def per_label(self) -> Frame:
         """Label, precision, recall, f1, support (tasks whose truth it is); NaN where nothing can be said."""
-        return frames.native(self.per_label_frame(), self.frame_kind)
+        return frames.to_native(self.per_label_frame(), self.frame_kind)
 
     @property
     def confusion(self) -> Frame:
         """A row per true label, a column per chosen label: numbers of tasks."""
-        return frames.native(self.confusion_frame(), self.frame_kind)
+        return frames.to_native(self.confusion_frame(), self.frame_kind)
 
     @property
     def macro_f1(self) -> float:
@@ -234,7 +234,7 @@ class Evaluation:
     @property
     def reliability(self) -> Frame | None:
         """The reliability curve, least sure first: lowest and highest confidence of a bin, tasks, confidence, accuracy."""
-        return frames.native(self.reliability_frame(), self.frame_kind) if self.calibration.tasks else None
+        return frames.to_native(self.reliability_frame(), self.frame_kind) if self.calibration.tasks else None
 
     @property
     def expected_calibration_error(self) -> float:
@@ -403,7 +403,7 @@ def evaluate(
     true = read_truth(truth, truth_task, truth_label)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     examples = true["task"].head(MAX_MESSAGE_EXAMPLES), chosen["task"].head(MAX_MESSAGE_EXAMPLES)
-    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
+    warn_suspicious(find_unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
     if probabilities is None and isinstance(labels, Result):
         probabilities = labels
     names = tuple(sorted(set(both["label"]) | set(both["label_true"]), key=_natural))

@@ -14,10 +14,10 @@ import polars as pl
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Votes
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.evaluation.intervals import Flags, Floats, Integers
 from adjudge.io import answers
-from adjudge.io.answers import is_dict, one_each, read_pairs, texts
+from adjudge.io.answers import is_dict, keep_one_per_task, read_pairs, texts
 from adjudge.io.columns import REMAINING_COLUMNS
 from adjudge.io.encode import narrow_ids, sort_order
 from adjudge.io.files import COMPRESSED_SUFFIXES, FILE_FORMATS
@@ -102,16 +102,16 @@ def read_labels(source: Result | Online | Source, task: str | None, label: str |
     out = texts(frame).with_columns(
         confidence=_probability(known, frame["task"], "confidence"), gold=pl.lit(False) if given is None else given
     )
-    return one_each(out, "labels", "label or confidence" if "confidence" in frame.columns else "label"), kind
+    return keep_one_per_task(out, "labels", "label or confidence" if "confidence" in frame.columns else "label"), kind
 
 
 def read_truth(source: Result | Source, task: str | None, label: str | None) -> pl.DataFrame:
     """Return task and label as text, of the tasks whose truth is known."""
     if isinstance(source, Result):
-        return one_each(texts(source.labels_frame()), "truth", "label")
+        return keep_one_per_task(texts(source.labels_frame()), "truth", "label")
     if is_spark_frame(source):
         frame = _columns(source, {"task": task, "truth": label})[0]
-        return one_each(texts(frame.rename({"truth": "label"})), "truth", "label")
+        return keep_one_per_task(texts(frame.rename({"truth": "label"})), "truth", "label")
     return answers.read_answers(source, "truth", task, label)[0]
 
 
@@ -168,7 +168,7 @@ class KnownLabels:
 
 def read_gold_codes(votes: Votes, source: Source, *, strict: bool = False) -> tuple[Integers, int]:
     """Return the gold label of each task, [tasks] codes below 0 if there is none, and how many are of other tasks."""
-    given = answers.read_gold(answers.matching_answers(source, "gold", votes.tasks, strict=strict), votes.labels)
+    given = answers.read_gold(answers.read_matching_answers(source, "gold", votes.tasks, strict=strict), votes.labels)
     codes = answers.gold_codes(given, votes.tasks).astype(np.int64)
     return codes, len(given.labels) - int((codes >= 0).sum())
 
@@ -185,14 +185,14 @@ def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[
     frame = frame.with_columns(text_column(frame["task"], "task"))
     if frame["task"].is_duplicated().any():
         again = frame.filter(pl.col("task").is_duplicated())["task"][0]
-        raise InputError(f"the probabilities have task {shown(again)} twice: keep one line per task")
+        raise InputError(f"the probabilities have task {quote(again)} twice: keep one line per task")
     found = pl.DataFrame({"task": tasks}).join(frame, on="task", how="left", maintain_order="left")
     if not isinstance(source, Result):
         found = found.with_columns(_probability(found[name], found["task"], f"probability of {name!r}") for name in names)
     matrix = found.select(pl.col(names).cast(pl.Float64).fill_null(np.nan)).to_numpy()
     odd = np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > POSTERIOR_SUM_TOLERANCE)  # NaN is not odd
     if len(odd) and not isinstance(source, Result):
-        total, whose = matrix[odd[0]].sum(), shown(found["task"][int(odd[0])])
+        total, whose = matrix[odd[0]].sum(), quote(found["task"][int(odd[0])])
         raise InputError(f"the probabilities of task {whose} sum to {total:.4g}, not 1: give a column per label, and no other")
     return {name: place for place, name in enumerate(names)}, matrix
 
@@ -227,7 +227,7 @@ def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
     odd = (series.is_not_null() & ~inside).arg_true()
     if len(odd):
         at = int(odd[0])
-        raise InputError(f"the {what} of task {shown(tasks[at])} is {shown(series[at])}: give a number from 0 to 1")
+        raise InputError(f"the {what} of task {quote(tasks[at])} is {quote(series[at])}: give a number from 0 to 1")
     return numbers.fill_nan(None).clip(0.0, 1.0).alias(series.name)
 
 
@@ -307,7 +307,7 @@ class TaskValues:
 
     def _column(self, name: str, option: str, thing: str) -> pl.DataFrame:
         """Return task and value, by a column of the table that votes were read from."""
-        source, what = self.source, f"{option} is {shown(name)}"
+        source, what = self.source, f"{option} is {quote(name)}"
         if Opened(source).is_read:
             raise OptionError(
                 f"{what}, which is no file and so a column, but these votes have already been read: give what they were read "
@@ -329,7 +329,7 @@ class TaskValues:
         given, tasks = vocabulary(known["task"]), self.votes.tasks
         place = match_ids(tasks, given)
         if not (place >= 0).any():
-            theirs, ours = (listed(map(shown, ids.take(np.arange(min(len(ids), 3))).ids())) for ids in (given, tasks))
+            theirs, ours = (itemize(map(quote, ids.take(np.arange(min(len(ids), 3))).ids())) for ids in (given, tasks))
             raise InputError(
                 f"none of the {len(given)} tasks of the {what} has votes: they have tasks like {theirs}, the votes like {ours}; "
                 "use the same ids for both"
@@ -353,7 +353,7 @@ def _only(table: pl.DataFrame, name: str, option: str) -> pl.Series:
     if name in others or len(others) == 1:
         return table[name if name in others else others[0]]
     raise InputError(
-        f"{option} has the columns task, {listed(others)}: call one of them {name!r}, or leave one beside the task"
+        f"{option} has the columns task, {itemize(others)}: call one of them {name!r}, or leave one beside the task"
         if others
         else f"{option} has no column beside the task: give one that says the {name}"
     )
@@ -362,7 +362,7 @@ def _only(table: pl.DataFrame, name: str, option: str) -> pl.Series:
 def _one_each(frame: pl.DataFrame, thing: str) -> pl.DataFrame:
     """Return task and value as texts, a line per task that has a value."""
     known = pl.DataFrame({"task": text_column(frame["task"], "task"), "label": text_column(frame["value"], thing)})
-    found = one_each(known.drop_nulls("task"), f"{thing}s", thing).rename({"label": "value"})
+    found = keep_one_per_task(known.drop_nulls("task"), f"{thing}s", thing).rename({"label": "value"})
     if not len(found):
         raise InputError(f"the {thing}s name no task: give each its {thing}")
     return found

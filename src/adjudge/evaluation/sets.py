@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.options import SET_SEPARATOR
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.evaluation.intervals import or_none
 from adjudge.io.frames import prepare_ids
-from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
 from adjudge.io.records import concat
 from adjudge.io.sets import sets_of
 from adjudge.io.sources import Source, open_table
@@ -102,7 +102,7 @@ def evaluate_sets(
     true = _sets(truth, "truth", truth_task, truth_label, set_separator)
     both = chosen.join(true, on="task", how="inner", suffix="_true")
     examples = true["task"].head(MAX_MESSAGE_EXAMPLES), chosen["task"].head(MAX_MESSAGE_EXAMPLES)
-    warn_suspicious(unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
+    warn_suspicious(find_unmatched("truth", (len(true), len(chosen), len(both)), *examples, among="labels"))
     if not with_gold and isinstance(labels, MultiResult):
         given = labels.gold_tasks().cast(pl.String)
         both = both.filter(~pl.col("task").is_in(given.implode()))
@@ -131,7 +131,7 @@ def _sets(source: MultiResult | Source, what: str, task: str | None, label: str 
     out = pl.DataFrame({"task": prepare_ids(frame["task"], "task").cast(pl.String), "label": labels}).drop_nulls("label")
     if out["task"].is_duplicated().any():
         again = out.filter(pl.col("task").is_duplicated())["task"][0]
-        raise InputError(f"the {what} give task {shown(again)} more than one set: keep one per task")
+        raise InputError(f"the {what} give task {quote(again)} more than one set: keep one per task")
     return out
 
 

@@ -13,9 +13,9 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from adjudge.data import options
-from adjudge.data.memory import available, gib
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.options import MOST_VOTES, Number, Rules
-from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.evaluation.intervals import Floats, Integers
 from adjudge.io.write import check_target, write_batches, write_frame
 
@@ -61,12 +61,12 @@ class Spec:
         sizes = tuple(self.votes_per_task) if isinstance(self.votes_per_task, Iterable) else (self.votes_per_task,)
         whole = len(sizes) in (1, 2) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 1 for s in sizes)
         if not whole or list(sizes) != sorted(sizes):
-            raise OptionError(f"votes_per_task is {shown(self.votes_per_task)}: give a number of at least 1, or (least, most)")
+            raise OptionError(f"votes_per_task is {quote(self.votes_per_task)}: give a number of at least 1, or (least, most)")
         if self.label_weights is not None:
             for weight in self.label_weights:
                 Number(least=0, most=MOST_VOTES).check("a label weight", weight)
             if len(self.label_weights) != self.labels or sum(self.label_weights) <= 0:
-                raise OptionError(f"label_weights is {shown(self.label_weights)}: give {self.labels} weights, not all of them 0")
+                raise OptionError(f"label_weights is {quote(self.label_weights)}: give {self.labels} weights, not all of them 0")
         if self.spammers + self.adversaries + self.colluders > 1:
             raise OptionError("spammers, adversaries and colluders are shares of the workers: together at most 1")
 
@@ -96,12 +96,12 @@ def check_confusions(confusions: ArrayLike) -> Floats:
         given = np.asarray(None)
     shape = given.shape
     if len(shape) != 3 or shape[1] != shape[2] or given.dtype.kind not in "fiu":
-        raise OptionError(f"confusions is {shown(confusions)}: {right}")
+        raise OptionError(f"confusions is {quote(confusions)}: {right}")
     out = np.array(given, np.float64)
     within = ((out >= 0) & (out <= 1)).all(axis=2) & (np.abs(out.sum(axis=2) - 1.0) <= 1e-6)  # NaN is not
     if not within.all():
         worker, true = (int(at) for at in np.argwhere(~within)[0])
-        raise OptionError(f"confusions holds {shown(out[worker, true].tolist())} for worker {worker}, true label {true}: {right}")
+        raise OptionError(f"confusions holds {quote(out[worker, true].tolist())} for worker {worker}, true label {true}: {right}")
     return out
 
 
@@ -109,7 +109,7 @@ def gather(spec: Spec, confusions: Floats | None = None) -> SimulatedCrowd:
     """Return the crowd of a spec: spammers first, then adversaries, colluders, and the ordinary workers."""
     rng = np.random.default_rng([spec.seed, 0])
     n, k = spec.workers, spec.labels
-    need, have = CONFUSION_BYTES_PER_CELL * n * k * k, available()
+    need, have = CONFUSION_BYTES_PER_CELL * n * k * k, free_memory()
     if need > have:
         raise AdjudgeError(
             f"the confusions of {n} workers over {k} labels need about {gib(need)}, but {gib(have)} are free: "
@@ -386,9 +386,9 @@ def simulate(
 
 def _check_names(what: str, names: Sequence[str], number: int) -> None:
     if isinstance(names, str) or len(names) != number or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"{what} is {shown(names)}: give {number} texts")
+        raise OptionError(f"{what} is {quote(names)}: give {number} texts")
     if len(set(names)) < number:
-        raise OptionError(f"{what} is {shown(names)}: give distinct ones")
+        raise OptionError(f"{what} is {quote(names)}: give distinct ones")
 
 
 def _task_names(codes: Integers) -> pl.Series:

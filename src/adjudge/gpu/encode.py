@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary, freeze
 from adjudge.data.votes import Notes
-from adjudge.errors import InputError, OptionError, listed, shown, undeclared
+from adjudge.errors import InputError, OptionError, itemize, label_error, quote
 from adjudge.gpu.device import THREADS, Device, Program, blocks_of
 from adjudge.gpu.votes import DeviceLayout, DeviceVocabulary, DeviceVotes
 from adjudge.io.columns import VOTE_ROLES, shape_of
@@ -83,7 +83,7 @@ def _given(source: Any, names: Mapping[str, str | None]) -> tuple[dict[str, Any]
         shape = shape_of(list(by_name), {role: names.get(role) for role in VOTE_ROLES}, PLAIN_READING, WHERE)
         if shape.is_anonymous:
             raise InputError(
-                f"{WHERE} has no column for the worker ({listed(by_name)}): give one, or host data, which may have none"
+                f"{WHERE} has no column for the worker ({itemize(by_name)}): give one, or host data, which may have none"
             )
         shape.write_to(notes)
         return {role: by_name[shape.columns[role]] for role in VOTE_ROLES}, notes
@@ -212,10 +212,10 @@ def _refuse(reading: Reading) -> None:
     given = reading.given()
     remedy = "leave it out, or copy the arrays to the host (array.get(), tensor.cpu())"
     if "duplicates" in given:
-        raise OptionError(f"duplicates is {shown(reading.duplicates)}, but of votes on a device all count: {remedy}")
+        raise OptionError(f"duplicates is {quote(reading.duplicates)}, but of votes on a device all count: {remedy}")
     refused = next((name for name in given if name not in (*ABOUT_VOTES, "strict")), None)
     if refused is not None:
-        raise OptionError(f"{refused} is {shown(given[refused])}, which votes on a device do not take: {remedy}")
+        raise OptionError(f"{refused} is {quote(given[refused])}, which votes on a device do not take: {remedy}")
 
 
 def _ignore(name: str, size: int) -> None:
@@ -269,7 +269,7 @@ def _declared(device: Device, column: Any, declared: Vocabulary, seen: Vocabular
         xp = device.xp
         strangers = device.upload(seen.values[rank < 0].astype(column.dtype))
         row = int(xp.argmax(xp.isin(column, strangers)))
-        raise undeclared(column[row].item(), declared.ids(), f" in row {row + 1}")
+        raise label_error(column[row].item(), declared.ids(), f" in row {row + 1}")
     return rank
 
 

@@ -18,7 +18,7 @@ from adjudge.engines.base import FitEstimate, PassSums, Recipe
 from adjudge.engines.local import LocalEngine, processor_engine
 from adjudge.engines.passes import Confidence, RowFunction, RowInputs, VotePass
 from adjudge.engines.session import DecidedBy, LocalSession, unpickled_session
-from adjudge.errors import AdjudgeError, InputError, OptionError, listed
+from adjudge.errors import AdjudgeError, InputError, OptionError, itemize
 from adjudge.gpu.arrays import TaskArray
 from adjudge.gpu.device import Device, device_at, device_count, is_started
 from adjudge.gpu.encode import ENCODE_BYTES, column_length, device_number, encode
@@ -28,7 +28,7 @@ from adjudge.gpu.state import DeviceCounts, DeviceParameters, DeviceRules, Repli
 from adjudge.gpu.store import DeviceStore, release
 from adjudge.gpu.tables import careful_lines
 from adjudge.gpu.votes import DeviceVotes
-from adjudge.io.answers import gold_codes, matching_answers, read_gold
+from adjudge.io.answers import gold_codes, read_gold, read_matching_answers
 from adjudge.io.read import as_votes
 from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
@@ -286,7 +286,7 @@ class CudaEngine:
         number = device_number(source)
         here = [one for one in self.devices if one.number in (None, number)]
         if not here:
-            names = listed(f"{one.name} ({one.number})" for one in self.devices)
+            names = itemize(f"{one.name} ({one.number})" for one in self.devices)
             raise OptionError(f"the votes are on CUDA device {number}, but the engine on {names}: give it that device")
         release(here[0], ENCODE_BYTES * column_length(source))
         return encode(here[0], source, reading)
@@ -304,7 +304,7 @@ class CudaEngine:
         if not len(votes):  # nothing to run
             return processor_engine(self.threads).load(votes, seed=seed, ties=ties, gold=gold, history=history)
         if gold is not None and isinstance(votes, DeviceVotes):  # `aggregate` leaves the look at their tasks to the engine
-            gold = matching_answers(gold, "gold", votes.tasks)
+            gold = read_matching_answers(gold, "gold", votes.tasks)
         given = None if gold is None else read_gold(gold, votes.labels)
         codes = None if given is None else gold_codes(given, votes.tasks)
         try:

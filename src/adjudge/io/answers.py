@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Gold, Votes
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.io.encode import narrow_ids, over_labels, sort_order
 from adjudge.io.frames import column, match_ids, series_of, text_column, vocabulary
-from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
 from adjudge.io.reading import Wanted
 from adjudge.io.sources import Source, read_frame
 
@@ -27,7 +27,7 @@ def read_answers(source: Source, what: str, task: str | None = None, label: str 
     """
     role = {"truth": "truth", "gold": "gold label"}[what]
     frame, kind = read_pairs(source, {"task": task, role: label})
-    return one_each(texts(frame.rename({role: "label"})), what, "label"), kind
+    return keep_one_per_task(texts(frame.rename({role: "label"})), what, "label"), kind
 
 
 def read_pairs(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
@@ -38,7 +38,7 @@ def read_pairs(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]
     return pl.DataFrame({role: series_of(values, role) for role, values in columns}), "polars"
 
 
-def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bool = False) -> pl.DataFrame:
+def read_matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bool = False) -> pl.DataFrame:
     """Return what `read_answers` does, of votes on these tasks: warn where most answers are of other tasks, raise where all are.
 
     `strict` makes an error of the warning.
@@ -49,7 +49,7 @@ def matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bo
     strangers = given.take(np.flatnonzero(place < 0)[:MAX_MESSAGE_EXAMPLES])
     ours = tasks.take(np.arange(min(len(tasks), MAX_MESSAGE_EXAMPLES)))
     sizes = len(given), len(tasks), int((place >= 0).sum())
-    warn_suspicious(unmatched(what, sizes, strangers.ids(), ours.ids()), strict=strict)
+    warn_suspicious(find_unmatched(what, sizes, strangers.ids(), ours.ids()), strict=strict)
     return frame
 
 
@@ -63,7 +63,7 @@ def texts(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(text_column(frame["task"], "task"), text_column(frame["label"], "label"))
 
 
-def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
+def keep_one_per_task(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
     """Return the lines that have a label, without repeats; two labels of one task are an error."""
     frame = frame.drop_nulls("label").unique(maintain_order=True)
     twice = frame["task"].is_duplicated()
@@ -71,8 +71,8 @@ def one_each(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFrame:
         again = frame.filter(twice)
         first = again.filter(pl.col("task") == again["task"][0])["label"].unique(maintain_order=True)
         raise InputError(
-            f"the {what} give{'s' if what == 'gold' else ''} task {shown(again['task'][0])} more than one {thing} "
-            f"({listed(first)}): keep one per task"
+            f"the {what} give{'s' if what == 'gold' else ''} task {quote(again['task'][0])} more than one {thing} "
+            f"({itemize(first)}): keep one per task"
         )
     return frame
 
@@ -85,8 +85,8 @@ def read_gold(source: Source | Gold, labels: Vocabulary) -> Gold:
     code = dict(zip(labels.texts(), range(len(labels)), strict=True))
     for task, label in frame.filter(~pl.col("label").is_in(list(code))).head(1).iter_rows():
         raise InputError(
-            f"gold gives task {shown(task)} the label {shown(label)}, which is not among the labels: "
-            f"{listed(labels.ids()) or '(none)'}; declare it with labels=… when no vote has it"
+            f"gold gives task {quote(task)} the label {quote(label)}, which is not among the labels: "
+            f"{itemize(labels.ids()) or '(none)'}; declare it with labels=… when no vote has it"
         )
     codes = frame["label"].replace_strict(code, return_dtype=pl.Int32) if len(frame) else pl.Series([], dtype=pl.Int32)
     return Gold(vocabulary(frame["task"]), codes.to_numpy())
@@ -101,7 +101,7 @@ def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
 
 def with_gold(votes: Votes, gold: pl.DataFrame, *, is_declared: bool) -> Votes:
     """Return votes with the gold that was found beside them; labels that only gold has are added, unless all were declared."""
-    gold = one_each(texts(gold), "gold", "label")
+    gold = keep_one_per_task(texts(gold), "gold", "label")
     names = dict.fromkeys([*votes.labels.texts(), *gold["label"]])
     if not is_declared and len(names) > votes.n_labels:
         ids = narrow_ids(Vocabulary.of_texts(list(names)))

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from adjudge.data.votes import NO_WORKER_COLUMN, Notes
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.unsupported import of_columns
@@ -128,15 +128,15 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
         given.setdefault("task", "task")  # the others are labels, and a label may be called "item"
     for role, name in given.items():
         if name not in columns:
-            raise _error(where, f"there is no column {shown(name)} for the {role}", columns)
-    alike = family(columns)
+            raise _error(where, f"there is no column {quote(name)} for the {role}", columns)
+    alike = find_family(columns)
     if {given.get("worker"), given.get("label")} <= set(alike):  # what follows would be nonsense
         raise InputError(f"{where}: {_looks_wide(alike)}")
-    compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(plain(c))]
+    compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(normalize_name(c))]
     if "worker" in wanted and wanted.get("task") is None and len(compared) > 1:
         raise _error(
             where,
-            f"votes that compare {listed(compared)} have no single column for the task; make one of what was compared, and say "
+            f"votes that compare {itemize(compared)} have no single column for the task; make one of what was compared, and say "
             f"which with {_option('task')}; or rank them: adj.rank, adjudge rank",
             columns,
         )
@@ -158,14 +158,14 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
 
 def _error(where: str, message: str, columns: Iterable[object]) -> InputError:
     names = ("'' (without a name)" if str(c) == "" else c for c in columns)
-    return InputError(f"{where}: {message}; the columns are: {listed(names, MAX_LISTED_COLUMNS)}")
+    return InputError(f"{where}: {message}; the columns are: {itemize(names, MAX_LISTED_COLUMNS)}")
 
 
 @lru_cache(SEEN, typed=True)
-def plain(name: object) -> str:
+def normalize_name(name: object) -> str:
     """Return a column's name in lower case, without spaces and punctuation.
 
-    >>> plain("Prompt_ID"), plain("")
+    >>> normalize_name("Prompt_ID"), normalize_name("")
     ('promptid', '')
     """
     text = re.sub(r"[^a-z0-9]", "", str(name).lower())
@@ -188,16 +188,16 @@ def is_usual(name: object, role: str) -> bool:
 
 def is_other(name: object) -> bool:
     """Return whether a column's name says that it is neither task nor worker nor label."""
-    text = plain(name)
+    text = normalize_name(name)
     return (
         text in OTHER_NAMES or text in ("", "id") or text in CONTENT_WORDS.split() or OTHER_ENDING.search(str(name)) is not None
     )
 
 
-def family(columns: Iterable[object]) -> list[str]:
+def find_family(columns: Iterable[object]) -> list[str]:
     """Return columns that look like one per worker: judge_1, judge_2; rater_a, rater_b; gpt4_label, claude_label.
 
-    >>> family(["item", "text", "judge_1", "judge_2"]), family(["item", "worker_id", "worker_name"])
+    >>> find_family(["item", "text", "judge_1", "judge_2"]), find_family(["item", "worker_id", "worker_name"])
     (['judge_1', 'judge_2'], [])
     """
     return list(_family(tuple(map(str, columns))))
@@ -227,7 +227,7 @@ def _family(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _looks_wide(alike: Sequence[str]) -> str:
-    return f"this looks like one column per worker ({listed(alike)}): say wide=True (--wide on the command line)"
+    return f"this looks like one column per worker ({itemize(alike)}): say wide=True (--wide on the command line)"
 
 
 def _usual(
@@ -239,7 +239,7 @@ def _usual(
         stems = {c: stem for c, stem in stems.items() if QUALIFIED_STEM.get(stem) not in stems.values()}
         candidates = list(stems)
         if len(set(stems.values())) == 1 and len(candidates) > 1:  # question and question_id are one candidate: the id
-            with_id = [c for c in candidates if plain(c).endswith("id")]
+            with_id = [c for c in candidates if normalize_name(c).endswith("id")]
             candidates = with_id if len(with_id) == 1 else candidates
         if candidates and rank.guarded:
             candidates += [c for c in free if c not in candidates and not is_other(c) and not _serves(c, wanted, found)]
@@ -247,8 +247,8 @@ def _usual(
             return candidates[0]
         if candidates:
             remedy = "leave the others out" if by_name else f"say which with {_option(role)}"
-            raise _error(where, f"the {role} could be any of {listed(candidates, MAX_LISTED_COLUMNS)}; {remedy}", columns)
-    alike = family(columns) if role in ("task", "worker", "label") and "worker" in wanted else []
+            raise _error(where, f"the {role} could be any of {itemize(candidates, MAX_LISTED_COLUMNS)}; {remedy}", columns)
+    alike = find_family(columns) if role in ("task", "worker", "label") and "worker" in wanted else []
     if alike:
         raise InputError(f"{where}: {_looks_wide(alike)}; else say which is the {role} with {_option(role)}")
     remedy = f"call its column {role.rpartition(' ')[2]!r}" if by_name else f"say which with {_option(role)}"
@@ -268,11 +268,11 @@ def _hint(
     if role == "worker":
         counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
         if counts:
-            return f"; where each line counts votes: count={shown(counts[0])} (--count) and model='mv'"
+            return f"; where each line counts votes: count={quote(counts[0])} (--count) and model='mv'"
         if len(doubtful) <= 1:  # the label
             return "; where votes do not say who gave them: model='mv' (--model mv)"
         return "; where there is one column per worker: wide=True (--wide)"
-    return f", perhaps {shown(doubtful[0])}" if len(doubtful) == 1 and role == "label" else ""
+    return f", perhaps {quote(doubtful[0])}" if len(doubtful) == 1 and role == "label" else ""
 
 
 def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, str]) -> bool:
@@ -283,7 +283,7 @@ def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, s
 
 def _stem(name: object, rank: Rank) -> str | None:
     """Return the name of a rank that a column has, without what may follow it; None where it has none."""
-    return _plain_stem(plain(name), rank)
+    return _plain_stem(normalize_name(name), rank)
 
 
 @lru_cache(SEEN)
@@ -325,7 +325,7 @@ class Shape:
         notes.format = notes.export or described or notes.format
         columns = {role: str(name) for role, name in self.columns.items()}
         if self.workers:
-            columns = {"task": columns.get("task", "row"), "workers": listed(self.workers, MAX_NAMED_WORKERS)}
+            columns = {"task": columns.get("task", "row"), "workers": itemize(self.workers, MAX_NAMED_WORKERS)}
         elif self.is_anonymous:
             columns = {"task": columns["task"], "worker": NO_WORKER_COLUMN} | columns
         notes.columns = columns
@@ -376,7 +376,7 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
         found = find(columns, {role: name for role, name in counted.items() if role != giver}, where)
     # A column that looks like weights or counts and has no role, unless another column is that.
     names = WEIGHT_NAMES if "count" in found else COUNT_NAMES if "weight" in found else WEIGHT_NAMES | COUNT_NAMES
-    ignored = next((c for c in columns if plain(c) in names and c not in found.values()), None)
+    ignored = next((c for c in columns if normalize_name(c) in names and c not in found.values()), None)
     anonymous = "worker" in wanted and "worker" not in found
     return Shape(found, is_counted=reading.count is not None, is_anonymous=anonymous, reading=reading, ignored=ignored)
 
@@ -415,9 +415,9 @@ def _wide(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) 
         patterns = [part.strip() for part in str(named).split(",")]
         workers = [c for c in columns if c == named or any(fnmatchcase(str(c), pattern) for pattern in patterns)]
         if not workers:
-            raise _error(where, f"no column matches worker={shown(named)}", columns)
+            raise _error(where, f"no column matches worker={quote(named)}", columns)
     else:
-        workers = family(columns)
+        workers = find_family(columns)
     task = None
     if wanted.get("task") != UNNAMED or UNNAMED in columns:
         left = [c for c in columns if c not in workers or c == wanted.get("task")]
@@ -434,7 +434,7 @@ def _wide(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) 
         doubtful = [c for c in workers if is_other(c)]
         if doubtful:
             raise InputError(
-                f"{where}: with wide=True every column but the task is a worker, but {listed(doubtful)} do not look so: "
+                f"{where}: with wide=True every column but the task is a worker, but {itemize(doubtful)} do not look so: "
                 "name the columns of workers with worker='judge_*' or worker='ann,bob' (--worker)"
             )
     workers = [c for c in workers if c != task]
@@ -486,7 +486,7 @@ def _repeat(batch: pl.DataFrame, first_row: int) -> pl.DataFrame:
     bad = (count.is_null() | (count < 0) | (count > MAX_COUNTED)).fill_null(True).arg_true()
     if len(bad):
         row = int(bad[0])
-        raise InputError(f"count in row {first_row + row + 1} is {shown(given[row])}: give a whole number of at least 0")
+        raise InputError(f"count in row {first_row + row + 1} is {quote(given[row])}: give a whole number of at least 0")
     if int(count.sum()) > MAX_COUNTED:
         raise InputError(f"the counts amount to {int(count.sum())} votes, beyond {MAX_COUNTED}: divide all of them by a number")
     index = pl.Series(np.repeat(np.arange(len(batch)), count.to_numpy()))

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import require_below, require_offsets, require_texts
-from adjudge.errors import AdjudgeError, InputError, listed, shown, unreadable
+from adjudge.errors import AdjudgeError, InputError, itemize, quote, read_error
 from adjudge.io.write import check_folder, write_aside
 
 Types = Mapping[str, type | tuple[type, ...]]  # the types that each value of a mapping may be of
@@ -77,12 +77,12 @@ class Bounds:
             kinds = accepted if isinstance(accepted, tuple) else (accepted,)
             if type(given[key]) not in kinds:
                 wanted = " or ".join(kind.__name__ for kind in kinds)
-                self.fail(f"{name} has {key} {shown(given[key])}, which is not of type {wanted}")
+                self.fail(f"{name} has {key} {quote(given[key])}, which is not of type {wanted}")
 
     def arrays(self, given: Mapping[str, NDArray[Any]], wanted: Mapping[str, Array]) -> dict[str, int]:
         """Raise unless the arrays have the wanted names, types and shapes; return the size of each named dimension."""
         strangers = [name for name in given if name not in wanted]
-        self.need(not strangers, f"it has an array {listed(map(shown, strangers), 3)} that nothing uses")
+        self.need(not strangers, f"it has an array {itemize(map(quote, strangers), 3)} that nothing uses")
         sizes: dict[str, int] = {}
         for name, want in wanted.items():
             array = given.get(name)
@@ -202,7 +202,7 @@ def load(
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
     return unpack(path, data, kind, version, meta, arrays)
 
 
@@ -225,8 +225,8 @@ def unpack(
     bounds.fields("its header", header, {"kind": str, "version": int, "meta": dict, "arrays": list})
     if header["kind"] != kind:
         reader = LOADED_BY.get(header["kind"])
-        raise InputError(f"{source} holds {shown(header['kind'])}, not {kind!r}{f': {reader} reads it' if reader else ''}")
-    bounds.need(header["version"] >= 1, f"it has the format {shown(header['version'])}")
+        raise InputError(f"{source} holds {quote(header['kind'])}, not {kind!r}{f': {reader} reads it' if reader else ''}")
+    bounds.need(header["version"] >= 1, f"it has the format {quote(header['version'])}")
     if header["version"] > version:
         newer = f"{source} was saved by a newer adjudge (format {header['version']}, this one reads {version}): upgrade"
         raise AdjudgeError(newer)
@@ -243,13 +243,13 @@ def _arrays(bounds: Bounds, entries: list[Any], data: bytes, begin: int) -> dict
     out: dict[str, NDArray[Any]] = {}
     places, end = [], len(data) - 32
     for entry in entries:
-        bounds.need(isinstance(entry, dict), f"{shown(entry)} does not describe an array")
+        bounds.need(isinstance(entry, dict), f"{quote(entry)} does not describe an array")
         bounds.fields("an array of its header", entry, {"name": str, "dtype": str, "shape": list, "offset": int})
-        name, dtype, shape, offset = shown(entry["name"]), entry["dtype"], entry["shape"], entry["offset"]
+        name, dtype, shape, offset = quote(entry["name"]), entry["dtype"], entry["shape"], entry["offset"]
         bounds.need(entry["name"] not in out, f"the array {name} occurs twice")
-        bounds.need(dtype in DTYPES, f"the array {name} is of type {shown(dtype)}; known are {listed(DTYPES)}")
+        bounds.need(dtype in DTYPES, f"the array {name} is of type {quote(dtype)}; known are {itemize(DTYPES)}")
         sizes = all(type(n) is int and 0 <= n <= end for n in shape)
-        bounds.need(sizes and len(shape) <= MOST_DIMENSIONS, f"the array {name} has the shape {shown(shape)}")
+        bounds.need(sizes and len(shape) <= MOST_DIMENSIONS, f"the array {name} has the shape {quote(shape)}")
         place = begin + offset
         last = place + math.prod(shape) * np.dtype(dtype).itemsize
         fits = offset >= 0 and offset % 8 == 0 and last <= end

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from adjudge.data.exact import LOG_UNIT
 from adjudge.data.vocabulary import Kind, Vocabulary, freeze, text_of
 from adjudge.data.votes import MOST_WEIGHT, FrameKind, Votes
-from adjudge.errors import InputError, listed, shown, undeclared, warn_abstentions
+from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
 from adjudge.io.frames import WEIGHTS, column, id_columns, vocabulary
 from adjudge.kernels.cpu import compiled, cores
 
@@ -236,7 +236,7 @@ def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Int
     bad = ((number.is_null() | ~number.is_between(0, MOST_WEIGHT)).fill_null(True) & ~absent).arg_true()
     if len(bad):
         at = int(bad[0])
-        raise InputError(f"weight in row {first_row + at + 1} is {shown(weight[at])}: {WEIGHTS}")
+        raise InputError(f"weight in row {first_row + at + 1} is {quote(weight[at])}: {WEIGHTS}")
     known = number.set(absent, 0.0).to_numpy()
     return np.rint(known / LOG_UNIT).astype(np.int64)
 
@@ -316,7 +316,7 @@ def drop_duplicates(coded: Coded, duplicates: str) -> int:
         vote = int(given[np.argmax(again)])
         task_id, worker_id = (coded.ids[role][int(coded.codes[role][vote])] for role in ("task", "worker"))
         raise InputError(
-            f"worker {shown(worker_id)} voted more than once on task {shown(task_id)}: choose duplicates='all', 'last' or 'first'"
+            f"worker {quote(worker_id)} voted more than once on task {quote(task_id)}: choose duplicates='all', 'last' or 'first'"
         )
     coded.codes["label"][given[again]] = MISSING_CODE
     return int(again.sum())
@@ -441,7 +441,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
         return votes
     if not set(own) <= set(other):
         raise InputError(
-            f"the {what} has the labels {listed(labels.ids())}, the votes have {listed(votes.labels.ids())}: "
+            f"the {what} has the labels {itemize(labels.ids())}, the votes have {itemize(votes.labels.ids())}: "
             "use the same labels for both (labels=… declares them)"
         )
     if hasattr(votes, "is_stored"):  # an encoded folder
@@ -465,7 +465,7 @@ def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
     place = labels.codes(votes.labels.texts())
     if (np.diff(place) < 0).any():
         raise InputError(
-            f"the {what} has the labels in the order {listed(labels.ids())}, the encoded votes in {listed(votes.labels.ids())}: "
+            f"the {what} orders its labels {itemize(labels.ids())}, the encoded votes {itemize(votes.labels.ids())}: "
             "encode the votes with the labels declared in that order"
         )
     same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
@@ -490,7 +490,7 @@ def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
         stranger[:-1] = rank < 0
         row = int(np.argmax(stranger[np.minimum(coded.codes["label"], len(rank))]))
         value = coded.ids["label"][int(coded.codes["label"][row])]
-        raise undeclared(value, declared.ids(), f" in row {row + 1}")
+        raise label_error(value, declared.ids(), f" in row {row + 1}")
     return rank.astype(np.uint32)
 
 

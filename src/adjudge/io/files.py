@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 import polars as pl
 
 from adjudge.data.votes import Notes
-from adjudge.errors import InputError, OptionError, listed, one_line, shown, unreadable
+from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import unsupported
 from adjudge.io.columns import Shape, is_known, shape_of
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
@@ -95,7 +95,7 @@ def format_of(path: Path) -> FileFormat:
     if form is None or (packed and form.reader not in ("text", "lines")):
         raise InputError(
             f"{path}: the suffix {''.join(suffixes[-2:]) if packed else path.suffix!r} names no known format; "
-            f"known are {listed([*FILE_FORMATS, '.json'])}, and .gz or .zst after those of text{unsupported.of_file(path)}"
+            f"known are {itemize([*FILE_FORMATS, '.json'])}, and .gz or .zst after those of text{unsupported.of_file(path)}"
         )
     return form
 
@@ -162,7 +162,7 @@ def batches(
     except InputError:
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise unreadable(name, error) from error
+        raise read_error(name, error) from error
     text = path if decoded is None else decoded.path
     try:
         form = _with_separator(form, start, reading, name)
@@ -253,11 +253,11 @@ def _shape(header: list[str], wanted: Wanted, reading: Reading, name: str, form:
         other = max(fields, key=lambda mark: fields[mark])
         hint = ""
         if reading.separator is None and fields[other] > len(header):
-            hint = f"; the header looks separated by {shown(other)}: separator={shown(other)} (--separator)"
+            hint = f"; the header looks separated by {quote(other)}: separator={quote(other)} (--separator)"
         elif reading.separator is not None and len(header) == 1:
-            hint = f"; no line is separated by {shown(reading.separator)}: leave separator out, or give another"
+            hint = f"; no line is separated by {quote(reading.separator)}: leave separator out, or give another"
         elif header[0].startswith(("#", "sep=")):
-            hint = f"; the first line, {shown(header[0])}, is no header: remove it"
+            hint = f"; the first line, {quote(header[0])}, is no header: remove it"
         elif reading.separator is None and len(header) == 1 and len(header[0].split()) > 1:
             hint = "; the header looks separated by spaces: separator=' ' (--separator ' ')"
         elif not any(map(is_known, header)) or any(map(is_number, header)):
@@ -268,7 +268,7 @@ def _shape(header: list[str], wanted: Wanted, reading: Reading, name: str, form:
 def _describe(form: FileFormat, reading: Reading) -> str:
     """Return the format of a file in words."""
     usual = {"csv": ",", "tsv": "\t", "txt": ","}.get(form.name)
-    kind = form.name if usual in (None, form.separator) else f"{form.name}, separated by {shown(form.separator)}"
+    kind = form.name if usual in (None, form.separator) else f"{form.name}, separated by {quote(form.separator)}"
     kind += "" if reading.header else ", without header"
     return f"{'wide ' if reading.wide else ''}table{' of counts' if reading.count else ''} ({kind})"
 
@@ -298,7 +298,7 @@ def encoding_of(start: bytes) -> str | None:
     return next((encoding for mark, encoding in BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
-def undecodable(name: str, error: UnicodeDecodeError) -> InputError:
+def decode_error(name: str, error: UnicodeDecodeError) -> InputError:
     """Return the error for a file whose bytes are not of the encoding that its byte order mark names."""
     return InputError(f"{name} is not valid {error.encoding.upper()} ({error.reason}): save the file as UTF-8")
 
@@ -327,7 +327,7 @@ def _decode(path: Path, form: FileFormat, name: str, start: bytes) -> Spool | No
         with gzip.open(path) if is_packed else path.open("rb") as raw:
             return Spool(_Recoded(raw, encoding))  # type: ignore[arg-type]
     except UnicodeDecodeError as error:
-        raise undecodable(name, error) from error
+        raise decode_error(name, error) from error
 
 
 class _Recoded:

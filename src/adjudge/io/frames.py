@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import MAX_INTEGER_ID, Vocabulary, common_kind, text_of
 from adjudge.data.votes import MOST_WEIGHT, FrameKind, Votes
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.io.unsupported import NUMBERS_UNSUPPORTED, refuse
 from adjudge.kernels.cpu import compiled
 
@@ -45,7 +45,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return pl.Series(values)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"the {what} column is {shown(values)}: give a sequence of ids")
+        raise InputError(f"the {what} column is {quote(values)}: give a sequence of ids")
     if what == "weight":
         return _weights(values, first_row)
     given = values if isinstance(values, list) else list(values)
@@ -57,7 +57,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
             return texts
     kinds: set[type] = set(map(type, given))
     if not kinds <= PLAIN_ID_TYPES:  # values of few types need not be looked at one by one
-        given = [_plain(v) for v in given]
+        given = [_to_plain(v) for v in given]
         if any(isinstance(v, bytes) for v in given):
             given = [_text_of_bytes(v, what, first_row + n) if isinstance(v, bytes) else v for n, v in enumerate(given, 1)]
         kinds = set(map(type, given))
@@ -91,7 +91,7 @@ def _weights(values: Iterable[object], first_row: int) -> pl.Series:
         except (TypeError, ValueError, OverflowError):
             found.append(float("nan"))
         if isinstance(value, bool | np.bool_) or not (found[-1] is None or 0 <= found[-1] <= MOST_WEIGHT):
-            raise InputError(f"weight in row {row} is {shown(value)}: {WEIGHTS}")
+            raise InputError(f"weight in row {row} is {quote(value)}: {WEIGHTS}")
     return pl.Series(found, dtype=pl.Float64)
 
 
@@ -101,7 +101,7 @@ def options_of(values: Iterable[object]) -> list[str]:
     >>> options_of([1.0, "x", None, True])
     ['1', 'x', 'true']
     """
-    plain = [_plain(v) for v in values]
+    plain = [_to_plain(v) for v in values]
     return [text_of(int(v) if isinstance(v, float) and v.is_integer() else v) for v in plain if v is not None]
 
 
@@ -147,9 +147,9 @@ def prepare_ids(series: pl.Series, what: str, first_row: int = 0, *, keep_catego
             raise InputError(f"the {what} column holds {largest}, beyond 64 bits: give such ids as text")
         return series.cast(pl.Int64)
     if dtype.is_float():
-        return _whole(series, what, first_row)
+        return _to_whole(series, what, first_row)
     if dtype in (pl.Date, pl.Datetime, pl.Time):
-        return _moments(series)
+        return _format_moments(series)
     if dtype == pl.Binary:
         try:
             return series.cast(pl.String)  # the UTF-8 that they are
@@ -181,11 +181,11 @@ def _is_label(what: str) -> bool:
     return what.endswith(("label", "truth"))
 
 
-def _moments(series: pl.Series) -> pl.Series:
+def _format_moments(series: pl.Series) -> pl.Series:
     """Return dates and times as Python writes them: microseconds only where there are some.
 
     >>> from datetime import datetime
-    >>> _moments(pl.Series([datetime(2024, 5, 1), datetime(2024, 5, 1, 9, 30, 0, 500)])).to_list()
+    >>> _format_moments(pl.Series([datetime(2024, 5, 1), datetime(2024, 5, 1, 9, 30, 0, 500)])).to_list()
     ['2024-05-01 00:00:00', '2024-05-01 09:30:00.000500']
     """
     dtype = series.dtype
@@ -268,7 +268,7 @@ def decode_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pl.Seri
     return pl.concat(pl.Series(texts, dtype=pl.String) for texts in chain([[]], parts))
 
 
-def _whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
+def _to_whole(series: pl.Series, what: str, first_row: int) -> pl.Series:
     series = series.fill_nan(None)
     odd = (series != series.round()) | (series.abs() > MAX_EXACT_ID)
     at = odd.arg_true()
@@ -285,10 +285,10 @@ def is_missing(value: object) -> bool:
     >>> is_missing(None), is_missing(float("nan")), is_missing("")
     (True, True, False)
     """
-    return _plain(value) is None
+    return _to_plain(value) is None
 
 
-def _plain(value: Any) -> object:
+def _to_plain(value: Any) -> object:
     """Return a NumPy scalar as a Python object, a string of any subclass, a UUID or a date as str, and NaN or NA as None."""
     if value is None or type(value) in (str, int, bool):
         return value
@@ -306,7 +306,7 @@ def _text_of_bytes(value: bytes, what: str, row: int) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{what} in row {row} is {shown(value)}, bytes that are not UTF-8: give such ids as text") from error
+        raise InputError(f"{what} in row {row} is {quote(value)}, bytes that are not UTF-8: give such ids as text") from error
 
 
 def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = "") -> None:
@@ -319,12 +319,12 @@ def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = ""
 def id_text(value: object, role: str) -> str:
     """Return the text of an id that may be new."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
-        raise InputError(f"{role} is {shown(value)}: give text or a whole number")
+        raise InputError(f"{role} is {quote(value)}: give text or a whole number")
     text = str(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{role} is {shown(value)}: not valid text ({error.reason})") from error
+        raise InputError(f"{role} is {quote(value)}: not valid text ({error.reason})") from error
     return text
 
 
@@ -343,7 +343,7 @@ class Frame(Any):  # type: ignore[misc]
 
 def kind_of(source: object) -> FrameKind | None:
     """Return the kind of a frame, or None for anything else."""
-    frame = wrapped_frame(source)
+    frame = wrap_frame(source)
     if frame is None:
         return None
     if frame.implementation.is_pandas_like():
@@ -353,12 +353,12 @@ def kind_of(source: object) -> FrameKind | None:
 
 def columns_of(frame: Any) -> list[str]:
     """Return the names of a frame's columns."""
-    return list(wrapped_frame(frame).columns)
+    return list(wrap_frame(frame).columns)
 
 
 def select(frame: Any, columns: Mapping[str, str]) -> pl.DataFrame:
     """Return these columns of any frame as polars, named by their role."""
-    wrapped = wrapped_frame(frame)
+    wrapped = wrap_frame(frame)
     return pl.DataFrame({role: _series(wrapped.get_column(name), role) for role, name in columns.items()})
 
 
@@ -384,7 +384,7 @@ def of_series(source: Any, roles: Sequence[str]) -> dict[str, Any]:
     levels = source.index.nlevels
     if levels != len(keys):
         raise InputError(
-            f"the pandas series {shown(source.name)} has {levels} index level{'' if levels == 1 else 's'}: "
+            f"the pandas series {quote(source.name)} has {levels} index level{'' if levels == 1 else 's'}: "
             f"give one for each of {', '.join(keys)}, and the {last} as values"
         )
     names = list(source.index.names)
@@ -395,7 +395,7 @@ def of_series(source: Any, roles: Sequence[str]) -> dict[str, Any]:
 
 def scale_of(frame: Any, name: str) -> list[object] | None:
     """Return the labels in their order where a column says it: an ordered categorical, an Enum; None for any other column."""
-    wrapped = wrapped_frame(frame)
+    wrapped = wrap_frame(frame)
     if wrapped is None:
         return None
     column = wrapped.get_column(name).to_native()
@@ -410,7 +410,7 @@ def scale_of(frame: Any, name: str) -> list[object] | None:
     return None
 
 
-def wrapped_frame(source: object) -> Any:
+def wrap_frame(source: object) -> Any:
     """Return any eager frame behind one interface, None for anything else; narwhals is loaded with the first frame.
 
     Every function here takes a wrapped frame, too: wrapping takes longer than looking at a small one.
@@ -443,7 +443,7 @@ def _series(column: Any, what: str) -> pl.Series:
     return out
 
 
-def native(frame: pl.DataFrame, kind: FrameKind) -> Frame:
+def to_native(frame: pl.DataFrame, kind: FrameKind) -> Frame:
     """Return a polars frame as the caller's own kind."""
     out: Any = frame
     if kind == "polars":
@@ -471,7 +471,7 @@ def add_columns(frame: Any, new: pl.DataFrame) -> Frame:
         for name in new.columns:
             frame = frame.append_column(name, columns[name])
         return cast(Frame, frame)
-    columns = native(new, "pandas")
+    columns = to_native(new, "pandas")
     return cast(Frame, frame.assign(**{name: _with_missing(columns[name], new[name]) for name in new.columns}))
 
 

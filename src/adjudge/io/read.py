@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from adjudge.data.options import SET_SEPARATOR, ReadOptions
 from adjudge.data.votes import Notes, Understood, Votes, WorkerRows
-from adjudge.errors import InputError, OptionError, SuspiciousVotes, listed, shown, warn
-from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, plain
+from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
+from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, normalize_name
 from adjudge.io.encode import Encoder
 from adjudge.io.reading import PLAIN_READING, Reading, normalize
 from adjudge.io.sources import Opened, Source, open_table
@@ -121,7 +121,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 
         votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
     worker = votes.row_worker().astype(np.uint32)
-    repeated = encoder.dropped or sum(repeats_in(ptr, row, worker) for _, ptr, row in votes.parts())
+    repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
     return votes.with_understood(understood)
@@ -130,10 +130,10 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 def check_read(votes: Votes, source: Opened, understood: Understood, notes: Notes, *, declared: bool, strict: bool) -> None:
     """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
     repeated, has_workers = understood.repeated, notes.has_workers
-    signs = suspicions(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
+    signs = find_signs(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = source.paths
-    empty = [] if paths is None or len(votes) or votes.abstentions else [f"{listed(paths, 3)}: no votes follow the header"]
-    warn_suspicious(chain(named_twice(paths), empty, ignored_column(notes.ignored), signs), strict=strict)
+    empty = [] if paths is None or len(votes) or votes.abstentions else [f"{itemize(paths, 3)}: no votes follow the header"]
+    warn_suspicious(chain(find_repeated_paths(paths), empty, find_ignored_column(notes.ignored), signs), strict=strict)
 
 
 def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
@@ -167,7 +167,7 @@ def warn_suspicious(messages: Iterable[str], *, strict: bool = False) -> None:
         warn(message, SuspiciousVotes)
 
 
-def repeats_in(
+def count_repeats(
     task_ptr: NDArray[np.int64],  # [tasks + 1]
     row: NDArray[np.uint32],  # [votes]
     row_worker: NDArray[np.uint32],  # [rows]
@@ -176,16 +176,16 @@ def repeats_in(
 
     Within a task votes are sorted by row, and so by worker.
 
-    >>> repeats_in(np.array([0, 3, 4]), np.array([0, 1, 2, 1], np.uint32), np.array([0, 0, 1], np.uint32))
+    >>> count_repeats(np.array([0, 3, 4]), np.array([0, 1, 2, 1], np.uint32), np.array([0, 0, 1], np.uint32))
     1
     """
     core = compiled()
     if core is not None and row.flags.c_contiguous and task_ptr.flags.c_contiguous:
         return int(core.repeats(task_ptr, row, row_worker, os.cpu_count() or 1))
-    return repeats_defined(task_ptr, row, row_worker)
+    return count_repeats_reference(task_ptr, row, row_worker)
 
 
-def repeats_defined(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_worker: NDArray[np.uint32]) -> int:
+def count_repeats_reference(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_worker: NDArray[np.uint32]) -> int:
     """Return what `repeats_in` does: the definition, in NumPy."""
     total, begins = 0, np.zeros(len(row) + 1, np.bool_)  # of a task
     begins[task_ptr] = True
@@ -197,7 +197,7 @@ def repeats_defined(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], row_wo
     return total
 
 
-def suspicions(votes: Votes, columns: Mapping[str, str], *, repeated: int, declared: bool, has_workers: bool) -> Iterator[str]:
+def find_signs(votes: Votes, columns: Mapping[str, str], *, repeated: int, declared: bool, has_workers: bool) -> Iterator[str]:
     """Yield the signs that votes of these columns were misread; labels that were declared are as they are meant.
 
     `repeated` is the number of votes that repeat others; `has_workers` says whether votes say who gave them.
@@ -267,7 +267,7 @@ def _spellings(votes: WorkerRows) -> Iterator[str]:
         groups = pl.DataFrame({"form": forms, "text": texts}).group_by("form", maintain_order=True).agg("text")
         alike = groups.filter(pl.col("text").list.len() > 1)["text"].to_list()
         examples = "; ".join(
-            " and ".join(shown(text) for text in some[:MAX_MESSAGE_EXAMPLES]) for some in alike[:MAX_MESSAGE_EXAMPLES]
+            " and ".join(quote(text) for text in some[:MAX_MESSAGE_EXAMPLES]) for some in alike[:MAX_MESSAGE_EXAMPLES]
         )
         yield f"labels differ only in case, white space or '.0' ({examples}): normalize=True (--normalize) joins them"
     words = [text for text, form in zip(texts, forms, strict=True) if form in ABSTENTIONS]
@@ -278,7 +278,7 @@ def _spellings(votes: WorkerRows) -> Iterator[str]:
         if joined:
             more = "" if mark == SET_SEPARATOR else f" with set_separator={mark!r} (--set-separator)"
             yield (
-                f"{len(joined)} labels look like sets of options ({listed(joined, MAX_MESSAGE_EXAMPLES)}): "
+                f"{len(joined)} labels look like sets of options ({itemize(joined, MAX_MESSAGE_EXAMPLES)}): "
                 f"multi=True (--multi){more} takes them as such"
             )
 
@@ -287,7 +287,7 @@ def _abstention(values: Sequence[str], typed: str) -> str:
     several = len(values) > 1
     return (
         f"the label{'s' if several else ''} {', '.join(values)} look{'' if several else 's'} like abstentions: "
-        f"abstain=[{', '.join(values)}] (--abstain {shown(typed)}) makes them so, labels=[…] says that they are labels"
+        f"abstain=[{', '.join(values)}] (--abstain {quote(typed)}) makes them so, labels=[…] says that they are labels"
     )
 
 
@@ -301,7 +301,7 @@ def _sets(texts: Sequence[str], mark: str) -> list[str]:
     return joined if all(times > 1 or part in known for part, times in parts.items()) else []
 
 
-def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:
+def find_repeated_paths(paths: Sequence[Path] | None) -> Iterator[str]:
     """Yield a sign for every file that is named a second time, under whatever name."""
     seen: dict[tuple[int, int], Path] = {}
     for path in paths if paths is not None and len(paths) > 1 else ():
@@ -315,24 +315,24 @@ def named_twice(paths: Sequence[Path] | None) -> Iterator[str]:
             yield f"{path}{other} is named twice, so its votes count twice: name it once"
 
 
-def ignored_column(column: str | None) -> Iterator[str]:
+def find_ignored_column(column: str | None) -> Iterator[str]:
     """Yield a sign where a column that looks like weights or counts was not used.
 
-    >>> next(ignored_column("confidence"))
+    >>> next(find_ignored_column("confidence"))
     "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
-    >>> next(ignored_column("count"))
+    >>> next(find_ignored_column("count"))
     "the column 'count' is not used: where a line stands for several votes, say count='count' (--count 'count')"
     """
     if column is None:
         return
-    name = shown(column)
-    if plain(column) in COUNT_NAMES:
+    name = quote(column)
+    if normalize_name(column) in COUNT_NAMES:
         yield f"the column {name} is not used: where a line stands for several votes, say count={name} (--count {name})"
     else:
         yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
 
 
-def unmatched(
+def find_unmatched(
     what: str, tasks: tuple[int, int, int], theirs: Iterable[object], ours: Iterable[object], among: str = "votes"
 ) -> Iterator[str]:
     """Yield a sign where few tasks of gold or truth are among those of the votes; raise where none is.
@@ -343,7 +343,7 @@ def unmatched(
     given, here, matched = tasks
     if 2 * matched >= min(given, here):
         return
-    listed_theirs, listed_ours = (listed(map(shown, tasks), MAX_MESSAGE_EXAMPLES) for tasks in (theirs, ours))
+    listed_theirs, listed_ours = (itemize(map(quote, tasks), MAX_MESSAGE_EXAMPLES) for tasks in (theirs, ours))
     some = f"the {what} has tasks like {listed_theirs}, the {among} like {listed_ours}"
     if not matched:
         raise InputError(f"none of the {given} tasks of the {what} has {among}: {some}; use the same ids for both")
@@ -351,7 +351,7 @@ def unmatched(
 
 
 def _named(columns: Mapping[str, str], role: str, otherwise: str) -> str:
-    return shown(columns[role]) if role in columns else otherwise
+    return quote(columns[role]) if role in columns else otherwise
 
 
 def _signs(votes: Votes, seen: int) -> Iterator[str]:
@@ -376,7 +376,7 @@ def _signs(votes: Votes, seen: int) -> Iterator[str]:
         long = [text for text in texts if text.count(" ") >= MIN_WORDS - 1]
         if 2 * len(long) > len(texts):
             yield (
-                f"{seen} different texts in {len(votes)} votes look like free text ({listed(long, 2)}), which adjudge "
+                f"{seen} different texts in {len(votes)} votes look like free text ({itemize(long, 2)}), which adjudge "
                 f"does not merge: {NAMES_ONLY}; sort them into a few labels first"
             )
 
@@ -413,9 +413,9 @@ def _written_as_json(texts: Sequence[str]) -> Iterator[str]:
         return
     kinds = [kind_of(value, may_be_set=False) for value in found]
     if kinds[0] is not None and None not in kinds:
-        raise InputError(f"the label {shown(texts[0])} {explain(found[0], kinds[0])}")
+        raise InputError(f"the label {quote(texts[0])} {explain(found[0], kinds[0])}")
     if len(texts) >= MIN_JOINED:
-        yield f"labels look like sets written as JSON ({listed(texts, 3)}): multi=True (--multi) takes them as such"
+        yield f"labels look like sets written as JSON ({itemize(texts, 3)}): multi=True (--multi) takes them as such"
 
 
 def _decimals(texts: Sequence[str]) -> Iterator[str]:
@@ -423,7 +423,7 @@ def _decimals(texts: Sequence[str]) -> Iterator[str]:
     if not all(map(DECIMAL_PATTERN.fullmatch, texts)):
         return
     broken = [text for text in texts if float(text) % 1 != 0]  # an infinite one, of very many digits, is not whole either
-    message = f"{len(broken)} labels are numbers with decimals ({listed(broken, 3)}); {NUMBERS_UNSUPPORTED}; {MEANT}"
+    message = f"{len(broken)} labels are numbers with decimals ({itemize(broken, 3)}); {NUMBERS_UNSUPPORTED}; {MEANT}"
     if len(broken) > MAX_SCALE_STEPS:
         raise InputError(message)
     if broken:
@@ -437,6 +437,6 @@ def _rankings(texts: Sequence[str]) -> Iterator[str]:
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
     if len(orders) == 1 and len(next(iter(orders))) > 2:
         yield (
-            f"labels look like rankings ({listed(texts, 3)}), which are no labels: make a comparison of every pair of things, "
+            f"labels look like rankings ({itemize(texts, 3)}), which are no labels: make a comparison of every pair of things, "
             "and give these to adj.rank (adjudge rank)"
         )

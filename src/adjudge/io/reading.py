@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Duplicates, ReadOptions, misplaced
+from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Duplicates, ReadOptions, option_error
 from adjudge.data.vocabulary import text_of
-from adjudge.errors import OptionError, listed, shown
+from adjudge.errors import OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
@@ -54,17 +54,17 @@ class Reading:
         """
         for name, value in options.items():
             if name not in ReadOptions.__annotations__:
-                raise misplaced(name, value, ReadOptions.__annotations__)
+                raise option_error(name, value, ReadOptions.__annotations__)
         given = dict(options)
         for name in ("count", "weight"):
             column = given.get(name)
             if column is not None and given.get("wide"):
                 raise OptionError(f"wide=True and {name}=… do not go together: a wide table has one vote per cell")
             if column is not None and not isinstance(column, str):
-                raise OptionError(f"{name} is {shown(column)}: name the column of {name}s")
+                raise OptionError(f"{name} is {quote(column)}: name the column of {name}s")
         separator = given.get("separator")
         if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
-            raise OptionError(f"separator is {shown(separator)}: give one character, like ';' or a tab")
+            raise OptionError(f"separator is {quote(separator)}: give one character, like ';' or a tab")
         labels = given.get("labels")
         if labels is not None and not isinstance(labels, str):
             given["labels"] = labels = tuple(labels)
@@ -85,7 +85,7 @@ class Reading:
         """Raise if votes that `by` has already read are to be read in some way; that they are not judged again is fine."""
         given = self.given().keys() - {"strict"}
         if given:
-            about_votes = f"{listed(ABOUT_VOTES[:-1])} and duplicates"
+            about_votes = f"{itemize(ABOUT_VOTES[:-1])} and duplicates"
             options = "options about their table or their labels" if given.isdisjoint(ABOUT_VOTES) else about_votes
             raise OptionError(f"these votes have already been read: give {options} to {by}()")
 
@@ -114,7 +114,7 @@ PLAIN_READING: Final = Reading()
 def check_duplicates(rule: str) -> None:
     """Raise unless this is a rule for repeated votes."""
     if rule not in DUPLICATES:
-        raise OptionError(f"duplicates is {shown(rule)}: choose one of {listed(DUPLICATES)}")
+        raise OptionError(f"duplicates is {quote(rule)}: choose one of {itemize(DUPLICATES)}")
 
 
 def _spelling(labels: Iterable[object]) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _spelling(labels: Iterable[object]) -> dict[str, str]:
     forms = normalize(pl.Series(texts, dtype=pl.String)).to_list()
     if len(set(forms)) < len(forms):
         twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
-        raise OptionError(f"labels name {shown(twice)} in two spellings, which normalize=True joins: leave one out")
+        raise OptionError(f"labels name {quote(twice)} in two spellings, which normalize=True joins: leave one out")
     return dict(zip(forms, texts, strict=True))
 
 
@@ -134,7 +134,7 @@ def _abstentions(given: object) -> frozenset[str]:
     if isinstance(given, str | int | float | np.generic):
         given = [given]
     if not isinstance(given, Iterable):
-        raise OptionError(f"abstain is {shown(given)}: give the labels that are abstentions, like ['NA', 'skip'] or -1")
+        raise OptionError(f"abstain is {quote(given)}: give the labels that are abstentions, like ['NA', 'skip'] or -1")
     whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in given]
     return frozenset(text_of(value) for value in whole)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from adjudge.data.votes import FrameKind, Notes
-from adjudge.errors import InputError, OptionError, one_line, shown
+from adjudge.errors import InputError, OptionError, one_line, quote
 from adjudge.io import frames
 from adjudge.io.columns import CELL, OPTIONAL_ROLES, REMAINING_COLUMNS, Shape, shape_of
 from adjudge.io.frames import series_of
@@ -152,7 +152,7 @@ def open_items(items: Iterator[Any], wanted: Wanted, reading: Reading) -> OpenTa
         notes = Notes(f"{'wide ' if reading.wide else ''}records")
         return OpenTable(from_records(whole, wanted, reading, notes), notes=notes)
     if REMAINING_COLUMNS in wanted:
-        raise InputError(f"{shown(first)} has no column names: give a file, a frame or a dict of columns")
+        raise InputError(f"{quote(first)} has no column names: give a file, a frame or a dict of columns")
     if reading.wide:
         notes = Notes("matrix")
         return OpenTable(from_matrix(whole, reading, notes), notes=notes)
@@ -186,7 +186,7 @@ def from_records(items: Iterable[object], wanted: Wanted, reading: Reading, note
         names: dict[Any, None] = {}
         for number, record in enumerate(some, done + 1):
             if not isinstance(record, Mapping):
-                raise InputError(f"item {number} is {shown(record)}: the items before are dicts, give a dict for every line")
+                raise InputError(f"item {number} is {quote(record)}: the items before are dicts, give a dict for every line")
             if shape is None:
                 names |= dict.fromkeys(record)
         if shape is None:
@@ -210,7 +210,7 @@ def from_tuples(items: Iterable[object], wanted: Wanted, reading: Reading) -> Ba
                 is_line = isinstance(item, tuple | list)
                 if not is_line or len(cast(Any, item)) != len(roles):
                     hint = "; where each item is a task and has a label per worker: wide=True" if is_line else ""
-                    raise InputError(f"item {number} is {shown(item)}: give tuples ({', '.join(roles)}){hint}")
+                    raise InputError(f"item {number} is {quote(item)}: give tuples ({', '.join(roles)}){hint}")
         columns = {role: list(map(itemgetter(n), cast(Any, some))) for n, role in enumerate(roles)}
         batch = pl.DataFrame({role: series_of(column, role, done) for role, column in columns.items()})
         yield reading.clean(batch)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adjudge.data.options import SET_SEPARATOR as SEPARATOR
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood, Votes
-from adjudge.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
+from adjudge.errors import InputError, OptionError, itemize, label_error, quote, warn_abstentions
 from adjudge.io.columns import find
 from adjudge.io.encode import MISSING_CODE, Coded, Dictionary, codes_of, drop_duplicates, narrow_ids, votes_of
 from adjudge.io.frames import column, id_columns, options_of, text_column, vocabulary
@@ -114,7 +114,7 @@ def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:
         come_again = len(times) < len(joined) or min(times.values(), default=0) > 1 or times.keys() & set(texts)
         if mark != separator and len(joined) > 1 and come_again:
             yield (
-                f"{len(joined)} options look like sets joined by {mark!r} ({listed(joined, MAX_MESSAGE_EXAMPLES)}): "
+                f"{len(joined)} options look like sets joined by {mark!r} ({itemize(joined, MAX_MESSAGE_EXAMPLES)}): "
                 f"set_separator={mark!r} (--set-separator {mark!r}) takes them apart"
             )
 
@@ -130,11 +130,11 @@ def gold_of_options(source: Source, options: Vocabulary, separator: str = SEPARA
     frame = concat(parts).drop_nulls("set").with_columns(pl.col("set").list.unique().list.sort()).unique(maintain_order=True)
     twice = frame.filter(pl.col("task").is_duplicated())["task"]
     if len(twice):
-        raise InputError(f"the gold gives task {shown(twice[0])} more than one set: keep one per task")
+        raise InputError(f"the gold gives task {quote(twice[0])} more than one set: keep one per task")
     names = options.texts()
     for stranger in frame["set"].explode().drop_nulls().unique().sort():
         if stranger not in names:
-            raise InputError(f"gold names the option {shown(stranger)}, which is not among the options: {listed(names)}")
+            raise InputError(f"gold names the option {quote(stranger)}, which is not among the options: {itemize(names)}")
     parts = [
         frame.select(
             pl.concat_str("task", pl.lit(name), separator=SEPARATOR).alias("task"),
@@ -186,7 +186,7 @@ def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"label in row {row} is {shown(text)}: not a JSON list ({error})") from error
+        raise InputError(f"label in row {row} is {quote(text)}: not a JSON list ({error})") from error
     refuse([found], "label", row - 1)
     return options_of(found)
 
@@ -199,7 +199,7 @@ def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:
     known = set(options.texts())
     for stranger in seen:
         if stranger not in known:
-            raise undeclared(stranger, options.ids())
+            raise label_error(stranger, options.ids())
     return options
 
 

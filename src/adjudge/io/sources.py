@@ -20,7 +20,7 @@ import polars as pl
 from adjudge.data.options import SET_SEPARATOR
 from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import FrameKind, Notes, Votes, WorkerRows
-from adjudge.errors import InputError, OptionError, listed, one_line, shown, unreadable
+from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import files, frames, records
 from adjudge.io.columns import OPTIONAL_ROLES, UNNAMED, VOTE_ROLES
 from adjudge.io.formats import registry
@@ -204,10 +204,10 @@ def _open_in_memory(source: Any, wanted: Wanted, reading: Reading, sets: bool) -
     if isinstance(source, np.ndarray):
         notes = Notes(f"{wide}NumPy array")
         return OpenTable(records.from_array(source, wanted, reading, notes), notes=notes)
-    wrapped = frames.wrapped_frame(source)
+    wrapped = frames.wrap_frame(source)
     if wrapped is not None:
         kind = frames.kind_of(wrapped) or "polars"
-        whole = frames.wrapped_frame(frames.with_index(wrapped))
+        whole = frames.wrap_frame(frames.with_index(wrapped))
         return _open_frame(whole, f"{kind} frame", wanted, reading, sets, kind)
     if type(source).__module__.partition(".")[0] == "datasets":  # Hugging Face: batches as Arrow tables
         return _open_collected(source, "the dataset", wanted, reading, sets) or records.open_dataset(source, wanted, reading)
@@ -219,11 +219,11 @@ def _open_in_memory(source: Any, wanted: Wanted, reading: Reading, sets: bool) -
         try:
             frame = pl.DataFrame(source)
         except pl.exceptions.PolarsError as error:  # a single column, as a series of polars
-            raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED_SOURCES}") from error
+            raise InputError(f"cannot read from {quote(source)}: give {ACCEPTED_SOURCES}") from error
         return _open_frame(frame, "Arrow table", wanted, reading, sets, records.kind_of_producer(source))
     if isinstance(source, Iterable):
         return records.open_items(iter(source), wanted, reading)
-    raise InputError(f"cannot read from {shown(source)}: give {ACCEPTED_SOURCES}")
+    raise InputError(f"cannot read from {quote(source)}: give {ACCEPTED_SOURCES}")
 
 
 def _open_frame(frame: Any, what: str, wanted: Wanted, reading: Reading, sets: bool, kind: FrameKind) -> OpenTable:
@@ -257,7 +257,7 @@ def _look(path: Path) -> Content:
         with path.open("rb") as stream:
             return _spool(stream, str(path))
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise read_error(path, error) from error
 
 
 def _spool(stream: Any, name: str) -> Content:
@@ -265,7 +265,7 @@ def _spool(stream: Any, name: str) -> Content:
     try:
         spool = files.Spool(stream)
     except (OSError, ValueError) as error:
-        raise unreadable(name, error) from error
+        raise read_error(name, error) from error
     return registry.expand(look(spool.path, name, spool))
 
 
@@ -279,11 +279,11 @@ def _open_contents(contents: list[Content], wanted: Wanted, reading: Reading, se
     if all(content.kind == "array" for content in contents):
         notes.format = f"{'wide ' if reading.wide else ''}table (json)"
         every = chain.from_iterable(content.records for content in contents)
-        return OpenTable(records.from_records(every, wanted, reading, notes, listed(c.name for c in contents)), notes=notes)
+        return OpenTable(records.from_records(every, wanted, reading, notes, itemize(c.name for c in contents)), notes=notes)
     forms = [_form(content) for content in contents]
     is_text = {form.reader == "text" for form in forms}
     if len(is_text) > 1:
-        names = listed(content.name for content in contents)
+        names = itemize(content.name for content in contents)
         raise InputError(f"{names}: text files and typed files cannot be read together; read them in two calls")
     read = partial(files.batches, reading=reading, notes=notes)
     by_file = [
@@ -321,7 +321,7 @@ def _refuse_json(content: Content) -> None:
             is_zstandard = file.read(len(files.ZSTD)) == files.ZSTD
         is_empty = not files.start_of(cast(Path, content.path)).strip()
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(content.name, error) from error
+        raise read_error(content.name, error) from error
     if is_zstandard:
         raise InputError(f"{content.name} is JSON packed with Zstandard, which is not read: unpack it, or pack it with gzip")
     raise InputError(
@@ -400,18 +400,18 @@ def _refuse_others(contents: list[Content], form: Format | None, known: str | No
     if known is None and option is not None and roles == set(VOTE_ROLES):
         raise OptionError(
             f"{option} is for exports of annotation tools, and this is read as an ordinary table: leave it out, "
-            f"or name the format (known are {listed(registry.FORMATS, 20)})"
+            f"or name the format (known are {itemize(registry.FORMATS, 20)})"
         )
     for content in contents:
         if content.kind == "zip":
             raise InputError(
-                f"{content.name} is an archive of {len(content.fields)} files ({listed(content.fields, 4)}), "
+                f"{content.name} is an archive of {len(content.fields)} files ({itemize(content.fields, 4)}), "
                 "which is no known export: unpack it"
             )
         if content.kind == "object":
             raise InputError(
-                f"{content.name} is one JSON object with {listed(content.fields, 6) or 'nothing in it'}: an array of objects "
-                f"with task, worker and label is expected, JSON lines, or an export of {listed(registry.FORMATS, 20)}"
+                f"{content.name} is one JSON object with {itemize(content.fields, 6) or 'nothing in it'}: an array of objects "
+                f"with task, worker and label is expected, JSON lines, or an export of {itemize(registry.FORMATS, 20)}"
                 f"{of_columns(content.fields)}"
             )
         if content.kind == "folder" and not files.is_encoded(content.path or Path()):

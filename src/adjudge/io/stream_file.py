@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.memory import available, gib
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Gold, Votes
-from adjudge.errors import undeclared
+from adjudge.errors import label_error
 from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import Coded, narrow_ids, votes_of
 from adjudge.io.frames import column
@@ -50,7 +50,7 @@ class LabelNames:
         unknown = [text for text in labels.drop_nulls().unique(maintain_order=True) if text not in self.code]
         if unknown:
             row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
-            raise undeclared(unknown[0], self.ids, f" in row {row}")
+            raise label_error(unknown[0], self.ids, f" in row {row}")
         return labels.replace_strict(self.code, return_dtype=pl.UInt32)
 
 
@@ -144,7 +144,7 @@ def check_content(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArra
     if "fitted" in arrays:
         bounds.within("fitted", arrays["fitted"], 0, 2)
         bounds.need(not arrays["fitted"][~has].any(), "a task without votes has a label of the last fit")
-    taken, free = sizes["workers"] * k * STATE_BYTES_PER_CELL[hard], available()
+    taken, free = sizes["workers"] * k * STATE_BYTES_PER_CELL[hard], free_memory()
     too_much = f"its {sizes['workers']} workers and {k} labels would take {gib(taken)} of memory, but only {gib(free)} are free"
     bounds.need(taken < free, too_much)
     return arrays

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 
 Kind = Literal["boxes", "spans", "probabilities", "numbers", "objects"]
 NAMES_ONLY: Final = "adjudge chooses among labels, which are names that come again"
@@ -91,7 +91,7 @@ def refuse(values: Iterable[Any], what: str, first_row: int = 0, *, may_be_set: 
     for row, value in zip(range(first_row + 1, first_row + INSPECTED_VALUES + 1), values, strict=False):
         kind = None if value is None else kind_of(value, may_be_set=may_be_set)
         if kind is not None:
-            raise InputError(f"{what} in row {row} is {shown(value)}, which {explain(value, kind)}")
+            raise InputError(f"{what} in row {row} is {quote(value)}, which {explain(value, kind)}")
 
 
 def explain(value: Any, kind: Kind) -> str:

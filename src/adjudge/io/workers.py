@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.errors import InputError, OptionError, UnknownWorkers, listed, shown, unreadable, warn
+from adjudge.errors import InputError, OptionError, UnknownWorkers, itemize, quote, read_error, warn
 from adjudge.io.answers import is_dict, read_pairs
 from adjudge.io.columns import VOTE_ROLES
 from adjudge.io.encode import Coded, codes_of, narrow_ids, sort_order, votes_of
@@ -95,9 +95,9 @@ def require_known(given: Vocabulary, workers: Vocabulary, option: str) -> None:
     strangers = np.flatnonzero(match_ids(given, workers) < 0)
     if not len(strangers):
         return
-    some = listed(given.take(strangers).ids())
+    some = itemize(given.take(strangers).ids())
     if len(strangers) == len(given):
-        there = listed(workers.take(np.arange(min(len(workers), MAX_WORKER_EXAMPLES))).ids())
+        there = itemize(workers.take(np.arange(min(len(workers), MAX_WORKER_EXAMPLES))).ids())
         raise InputError(f"{option} names no worker with votes ({some}); there are {len(workers)} workers, the first: {there}")
     message = f"{option} names {len(strangers)} of {len(given)} workers who have no votes here: {some}"
     warn(message, UnknownWorkers)
@@ -114,7 +114,7 @@ def _lines(path: Path) -> pl.Series:
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{unreadable(path, error)}; exclude takes a list of workers, or a file") from error
+        raise InputError(f"{read_error(path, error)}; exclude takes a list of workers, or a file") from error
     return pl.Series([line.strip() for line in lines if line.strip()], dtype=pl.String)
 
 
@@ -158,7 +158,7 @@ def read_groups(source: Source) -> dict[str, str]:
     twice = frame.filter(pl.col("worker").is_duplicated())
     if len(twice):
         both = twice.filter(pl.col("worker") == twice["worker"][0])["group"]
-        raise InputError(f"the groups put worker {shown(twice['worker'][0])} into more than one ({listed(both)}): keep one")
+        raise InputError(f"the groups put worker {quote(twice['worker'][0])} into more than one ({itemize(both)}): keep one")
     return dict(frame.iter_rows())
 
 
@@ -180,7 +180,7 @@ def group_votes(votes: Votes, mapping: Mapping[str, str], *, strict: bool = True
     same = np.flatnonzero(match_ids(votes.workers.take(alone), groups) >= 0)
     if len(same):
         raise InputError(
-            f"{shown(votes.workers[int(alone[same[0]])])} is a group and a worker who is in no group: call the group otherwise, "
+            f"{quote(votes.workers[int(alone[same[0]])])} is a group and a worker who is in no group: call the group otherwise, "
             "or put the worker into it"
         )
     counted, ties = _count(votes, groups, group, alone)
@@ -255,7 +255,7 @@ def read_costs(source: Cost, workers: Vocabulary) -> NDArray[np.float64]:
     prices = _prices(source)
     missing = [worker for worker in workers.texts() if worker not in prices]
     if missing:
-        some = listed(missing, 3)
+        some = itemize(missing, 3)
         raise InputError(f"cost has no price for {len(missing)} of {len(workers)} workers: {some}; give one for each of them")
     return np.array([prices[worker] for worker in workers.texts()], np.float64)
 
@@ -274,14 +274,14 @@ def _prices(source: Any) -> dict[str, float]:
         pairs = list(zip(workers, values, strict=True))  # what is no number stays as it is, for the message
     out: dict[str, float] = {}
     for worker, given in pairs:
-        cost = _cost(given, f"the cost of worker {shown(worker)}")
+        cost = _cost(given, f"the cost of worker {quote(worker)}")
         if out.setdefault(worker, cost) != cost:
-            raise InputError(f"cost gives worker {shown(worker)} two prices ({out[worker]:g}, {cost:g}): keep one")
+            raise InputError(f"cost gives worker {quote(worker)} two prices ({out[worker]:g}, {cost:g}): keep one")
     return out
 
 
 def _cost(value: object, what: str) -> float:
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not is_number or not 0 <= float(cast(Any, value)) < math.inf:
-        raise InputError(f"{what} is {shown(value)}: give a number of at least 0")
+        raise InputError(f"{what} is {quote(value)}: give a number of at least 0")
     return float(cast(Any, value))

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Final
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from adjudge.errors import InputError, listed, unwritable
+from adjudge.errors import InputError, itemize, write_error
 from adjudge.io.files import descriptor, is_stream
 
 try:
@@ -116,7 +116,7 @@ def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> boo
 def check_suffix(path: Path) -> None:
     """Raise when a path's suffix names no format that can be written."""
     if _form(path) not in WRITERS:
-        raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {listed(WRITERS)}")
+        raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {itemize(WRITERS)}")
 
 
 def _form(path: Path) -> str:
@@ -231,7 +231,7 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     except BrokenPipeError:
         raise  # the reader has left: not an error of the write
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise unwritable(path, error) from error
+        raise write_error(path, error) from error
 
 
 def _write_through(path: Path, write: Callable[[Path], object]) -> None:

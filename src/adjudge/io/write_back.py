@@ -17,7 +17,7 @@ import polars as pl
 
 from adjudge.data.options import SET_SEPARATOR
 from adjudge.data.votes import Understood
-from adjudge.errors import InputError, OptionError, listed, shown, unknown
+from adjudge.errors import InputError, OptionError, choice_error, itemize, quote
 from adjudge.io import frames
 from adjudge.io.columns import REMAINING_COLUMNS, find
 from adjudge.io.files import is_encoded, is_stream
@@ -63,15 +63,15 @@ def join(
     elif isinstance(frame, pl.LazyFrame):
         return cast(Frame, join(labels, frame.collect(), understood, task=task, prefix=prefix).lazy())
     elif frames.kind_of(frame) is None:
-        raise InputError(f"cannot join with {shown(frame)}: give a frame of pandas, polars or pyarrow, or the path of a table")
+        raise InputError(f"cannot join with {quote(frame)}: give a frame of pandas, polars or pyarrow, or the path of a table")
     with_index = frames.with_index(frame)
     columns = frames.columns_of(with_index)
     if not isinstance(prefix, str) or not prefix:
-        raise OptionError(f"prefix is {shown(prefix)}: give the name of the label's column, like {DEFAULT_PREFIX!r}")
+        raise OptionError(f"prefix is {quote(prefix)}: give the name of the label's column, like {DEFAULT_PREFIX!r}")
     names = {what: prefix + end for what, end in JOINED_SUFFIXES.items()}
     taken = [name for name in names.values() if name in set(map(str, columns))]
     if taken:
-        raise InputError(f"{where} has a column {shown(taken[0])} already: choose another name for the new ones with prefix=…")
+        raise InputError(f"{where} has a column {quote(taken[0])} already: choose another name for the new ones with prefix=…")
     column = _task_column(columns, task, understood, where)
     ids = text_column(frames.select(with_index, {"task": column})["task"], "task")
     known = text_column(labels["task"], "task")
@@ -79,8 +79,8 @@ def join(
     row = pl.DataFrame({"task": ids}).join(index, on="task", how="left", maintain_order="left")["index"]
     if len(ids) and row.null_count() == len(ids):
         raise InputError(
-            f"{where}: no value of the column {shown(column)} is a task of this result (the column has "
-            f"{listed(ids.drop_nulls().head(MAX_TASK_EXAMPLES))}; tasks are {listed(known.head(MAX_TASK_EXAMPLES))}): "
+            f"{where}: no value of the column {quote(column)} is a task of this result (the column has "
+            f"{itemize(ids.drop_nulls().head(MAX_TASK_EXAMPLES))}; tasks are {itemize(known.head(MAX_TASK_EXAMPLES))}): "
             "say which column is with task=…"
         )
     return frames.add_columns(frame, pl.DataFrame({name: labels[what].gather(row) for what, name in names.items()}))
@@ -133,7 +133,7 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
     `form` is one of `WRITTEN`, or "auto". `read_as` is the format that the votes are read as, as `adjudge.read` takes it.
     """
     if form != AUTO and form not in WRITTEN:
-        raise unknown("form of labels", form, (AUTO, *WRITTEN))
+        raise choice_error("form of labels", form, (AUTO, *WRITTEN))
     place, contents = Path(path), _contents(source)
     where = registry.join_names(contents)
     chosen = _choose_form(contents, form, read_as, where)
@@ -144,7 +144,7 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
         module = FORMATS[chosen].load()
         accepted = module.SUFFIXES if all(content.kind in registry.JSON_KINDS for content in contents) else module.TABLE_SUFFIXES
         if place.suffix.lower() not in accepted and (place.suffix or not is_stream(place)):  # a pipe or device needs none
-            raise InputError(f"cannot write {place}: labels for {chosen} are written to files that end in {listed(accepted)}")
+            raise InputError(f"cannot write {place}: labels for {chosen} are written to files that end in {itemize(accepted)}")
     check_files({"the output": place}, {"the votes": source})
     return LabelTarget(place, chosen, contents, where)
 
@@ -199,7 +199,7 @@ def _contents(source: Source) -> list[Content]:
                 f"labels go back to a file that is read again, and {opened.names[0]} can be read only once: name a file"
             )
         raise InputError(
-            f"labels cannot be written back to {shown(source)}: name the file that the votes came from; result.join(frame) puts "
+            f"labels cannot be written back to {quote(source)}: name the file that the votes came from; result.join(frame) puts "
             "labels beside the rows of a frame"
         )
     for path in opened.paths:
@@ -217,7 +217,7 @@ def _choose_form(contents: Sequence[Content], form: str, read_as: str, where: st
         if own or export is None or all(content.kind in registry.TABLE_KINDS for content in contents):
             return own or TABLE
         raise InputError(
-            f"{where} is {what}, which has no form for labels: they can go back to exports of {listed(WRITABLE_EXPORTS)}, "
+            f"{where} is {what}, which has no form for labels: they can go back to exports of {itemize(WRITABLE_EXPORTS)}, "
             "and to tables; labels alone can be written anywhere"
         )
     if form not in (own, TABLE):
@@ -238,7 +238,7 @@ def _positions(tasks: Sequence[str], ids: Sequence[str], where: str) -> list[int
     positions = [first[task] for task in tasks if task in first]
     if tasks and not positions:
         raise InputError(
-            f"{where}: none of its tasks ({listed(ids[:MAX_TASK_EXAMPLES])}) is one to be labelled again "
-            f"({listed(tasks[:MAX_TASK_EXAMPLES])}): name the file that the votes came from"
+            f"{where}: none of its tasks ({itemize(ids[:MAX_TASK_EXAMPLES])}) is one to be labelled again "
+            f"({itemize(tasks[:MAX_TASK_EXAMPLES])}): name the file that the votes came from"
         )
     return positions

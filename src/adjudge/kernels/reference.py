@@ -15,7 +15,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import COARSE, LOG_UNIT, coarse, fine, from_coarse, from_fine, sums_of, unit_below, whole
+from adjudge.data.exact import (
+    COARSE,
+    LOG_UNIT,
+    decode_coarse,
+    decode_fine,
+    encode_coarse,
+    encode_fine,
+    round_to_unit,
+    sums_of,
+    unit_below,
+)
 from adjudge.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -79,7 +89,7 @@ def em_pass(
     best = scores.max(axis=1, initial=-np.inf, keepdims=True)
     scores = np.where(_near(scores, best, SAME_SCORE_TOLERANCE), best, scores)  # a tie stays a tie from pass to pass
     weight = np.exp(scores - best)
-    total = whole(weight, unit_below(scores.shape[1])).sum(axis=1, keepdims=True)
+    total = round_to_unit(weight, unit_below(scores.shape[1])).sum(axis=1, keepdims=True)
     probability = weight * (1.0 / total)
 
     changed = np.flatnonzero(winner != labels)
@@ -245,13 +255,13 @@ def count_shares(
     """Do what `recount_soft` does in whole units, so that the sums do not depend on any order."""
     none = np.zeros(len(class_counts))
     if rest is not None:
-        units, left = fine(posterior, unit)
+        units, left = encode_fine(posterior, unit)
         recount_soft(task_ptr, row, units, counts, none)
         recount_soft(task_ptr, row, left, rest, none)
     else:
-        shares = coarse(posterior, unit)
+        shares = encode_coarse(posterior, unit)
         recount_soft(task_ptr, row, shares, counts, none)
-        units = whole(shares, CLASS_UNIT)  # a label may have as many shares as there are tasks
+        units = round_to_unit(shares, CLASS_UNIT)  # a label may have as many shares as there are tasks
         left = shares - units
     class_counts += units.sum(axis=0)
     second = class_counts if class_rest is None else class_rest
@@ -260,7 +270,7 @@ def count_shares(
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
     """Bring sums of shares back to scale: coarse ones, or fine ones with their second sums. OUT [...]."""
-    counts[...] = from_coarse(counts, unit) if rest is None else from_fine(counts, rest, unit)
+    counts[...] = decode_coarse(counts, unit) if rest is None else decode_fine(counts, rest, unit)
 
 
 def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArray[np.int64]:
@@ -324,7 +334,7 @@ def confusion_table(
         table = np.log(counts + smoothing)
         table -= np.repeat(np.log(totals + k * smoothing), np.diff(worker_ptr), axis=0)
     table[np.isnan(table)] = -np.inf  # 0 / 0
-    return whole(table, LOG_UNIT), totals
+    return round_to_unit(table, LOG_UNIT), totals
 
 
 def classification(

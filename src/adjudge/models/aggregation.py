@@ -19,7 +19,7 @@ from adjudge.data.votes import Votes, require_unweighted
 from adjudge.engines.base import Engine
 from adjudge.engines.registry import EngineChoice, resolve
 from adjudge.errors import InputError, OptionError
-from adjudge.io.answers import gold_frame, matching_answers, read_answers
+from adjudge.io.answers import gold_frame, read_answers, read_matching_answers
 from adjudge.io.columns import ANYBODY
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Opened, Source
@@ -206,7 +206,7 @@ def aggregate(
     if is_calibrated and calibrate is True and gold is None:
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
     if gold is not None and Opened.of(votes).home is None:
-        gold = matching_answers(gold, "gold", votes.tasks, strict=how.strict)
+        gold = read_matching_answers(gold, "gold", votes.tasks, strict=how.strict)
     return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
 
 

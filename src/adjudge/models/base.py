@@ -17,12 +17,12 @@ from adjudge.data import options
 from adjudge.data.extensions import extension_names, load_extension
 from adjudge.data.fit import ClassPrior, Fit, Parameters
 from adjudge.data.options import DEFAULTS, Choice, Confidence, Number, Place, Rules, Ties, TraceDetail
-from adjudge.data.votes import WEIGHT_REMEDY, Votes, WorkerRows, refused
+from adjudge.data.votes import WEIGHT_REMEDY, Votes, WorkerRows, weight_error
 from adjudge.engines.base import Engine, Session
 from adjudge.engines.memory import NO_EXTRA_ROOM, Room, require_fit
 from adjudge.engines.registry import EngineChoice, resolve
 from adjudge.engines.session import digest
-from adjudge.errors import InputError, NotConverged, OptionError, listed, shown, unknown
+from adjudge.errors import InputError, NotConverged, OptionError, choice_error, itemize, quote
 from adjudge.io.answers import gold_frame
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import match_ids
@@ -129,7 +129,7 @@ class Model:
     def __post_init__(self) -> None:
         options.check(asdict(self), self.rules)
         for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
-            object.__setattr__(self, name, options.plain(getattr(self, name)))
+            object.__setattr__(self, name, options.to_python(getattr(self, name)))
         if getattr(self, "accelerate", False):
             if "accelerate" in self.lacks:
                 raise OptionError(f"accelerate is True, but {self.name} has no accelerate: {self.lacks['accelerate']}")
@@ -165,7 +165,7 @@ class Model:
         if self.most_labels is not None and votes.n_labels > self.most_labels:
             raise InputError(
                 f"model {self.name!r} is made for {self.most_labels} labels, and these votes have {votes.n_labels} "
-                f"({listed(votes.labels.ids())}): choose another model"
+                f"({itemize(votes.labels.ids())}): choose another model"
             )
 
     def fit(
@@ -198,9 +198,9 @@ class Model:
         options.check({"trace": trace, "confidence": confidence}, CHECKED)
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
-                raise OptionError(f"model {self.name!r} cannot use {name}: it takes {listed(sorted({'gold', *self.takes}))}")
+                raise OptionError(f"model {self.name!r} cannot use {name}: it takes {itemize(sorted({'gold', *self.takes}))}")
         if priors is None and priors_weight is not None:
-            raise OptionError(f"priors_weight is {shown(priors_weight)}, but there are no priors: give priors=…, too")
+            raise OptionError(f"priors_weight is {quote(priors_weight)}, but there are no priors: give priors=…, too")
         opened = Opened.of(votes)
         chosen = resolve(engine, source=opened, room=self.room)
         self.require_engine(chosen)
@@ -288,7 +288,7 @@ class Model:
     def require_weights(self) -> None:
         """Raise unless this model takes votes with weights."""
         if not self.takes_weights:
-            raise refused(f"model {self.name!r}", f"{WEIGHT_REMEDY}, or choose another model")
+            raise weight_error(f"model {self.name!r}", f"{WEIGHT_REMEDY}, or choose another model")
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
@@ -348,7 +348,7 @@ def as_model(model: Any, seed: int = DEFAULTS.seed) -> Model:
     if _is_default(seed, DEFAULTS.seed) or model.seed == seed:
         return model
     if model.seed != DEFAULTS.seed:
-        raise OptionError(f"seed is {shown(seed)}, but the model has its own, {model.seed}: give one of them")
+        raise OptionError(f"seed is {quote(seed)}, but the model has its own, {model.seed}: give one of them")
     return replace(model, seed=seed)
 
 
@@ -357,7 +357,7 @@ def _wrap_object(model: Any, seed: int) -> Model:
     if isinstance(model, type) and hasattr(model, "fit"):
         raise OptionError(f"model is the class {model.__name__}: give an object of it, as {model.__name__}()")
     if not callable(getattr(model, "fit", None)):
-        raise unknown("model", model, MODELS)
+        raise choice_error("model", model, MODELS)
     from adjudge.models.objects import wrap
 
     return wrap(model, seed)
@@ -382,17 +382,17 @@ def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') ->
         if name not in takes and not _is_default(value, defaults[name]):
             why = MODELS[model].lacks.get(name)
             if why is None:
-                here = listed(option for option in takes if option in defaults)  # its class may have more
-                raise OptionError(f"{name} is {shown(value)}, but model {model!r} takes only: {here}")
-            raise OptionError(f"{name} is {shown(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
+                here = itemize(option for option in takes if option in defaults)  # its class may have more
+                raise OptionError(f"{name} is {quote(value)}, but model {model!r} takes only: {here}")
+            raise OptionError(f"{name} is {quote(value)}, but {model} has no {name}: {why}; {_who_has(name, chosen_by)}")
     return MODELS[model](**{name: value for name, value in given.items() if name in takes})
 
 
 def _known_name(given: object) -> str:
     """Return the short name of a model; raise if there is none of this name."""
-    name = options.model_name(given)
+    name = options.resolve_model_name(given)
     if not isinstance(name, str) or (name not in MODELS and name not in extension_names("models", MODELS)):
-        raise unknown("model", name, MODELS)
+        raise choice_error("model", name, MODELS)
     return name
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, sum_of, sums_of, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit, sum_of, sums_of
 from adjudge.data.fit import Fit, TableLines, TraceRow
-from adjudge.data.memory import available, gib
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.options import DEFAULTS, MOST_VOTES, Number, Place, Rules
 from adjudge.data.votes import RowWeights, Votes
 from adjudge.engines import memory
@@ -208,7 +208,7 @@ class DirichletStep:
         cells, totals = self._cells + votes, self._totals + met[:, here]
         lines = digamma(cells) - np.repeat(digamma(totals), np.diff(panel.worker_ptr), axis=0)
         table = np.zeros((panel.n_rows, panel.n_labels))  # of a label that does not exist, the prior decides
-        table[:, here] = whole(lines, LOG_UNIT)
+        table[:, here] = round_to_unit(lines, LOG_UNIT)
         log_norm = float(log_gamma(totals).sum() - log_gamma(cells).sum())
         penalty = self._log_norm - log_norm - float(np.vdot(votes, lines))
         return TableLines(table, met, self._prior, penalty)
@@ -355,7 +355,7 @@ class EBCC(Model):
             threads, beside, each = max(whole.threads, 1), 16 * pairs * cells, 16 * pairs * cells + 8 * tasks * labels
         else:
             threads, beside, each = 1, 0, 32 * (pairs + tasks) * cells
-        have = available()
+        have = free_memory()
         if beside + each > have:
             raise AdjudgeError(
                 f"model 'ebcc' needs about {gib(beside + each)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "

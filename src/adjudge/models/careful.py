@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import WIDE_TABLE, Knowledge, lay_out
 from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import Gather, WorkerBlock
@@ -225,7 +225,7 @@ def careful_table(
     table = np.log(np.maximum(cells, 1e-6, out=cells), out=cells)
     if not exists.all():
         table[:, ~exists] = -np.inf
-    return whole(table, LOG_UNIT)
+    return round_to_unit(table, LOG_UNIT)
 
 
 def _logit(p: Floats) -> Floats:

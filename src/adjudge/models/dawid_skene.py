@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, sum_of, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit, sum_of
 from adjudge.data.fit import ClassPrior, Fit, Prior, TableLines, WorkerPrior, given_votes, lay_out
 from adjudge.data.options import DEFAULTS, MOST_VOTES, Choice, Flag, Number, Rules, Stop, Strength
 from adjudge.data.votes import WorkerRows
@@ -120,7 +120,7 @@ def _add_absent(panel: WorkerRows, table: Floats, totals: Floats, believed: Work
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(absent > 0, np.log(before) - np.log(before + absent), 0.0)
     shift[np.isneginf(shift)] = 0.0  # nothing on the rows: the table is minus infinity there already
-    table += np.repeat(whole(shift, LOG_UNIT), np.diff(panel.worker_ptr), axis=0)
+    table += np.repeat(round_to_unit(shift, LOG_UNIT), np.diff(panel.worker_ptr), axis=0)
     votes: Floats = totals - believed.on_rows
     return votes
 

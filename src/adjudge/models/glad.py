@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.fit import ClassPrior, Fit
 from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Number, Place, Rules
-from adjudge.data.vectors import Vector, alike, dot, largest, pieces, put, sum_of_chunks
+from adjudge.data.vectors import Vector, compute_into, dot, empty_like, max_abs, pieces, sum_of_chunks
 from adjudge.engines import memory
 from adjudge.engines.base import (
     Checkpoint,
@@ -82,9 +82,9 @@ def climb(at: Callable[[Vector], Point], start: Point, *, most_steps: int, share
             rise = _plain(here, way)
         if not rise / 2 > max(least, share * (here.value - low)):
             break
-        shrink = min(1.0, MAX_COORDINATE_STEP / largest(way))
+        shrink = min(1.0, MAX_COORDINATE_STEP / max_abs(way))
         if shrink < 1.0:
-            put(way, lambda w, by=shrink: w * by, way)
+            compute_into(way, lambda w, by=shrink: w * by, way)
         found = _search(at, here, way, rise * shrink)
         if found is None:
             break
@@ -103,8 +103,8 @@ def _search(at: Callable[[Vector], Point], here: Point, way: Vector, rise: float
     """Return the first point along the direction that is high enough; each try is nearer than the one before."""
     length = 1.0
     for _ in range(HALVINGS):
-        x = alike(here.x)
-        put(x, lambda x, w, length=length: x + length * w, here.x, way)
+        x = empty_like(here.x)
+        compute_into(x, lambda x, w, length=length: x + length * w, here.x, way)
         found = at(x)
         gained = found.value - here.value
         if gained >= SUFFICIENT * length * rise and gained > 0.0:
@@ -117,14 +117,14 @@ def _search(at: Callable[[Vector], Point], here: Point, way: Vector, rise: float
 
 
 def _pair(here: Point, found: Point) -> StepPair:
-    step, bend = alike(here.x), alike(here.x)
-    put(step, np.subtract, found.x, here.x)
-    return StepPair(step, bend, put(bend, np.subtract, here.slope, found.slope, times=step))
+    step, bend = empty_like(here.x), empty_like(here.x)
+    compute_into(step, np.subtract, found.x, here.x)
+    return StepPair(step, bend, compute_into(bend, np.subtract, here.slope, found.slope, times=step))
 
 
 def _plain(here: Point, way: Vector) -> float:
     """Write the slope divided by the curvatures to OUT `way`, and return the rise along it."""
-    return put(way, np.divide, here.slope, here.curvature, times=here.slope)
+    return compute_into(way, np.divide, here.slope, here.curvature, times=here.slope)
 
 
 def _direction(here: Point, past: deque[StepPair]) -> tuple[Vector, float]:
@@ -133,22 +133,22 @@ def _direction(here: Point, past: deque[StepPair]) -> tuple[Vector, float]:
     The two loops of L-BFGS (Nocedal 1980) start from the curvatures. Each update of the direction also computes the inner
     product that is needed next.
     """
-    way = alike(here.x)
+    way = empty_like(here.x)
     if not past:
         return way, _plain(here, way)
     so_far, weights = here.slope, list[float]()
     weight = dot(past[-1].step, so_far) / past[-1].product
     for pair, older in zip(reversed(past), list(reversed(past))[1:], strict=False):
         weights.append(weight)
-        along = put(way, lambda w, b, by=weight: w - by * b, so_far, pair.bend, times=older.step)
+        along = compute_into(way, lambda w, b, by=weight: w - by * b, so_far, pair.bend, times=older.step)
         so_far, weight = way, along / older.product
     weights.append(weight)
     first = past[0]
-    along = put(way, lambda w, b, c, by=weight: (w - by * b) / c, so_far, first.bend, here.curvature, times=first.bend)
+    along = compute_into(way, lambda w, b, c, by=weight: (w - by * b) / c, so_far, first.bend, here.curvature, times=first.bend)
     following = [*(pair.bend for pair in past), here.slope][1:]
     for pair, beside in zip(past, following, strict=True):
         by = weights.pop() - along / pair.product
-        along = put(way, lambda w, s, by=by: w + by * s, way, pair.step, times=beside)
+        along = compute_into(way, lambda w, s, by=by: w + by * s, way, pair.step, times=beside)
     return way, along
 
 
@@ -311,7 +311,7 @@ class GladRecipe:
 
     def _point(self, x: Vector) -> Point:
         """Return the penalised expected log-likelihood at x."""
-        slope, curvature = alike(x), alike(x)
+        slope, curvature = empty_like(x), empty_like(x)
         with np.errstate(over="ignore"):
             value = self.passes.gradient(replace(self.model, x=x), slope, curvature, _believe)
         return Point(x, value, slope, curvature)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import Knowledge, Pieces, given_votes
 from adjudge.data.grades import Grades, grades_of, moments_of
 from adjudge.engines.base import Session
@@ -52,7 +52,7 @@ class GradeScale:
         out = np.full((len(row_label), len(self.place)), -np.inf)
         there = np.flatnonzero(self.place[row_label] >= 0)
         found = judge_lines(judges[there], self.place[row_label[there]], len(self.codes))
-        out[np.ix_(there, self.codes)] = whole(found, LOG_UNIT)
+        out[np.ix_(there, self.codes)] = round_to_unit(found, LOG_UNIT)
         return out
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.fit import WIDE_TABLE, Fit, Pieces, given_votes, lay_out
-from adjudge.data.memory import available, gib
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.engines.passes import Answers, BelowChance, Chance, Confidence, PairSums, Probabilities, RowFunction
@@ -308,7 +308,7 @@ def judge_labels(
 
 def has_room(votes: Votes) -> bool:
     """Return whether the honest probabilities of labels can be computed beside what is there; log a warning where not."""
-    need, have = 3 * 8 * votes.n_rows * votes.n_labels, available()  # lines with and without a vote, and counts
+    need, have = 3 * 8 * votes.n_rows * votes.n_labels, free_memory()  # lines with and without a vote, and counts
     if need > have:
         size = gib(need), votes.n_rows, votes.n_labels, gib(have)
         log.warning("no adversaries and copies: they need about %s (%d rows x %d labels), but %s are free", *size)

@@ -11,12 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data import options
-from adjudge.data.exact import LOG_UNIT, sum_of, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit, sum_of
 from adjudge.data.fit import Fit, Knowledge, Parameters
 from adjudge.data.options import Choice, Rules
 from adjudge.data.vocabulary import Vocabulary, require_array
 from adjudge.data.votes import WorkerRows
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.io.encode import sort_order
 from adjudge.io.frames import column, match_ids, vocabulary
 from adjudge.kernels import reference
@@ -117,7 +117,7 @@ def transfer(learned: Learned, panel: WorkerRows) -> Transferred:
         table = coin_table(panel, skill, 1.0 - skill, other_labels(possible_labels(known, learned.priors)))
     elif learned.scoring == "careful":
         who = np.repeat(worker, np.diff(panel.worker_ptr))
-        table = whole(known_lines(known, dependence_of(learned), who, panel.row_label), LOG_UNIT)
+        table = round_to_unit(known_lines(known, dependence_of(learned), who, panel.row_label), LOG_UNIT)
     elif learned.scoring == "ordinal":
         table = _grade_lines(learned, panel, worker)
     else:
@@ -176,7 +176,7 @@ def coin_table(panel: WorkerRows, right: Floats, wrong: Floats, others: int) -> 
     """
     length = np.diff(panel.worker_ptr)
     with np.errstate(divide="ignore"):
-        own, other = (whole(np.log(p), LOG_UNIT) for p in (right, wrong / others))
+        own, other = (round_to_unit(np.log(p), LOG_UNIT) for p in (right, wrong / others))
     table = np.repeat(np.repeat(other, length)[:, None], panel.n_labels, axis=1)
     table[np.arange(panel.n_rows), panel.row_label] = np.repeat(own, length)
     return table
@@ -192,7 +192,7 @@ def _confusions(learned: Learned, panel: WorkerRows, worker: NDArray[np.int64]) 
     absent[np.isnan(absent)] = -np.inf  # 0 / 0
     table = np.where((who >= 0)[:, None], absent, table)
     table[place >= 0] = learned.table[place[place >= 0]]
-    return np.ascontiguousarray(whole(table, LOG_UNIT))
+    return np.ascontiguousarray(round_to_unit(table, LOG_UNIT))
 
 
 def _grade_lines(learned: Learned, panel: WorkerRows, worker: NDArray[np.int64]) -> Floats:
@@ -293,8 +293,8 @@ def merge(first: Learned, second: Learned) -> Learned:
         raise InputError(f"models of {first.model!r} {why}: fit all votes (and all gold) instead of a merge")
     if set(first.knowledge.labels.texts()) != set(second.knowledge.labels.texts()):
         raise InputError(
-            f"the models are over other labels ({listed(first.knowledge.labels.ids())}, and "
-            f"{listed(second.knowledge.labels.ids())}): merge models over the same labels"
+            f"the models are over other labels ({itemize(first.knowledge.labels.ids())}, and "
+            f"{itemize(second.knowledge.labels.ids())}): merge models over the same labels"
         )
     every = added(first.knowledge, over(second.knowledge, first.knowledge.labels))
     shared = first.shared
@@ -339,7 +339,7 @@ def _merged_groups(first: Learned, second: Learned) -> dict[str, str]:
             there = other.groups.get(worker, worker if worker in alone else group)
             if there != group:
                 raise InputError(
-                    f"worker {shown(worker)} votes in group {shown(group)} of one model, but not of the other: merge models "
+                    f"worker {quote(worker)} votes in group {quote(group)} of one model, but not of the other: merge models "
                     "that were fitted with the same groups"
                 )
     return {**first.groups, **second.groups}

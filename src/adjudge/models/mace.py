@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, sums_of, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit, sums_of
 from adjudge.data.fit import ClassPrior, Fit, Parameters, TableLines
 from adjudge.data.options import MOST_VOTES, Choice, Number, Rules
 from adjudge.data.votes import Votes, WorkerRows
@@ -249,7 +249,7 @@ class MaceStep:
         panel, worker = self._panel, self._worker
         spam = now.spamming[worker] * now.strategy
         with np.errstate(divide="ignore"):
-            other, own = (whole(np.log(p), LOG_UNIT) for p in (spam, spam + now.knowing[worker]))
+            other, own = (round_to_unit(np.log(p), LOG_UNIT) for p in (spam, spam + now.knowing[worker]))
         table = np.repeat(other[:, None], panel.n_labels, axis=1)
         table[self._own] = own
         trust = now.knowing / _above_zero(now.spamming + now.knowing)

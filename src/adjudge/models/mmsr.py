@@ -20,9 +20,9 @@ from typing import ClassVar, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import Fit, Parameters, TraceRow
-from adjudge.data.memory import available, gib
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.options import Number, Place, Rules
 from adjudge.data.votes import Votes
 from adjudge.engines import memory
@@ -74,7 +74,7 @@ def require_room(casts: Casts) -> None:
     """Raise if the pairs of workers may not fit in memory, naming the estimate and the remedy."""
     workers = len(casts.worker_ptr) - 1
     most = min(workers * (workers - 1), int((np.diff(casts.task_ptr) ** 2).sum()))
-    need, have = most * BYTES_OF_PAIR, available()
+    need, have = most * BYTES_OF_PAIR, free_memory()
     if need > have:
         raise AdjudgeError(
             f"model 'mmsr' needs about {gib(need)} for up to {most} pairs of {workers} workers who share tasks, but {gib(have)} "
@@ -214,7 +214,7 @@ class MMSR(Model):
         here, votes = cast(OffersWhole, session), known.votes  # as its place says
         labels = other_labels(known.possible(session)) + 1
         found = _Skills(self, here.whole(), labels, known.options.progress)
-        weights = whole(log_odds(found.skill, labels), LOG_UNIT)
+        weights = round_to_unit(log_odds(found.skill, labels), LOG_UNIT)
         shares, totals = np.full(votes.n_labels, 1.0 / max(votes.n_labels, 1)), np.zeros((votes.n_workers, votes.n_labels))
         by_weight = Parameters(shares, weight_table(votes, weights), totals, uses_prior=False)
         session.adopt(lambda _: by_weight, shares)

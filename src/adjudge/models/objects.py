@@ -13,7 +13,7 @@ from adjudge.data.fit import Fit
 from adjudge.data.options import DEFAULTS, Place, Ties
 from adjudge.data.votes import Votes
 from adjudge.engines.base import OffersWhole, Session
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.models.base import Knowns, Model
 from adjudge.models.dawid_skene import ConfusionRecipe
 
@@ -70,7 +70,7 @@ class ObjectModel(Model):
         totals = shares.sum(axis=1)
         bad = np.flatnonzero(~(np.isfinite(shares).all(axis=1) & (shares >= 0).all(axis=1) & (np.abs(totals - 1) < 1e-6)))
         if len(bad):
-            where = f"task {shown(votes.tasks[int(bad[0])])}"
+            where = f"task {quote(votes.tasks[int(bad[0])])}"
             raise InputError(
                 f"model {self.name!r} returned {shares[bad[0]].tolist()} for {where}: probabilities of sum 1 are expected"
             )
@@ -82,11 +82,11 @@ class ObjectModel(Model):
         for codes, names, known in ((tasks, given, "task"), (labels, given.values(), "label")):
             if (codes < 0).any():
                 stranger = list(names)[int(np.argmin(codes))]
-                among = f" (accepted: {listed(votes.labels.ids())})" if known == "label" else ""
-                raise InputError(f"model {self.name!r} returned {known} {shown(stranger)}, which no vote names{among}")
+                among = f" (accepted: {itemize(votes.labels.ids())})" if known == "label" else ""
+                raise InputError(f"model {self.name!r} returned {known} {quote(stranger)}, which no vote names{among}")
         missing = np.setdiff1d(np.arange(votes.n_tasks), tasks)
         if len(missing):
-            first = shown(votes.tasks[int(missing[0])])
+            first = quote(votes.tasks[int(missing[0])])
             raise InputError(f"model {self.name!r} returned no label for {len(missing)} tasks, {first} first: each needs one")
         shares = np.zeros((votes.n_tasks, votes.n_labels))
         shares[tasks, labels] = 1.0

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import unit_below, whole
+from adjudge.data.exact import round_to_unit, unit_below
 from adjudge.data.fit import ClassPrior, Fit, Parameters, Prior, TableLines
 from adjudge.data.options import DEFAULTS, Choice, ClassPriors, Number, Rules, Stop, Strength
 from adjudge.data.votes import WorkerRows
@@ -141,7 +141,7 @@ class CoinStep:
 
     def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the expected numbers of right and of wrong votes of each worker, [workers] each, of votes by row, [rows, K]."""
-        units = whole(counts, unit_below(int(counts.sum()) + 1))  # these and what they leave are added apart: in any order
+        units = round_to_unit(counts, unit_below(int(counts.sum()) + 1))  # whole units and remainders are summed apart
         rest = counts - units
         own, own_rest = units[self._own], rest[self._own]
         rest[self._own] = 0.0

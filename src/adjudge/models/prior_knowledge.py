@@ -16,7 +16,7 @@ from adjudge.data.fit import ClassPrior, Knowledge, Others
 from adjudge.data.options import MOST_VOTES, Number
 from adjudge.data.vocabulary import Id, Vocabulary, text_of
 from adjudge.data.votes import WorkerRows
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io import container
 from adjudge.io.encode import narrow_ids, sort_order
 from adjudge.io.frames import kind_of, match_ids, prepare_ids, require_present, vocabulary
@@ -48,7 +48,7 @@ def as_learned(source: object, what: str) -> Learned:
         from adjudge.results.saved import read_model  # most fits start from none
 
         return read_model(Path(source))
-    raise InputError(f"{what} is {shown(source)}: give a result, a loaded model, or the path of a saved one")
+    raise InputError(f"{what} is {quote(source)}: give a result, a loaded model, or the path of a saved one")
 
 
 def opened(source: Any, what: str) -> Any:
@@ -66,13 +66,13 @@ def require_same_voters(source: Any, groups: Mapping[str, str], what: str) -> No
     for worker, group in theirs.items():
         if groups.get(worker) != group:
             raise OptionError(
-                f"the {what} was fitted with worker {shown(worker)} in group {shown(group)}: give the same groups to this fit"
+                f"the {what} was fitted with worker {quote(worker)} in group {quote(group)}: give the same groups to this fit"
             )
     known = () if not groups or source is None else as_knowledge(source).workers.texts()
     for worker in known:
         if groups.get(worker, worker) != worker:
             raise OptionError(
-                f"the {what} knows worker {shown(worker)}, who votes in group {shown(groups[worker])}: a group needs that of a "
+                f"the {what} knows worker {quote(worker)}, who votes in group {quote(groups[worker])}: a group needs that of a "
                 "fit with groups"
             )
 
@@ -94,7 +94,7 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
     bad = (count.is_null() | ~count.is_between(0, MOST_VOTES)).fill_null(True).arg_true()
     if len(bad):
         raise InputError(
-            f"count in row {bad[0] + 1} of the history is {shown(frame['count'][bad[0]])}: give a number from 0 to {MOST_VOTES:g}"
+            f"count in row {bad[0] + 1} of the history is {quote(frame['count'][bad[0]])}: give a number from 0 to {MOST_VOTES:g}"
         )
     for name, ids in columns.items():
         require_present(ids, name, why=" of the history")
@@ -132,23 +132,23 @@ def class_prior(priors: Priors, weight: float | None, labels: Vocabulary) -> Cla
     k = len(labels)
     if isinstance(priors, str):
         if priors != "uniform":
-            raise OptionError(f"priors is {shown(priors)}: give a probability for every label, or 'uniform'")
+            raise OptionError(f"priors is {quote(priors)}: give a probability for every label, or 'uniform'")
         return ClassPrior(np.full(k, 1.0 / max(k, 1)), weight)
     given = _by_label(priors, labels)
     names = labels.texts()
     strangers = [name for name in given if name not in names]
     if strangers:
         raise OptionError(
-            f"priors name the label {shown(strangers[0])}, which is not among the labels: {listed(labels.ids()) or '(none)'}"
+            f"priors name the label {quote(strangers[0])}, which is not among the labels: {itemize(labels.ids()) or '(none)'}"
         )
     missing = [name for name in names if name not in given]
     if missing:
-        raise OptionError(f"priors say nothing of the label {shown(missing[0])}: give one for each of {listed(labels.ids())}")
+        raise OptionError(f"priors say nothing of the label {quote(missing[0])}: give one for each of {itemize(labels.ids())}")
     values = np.array([given[name] for name in names], np.float64)
     least_word = "above 0" if weight is None else "from 0 on"  # fixed at 0 a label could never be chosen
     within = (values >= 0) & (values <= 1 + PRIOR_SUM_TOLERANCE)  # NaN is not
     if not within.all() or (weight is None and (values == 0).any()):
-        raise OptionError(f"priors are {listed(given.items())}: give probabilities {least_word}")
+        raise OptionError(f"priors are {itemize(given.items())}: give probabilities {least_word}")
     if not math.isclose(float(values.sum()), 1.0, abs_tol=PRIOR_SUM_TOLERANCE):
         raise OptionError(
             f"priors sum to {values.sum():.6g}, not to 1: give probabilities, and how many tasks they are worth as priors_weight"
@@ -166,10 +166,10 @@ def _by_label(priors: Any, labels: Vocabulary) -> dict[str, float]:
     if isinstance(index, Iterable) and type(index).__name__ != "RangeIndex":  # a series of pandas, named by label
         return _pairs(index, priors)
     if not isinstance(priors, Iterable):
-        raise OptionError(f"priors is {shown(priors)}: give a probability for every label")
+        raise OptionError(f"priors is {quote(priors)}: give a probability for every label")
     values = [_number(value) for value in priors]
     if len(values) != len(labels):
-        raise OptionError(f"priors has {len(values)} numbers: give one for each of the labels {listed(labels.ids())}")
+        raise OptionError(f"priors has {len(values)} numbers: give one for each of the labels {itemize(labels.ids())}")
     return dict(zip(labels.texts(), values, strict=True))
 
 
@@ -177,7 +177,7 @@ def _pairs(labels: Iterable[object], values: Iterable[object]) -> dict[str, floa
     out: dict[str, float] = {}
     for label, value in zip(map(text_of, labels), values, strict=True):
         if label in out:
-            raise OptionError(f"priors name the label {shown(label)} twice: give one probability for each")
+            raise OptionError(f"priors name the label {quote(label)} twice: give one probability for each")
         out[label] = _number(value)
     return out
 
@@ -188,7 +188,7 @@ def _number(value: object) -> float:
             return float(value)
         except OverflowError:
             pass
-    raise OptionError(f"priors hold {shown(value)}: give numbers")
+    raise OptionError(f"priors hold {quote(value)}: give numbers")
 
 
 def _sorted(ids: Vocabulary) -> Vocabulary:

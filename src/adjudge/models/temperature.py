@@ -19,7 +19,7 @@ from adjudge.data.fit import Fit
 from adjudge.data.options import Number
 from adjudge.data.votes import Gold, piece
 from adjudge.engines.base import Session
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.io.answers import gold_codes, read_gold
 from adjudge.io.sources import Source
 
@@ -118,7 +118,7 @@ def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = N
     within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
     if not within.all():
         at = int(np.argmin(within.all(axis=1)))
-        raise InputError(f"line {at + 1} of posterior is {shown(posterior[at].tolist())}: give probabilities from 0 to 1")
+        raise InputError(f"line {at + 1} of posterior is {quote(posterior[at].tolist())}: give probabilities from 0 to 1")
     if truth is None:
         return
     if not isinstance(truth, np.ndarray) or truth.shape != lines[:1] or truth.dtype.kind not in "iu":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adjudge.data.options import DEFAULTS, Confidence, StreamedModel
 from adjudge.data.votes import FrameKind, Votes
 from adjudge.engines.registry import EngineChoice
-from adjudge.errors import AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
 from adjudge.io import stream_file
 from adjudge.io.container import Bounds
 from adjudge.io.stream_file import LabelNames, stream_gold, stream_history, stream_votes
@@ -153,7 +153,7 @@ def _empty(cls: type[Online], bounds: Bounds, meta: dict[str, Any]) -> Online:
         online = cls(**settings)
         known = MODELS[meta["model"]].options()
         strangers = [name for name in meta["options"] if name not in known]
-        bounds.need(not strangers, f"its model has no option {listed(map(shown, strangers), 3)}")
+        bounds.need(not strangers, f"its model has no option {itemize(map(quote, strangers), 3)}")
         MODELS[meta["model"]](**{"seed": meta["seed"], **meta["options"]})
     except OptionError as error:
         raise InputError(f"{bounds.source} is not valid: {error}") from error

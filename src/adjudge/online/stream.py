@@ -16,12 +16,12 @@ from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, Kept, 
 from adjudge.data.vocabulary import Id, text_of
 from adjudge.data.votes import FrameKind, Votes, require_unweighted
 from adjudge.engines.registry import EngineChoice
-from adjudge.errors import InputError, listed, shown, undeclared, warn_abstentions
+from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
 from adjudge.io import container, stream_file
 from adjudge.io.answers import read_gold
 from adjudge.io.container import Bounds
 from adjudge.io.encode import MISSING_CODE
-from adjudge.io.frames import Frame, column, id_text, is_missing, known_text, native, prepare_ids, require_present
+from adjudge.io.frames import Frame, column, id_text, is_missing, known_text, prepare_ids, require_present, to_native
 from adjudge.io.sources import Source, open_table
 from adjudge.io.stream_file import LabelNames, state_arrays, stream_gold
 from adjudge.kernels import online_reference
@@ -89,7 +89,7 @@ class Online:
         confidence: Confidence = STREAMED_DEFAULTS.confidence,
         gold: Source | None = None,
     ) -> None:
-        model = options.model_name(model)
+        model = options.resolve_model_name(model)
         given = {"model": model, "duplicates": duplicates, "seed": seed, "strength": strength, "confidence": confidence}
         options.check(given, RULES)
         self._names = names = LabelNames(labels)  # no fewer than the state has: see `_labels`
@@ -136,9 +136,9 @@ class Online:
         50
         """
         if not isinstance(result, Result):
-            raise InputError(f"cannot continue from {shown(result)}: give the result of a batch fit with one label per vote")
+            raise InputError(f"cannot continue from {quote(result)}: give the result of a batch fit with one label per vote")
         if result.model not in STREAMED:
-            raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {listed(STREAMED)}")
+            raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {itemize(STREAMED)}")
         if result.grouping is not None:
             raise InputError("a fit with groups cannot continue as a stream, where workers vote one by one: fit without groups")
         require_unweighted(result.votes, "a stream", "fit without weight")
@@ -220,7 +220,7 @@ class Online:
                 texts = id_text(task, "task"), id_text(worker, "worker")
                 self._state.learn(*texts, code, not isinstance(task, str), not isinstance(worker, str))
         except LookupError:  # no such name, or no such label yet
-            raise undeclared(label, self._labels().ids) from None
+            raise label_error(label, self._labels().ids) from None
         return None
 
     def _abstain(self, task: object, worker: object) -> None:
@@ -251,7 +251,7 @@ class Online:
         try:
             self._state.learn_many(votes.select("task", "worker"), labels, numbers["task"], numbers["worker"])
         except IndexError:  # a label that is being added
-            raise undeclared(self._names.ids[-1], self._labels().ids) from None
+            raise label_error(self._names.ids[-1], self._labels().ids) from None
         self._frame_kind = self._frame_kind if given.frame_kind == "polars" else given.frame_kind
         warn_abstentions(votes["label"].null_count(), rows)
 
@@ -259,7 +259,7 @@ class Online:
         """Take all votes of a `worker` on a `task` back, and return how many there were."""
         number: int = self._state.retract(known_text(task), known_text(worker))
         if not number:
-            raise InputError(f"worker {shown(worker)} has no vote on task {shown(task)} to retract")
+            raise InputError(f"worker {quote(worker)} has no vote on task {quote(task)} to retract")
         return number
 
     def gold(self, task: object, label: object) -> None:
@@ -283,15 +283,15 @@ class Online:
         try:
             is_done = self._state.set_gold(text, -1 if is_missing(label) else self._names.code[text_of(label)])
         except LookupError:
-            raise undeclared(label, self._labels().ids) from None
+            raise label_error(label, self._labels().ids) from None
         if not is_done:
-            raise InputError(f"task {shown(task)} has no gold to take back")
+            raise InputError(f"task {quote(task)} has no gold to take back")
 
     def gold_labels(self) -> Frame:
         """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
         gold = stream_gold(self._state.snapshot())
         frame = pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
-        return native(frame, self._frame_kind)
+        return to_native(frame, self._frame_kind)
 
     def add_label(self, label: object) -> None:
         """Add a `label` that votes may have from now on, at the end of the list, of the same type as the others.
@@ -333,7 +333,7 @@ class Online:
         """
         number: int = self._state.forget(known_text(task))
         if number < 0:
-            raise InputError(f"task {shown(task)} was never seen: there is nothing to forget")
+            raise InputError(f"task {quote(task)} was never seen: there is nothing to forget")
         return number
 
     def evict(self, task: object) -> EvictedTask:
@@ -357,7 +357,7 @@ class Online:
         text = known_text(task)
         record = self._state.evict(text)
         if record is None:
-            raise InputError(f"task {shown(task)} was never seen: there is nothing to evict")
+            raise InputError(f"task {quote(task)} was never seen: there is nothing to evict")
         votes, *rest = record
         return EvictedTask(text, tuple(votes), *rest)
 
@@ -368,17 +368,17 @@ class Online:
         task. Gold that was given meanwhile holds; labels may have been added.
         """
         if not isinstance(evicted, EvictedTask):
-            raise InputError(f"cannot bring back {shown(evicted)}: give what evict returned")
+            raise InputError(f"cannot bring back {quote(evicted)}: give what evict returned")
         try:
             self._state.bring_back(evicted.task, evicted.record)
         except ValueError as error:
-            raise InputError(f"cannot bring back task {shown(evicted.task)}: {error}") from None
+            raise InputError(f"cannot bring back task {quote(evicted.task)}: {error}") from None
 
     def votes_of(self, task: object) -> list[tuple[str, Id]]:
         """Return (worker, label) of the votes on a `task`, in the order in which they came; ids of workers are texts."""
         found = self._state.votes_of(known_text(task))
         if found is None:
-            raise InputError(f"task {shown(task)} was never seen: it has no votes")
+            raise InputError(f"task {quote(task)} was never seen: it has no votes")
         ids = self._names.ids
         return [(worker, ids[code]) for worker, code in found]
 
@@ -387,7 +387,7 @@ class Online:
         text = known_text(task)
         found = self._renewal.read(CONFIDENCE_CODES[self._confidence], lambda kind: self._state.predict(text, kind))
         if found is None:
-            raise InputError(f"task {shown(task)} was never seen: it has no votes")
+            raise InputError(f"task {quote(task)} was never seen: it has no votes")
         return prediction(found, self._names.ids)
 
     def labels(self) -> Frame:
@@ -395,7 +395,7 @@ class Online:
 
         Tasks without votes (all were abstentions, or taken back) have no label, unless it is gold.
         """
-        return native(self.labels_frame(), self._frame_kind)
+        return to_native(self.labels_frame(), self._frame_kind)
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame."""
@@ -418,7 +418,7 @@ class Online:
         kind = CONFIDENCE_CODES[self._confidence]
         found = self._renewal.read(kind, self._state.worker_table)
         law = crowd_sums(self._renewal.read(kind, self._state.crowd)).law if self._confidence == "honest" else None
-        return native(worker_frame(found, law), self._frame_kind)
+        return to_native(worker_frame(found, law), self._frame_kind)
 
     def renew(self) -> None:
         """Measure now what honest confidence rests on: shared errors, and the mean worker.
@@ -458,8 +458,8 @@ class Online:
         """Return today's pi of a `worker`: a row per true label, a column per given label."""
         matrix = self._state.confusion(known_text(worker))
         if matrix is None:
-            raise InputError(f"worker {shown(worker)} has no votes here")
-        return native(confusion_frame(matrix, self._names), self._frame_kind)
+            raise InputError(f"worker {quote(worker)} has no votes here")
+        return to_native(confusion_frame(matrix, self._names), self._frame_kind)
 
     def refit(self, *, warm: bool = False, engine: EngineChoice = DEFAULTS.engine) -> Result:
         """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
@@ -506,7 +506,7 @@ class Online:
         under the parameters of the fit.
         """
         if not isinstance(refit, Refit) or refit.model != self._model:
-            raise InputError(f"cannot finish {shown(refit)}: give a refit that this stream has begun")
+            raise InputError(f"cannot finish {quote(refit)}: give a refit that this stream has begun")
         return refit.adopted_by(self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -555,7 +555,7 @@ class Online:
         meta, arrays = container.load(path, "online", stream_file.VERSION, stream_file.META)
         online = stream_of(cls, Bounds(path), (meta, arrays))
         if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
-            raise InputError(f"{path} has the labels {listed(meta['labels'])}, not those given")
+            raise InputError(f"{path} has the labels {itemize(meta['labels'])}, not those given")
         if confidence is not None:
             online._confidence = confidence
         return online

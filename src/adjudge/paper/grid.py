@@ -19,7 +19,7 @@ import adjudge
 from adjudge.data.options import TraceDetail
 from adjudge.data.votes import Votes
 from adjudge.engines.registry import AutoEngine
-from adjudge.errors import InputError, NotConverged, SuspiciousVotes, unknown
+from adjudge.errors import InputError, NotConverged, SuspiciousVotes, choice_error
 from adjudge.evaluation.evaluate import evaluate
 from adjudge.io.read import read
 from adjudge.io.write import write_aside
@@ -82,7 +82,7 @@ def choose(sets: Iterable[str] | None) -> list[str]:
     wanted = list(sets or published.PAPER_SET_NAMES)
     for name in wanted:
         if name not in published.PAPER_SET_NAMES:
-            raise unknown("data set", name, published.PAPER_SET_NAMES)
+            raise choice_error("data set", name, published.PAPER_SET_NAMES)
     return [name for name in published.PAPER_SET_NAMES if name in wanted]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any, Final
 
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 
 Content = object  # text, Markup, a number, None, or a list of these
 # What ends a script, begins a comment or a tag, or ends a line of JavaScript: as JSON may spell it.
@@ -30,7 +30,7 @@ def text(value: object) -> Markup:
     >>> str(text("<img src=x>\x00"))
     '&lt;img src=x&gt;\\x00'
     """
-    return Markup(escape(visible(str(value)), quote=True))
+    return Markup(escape(make_visible(str(value)), quote=True))
 
 
 def join(parts: Iterable[Content]) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 
 THIN: Final = "\u202f"  # a narrow space that no line is broken at
 MAX_NAME: Final = 32  # characters of a name in a picture
@@ -71,7 +71,7 @@ def name(value: object) -> str:
     >>> name("ann\n"), name(True)
     ('ann\\n', 'true')
     """
-    return visible(("true" if value else "false") if isinstance(value, bool) else str(value))
+    return make_visible(("true" if value else "false") if isinstance(value, bool) else str(value))
 
 
 def shortened(value: object, width: int = MAX_NAME) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.options import Number
 from adjudge.data.vocabulary import Vocabulary, text_of
-from adjudge.errors import InputError, OptionError, shown
+from adjudge.errors import InputError, OptionError, quote
 from adjudge.io.frames import column, match_ids, numbers, vocabulary
 from adjudge.io.workers import Cost, read_costs
 from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER
@@ -158,7 +158,7 @@ def _check(n: object, cost: object, budget: object) -> None:
     if budget is not None:
         Number(least=0).check("budget", budget)
         if cost is None:
-            raise OptionError(f"budget is {shown(budget)}, which pays for votes of unknown cost: give cost=…, too")
+            raise OptionError(f"budget is {quote(budget)}, which pays for votes of unknown cost: give cost=…, too")
 
 
 def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary | None:
@@ -170,14 +170,14 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
         return result.votes.workers
     named = [worker] if isinstance(worker, str | int | np.integer) else _listed(worker)
     if not named:
-        raise OptionError(f"worker is {shown(worker)}: give 'any', a worker, or a list of workers")
+        raise OptionError(f"worker is {quote(worker)}: give 'any', a worker, or a list of workers")
     texts = list(dict.fromkeys(text_of(one) for one in named))
     if not all(texts) or any(one is None or one != one for one in named):
-        raise OptionError(f"worker is {shown(worker)}: one of these is missing or empty, and nobody can be asked by that id")
+        raise OptionError(f"worker is {quote(worker)}: one of these is missing or empty, and nobody can be asked by that id")
     mapping = {} if result.grouping is None else result.grouping.mapping
     for one in texts:
         if one in mapping and mapping[one] != one:
-            raise InputError(f"worker {shown(one)} votes in group {shown(mapping[one])}: name the group")
+            raise InputError(f"worker {quote(one)} votes in group {quote(mapping[one])}: name the group")
     return vocabulary(pl.Series(texts, dtype=pl.String))
 
 

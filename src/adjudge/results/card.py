@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.data.votes import piece
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.results.overview import UNCLEAR_VERDICT, least_certain, workers_in_brief
 from adjudge.results.result import Result
 
@@ -257,7 +257,7 @@ def _number(value: float) -> str:
 
 def _text(value: object, limit: int = MAX_CARD_ID_CHARACTERS) -> str:
     """Return data as text of HTML: escaped, controls made visible, cut in the middle with the whole on hover."""
-    text = visible(str(value))
+    text = make_visible(str(value))
     if len(text) <= limit:
         return escape(text)
     half = (limit - 1) // 2

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.exact import LOG_UNIT, whole
+from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import Parameters, given_votes
 from adjudge.data.options import DEFAULTS
 from adjudge.data.votes import Votes, WorkerRows, piece
@@ -385,7 +385,7 @@ def _learned_lines(some: TaskVotes, learned: Learned, *given: Codes) -> tuple[Pa
     )
     params = transfer(learned, panel).params
     lines = [params.table[np.searchsorted(cells, worker * k + labels)] * some.weight[:, None] for labels in given]
-    return params, [VoteScores(*split(whole(one, LOG_UNIT))) for one in lines]
+    return params, [VoteScores(*split(round_to_unit(one, LOG_UNIT))) for one in lines]
 
 
 def _picked(some: TaskVotes, scores: Floats, weights: Floats, task: Codes | None = None) -> Codes:

@@ -17,7 +17,7 @@ from adjudge.data.options import Choice, Number, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import Votes
 from adjudge.engines.base import OffersScoring
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import column, match_ids
 from adjudge.models.knowledge import Learned
 from adjudge.results.evidence import (
@@ -127,12 +127,12 @@ def unknown_task(task: object, known: Vocabulary, unvoted: Any) -> InputError:
     """Return the error for a task that has no votes, with the ids nearest to it."""
     ids = unvoted if isinstance(unvoted, pl.Series) else column(unvoted)
     if len(ids) and (ids.cast(pl.String) == text_of(task)).any():
-        return InputError(f"task {shown(task)} has nothing but abstentions: there is no label to explain")
+        return InputError(f"task {quote(task)} has nothing but abstentions: there is no label to explain")
     near = get_close_matches(text_of(task), _alike(text_of(task), known), n=MAX_NEAR, cutoff=0.5)
     hint = (
-        f"did you mean {listed(near)}?" if near else f"there are {len(known)} tasks, {known[0]} among them" if len(known) else ""
+        f"did you mean {itemize(near)}?" if near else f"there are {len(known)} tasks, {known[0]} among them" if len(known) else ""
     )
-    return InputError(f"task {shown(task)} has no votes here{': ' if hint else ''}{hint}")
+    return InputError(f"task {quote(task)} has no votes here{': ' if hint else ''}{hint}")
 
 
 def _alike(text: str, known: Vocabulary) -> list[str]:

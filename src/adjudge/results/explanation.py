@@ -14,7 +14,7 @@ import polars as pl
 
 from adjudge.data.vocabulary import Id
 from adjudge.data.votes import FrameKind
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.io import frames
 from adjudge.io.frames import Frame, series_of
 from adjudge.results.plotting import Picture, Theme, load
@@ -121,7 +121,7 @@ class Explanation:
 
         Of votes in groups also `members`, as text.
         """
-        return frames.native(self.votes_frame(), self.frame_kind)
+        return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
         """Return `votes` as a polars frame, whatever the caller's kind."""
@@ -296,7 +296,7 @@ def shown_id(value: object) -> str:
     >>> shown_id("cat"), shown_id("a" * 30 + "b" * 30)
     ('cat', 'aaaaaaaaaaaa…bbbbbbbbbbb')
     """
-    text = visible(str(value))
+    text = make_visible(str(value))
     half = MAX_PRINTED_NAME_CHARACTERS // 2
     return (
         text
@@ -344,7 +344,7 @@ class SetExplanation:
     @property
     def votes(self) -> Frame:
         """Option, and the columns of `Explanation.votes`, of every vote on every option."""
-        return frames.native(self.votes_frame(), self.frame_kind)
+        return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
         """Return `votes` as a polars frame, whatever the caller's kind."""

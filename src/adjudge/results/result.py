@@ -20,7 +20,7 @@ from adjudge.data.votes import Understood, Votes, pairs_of, piece, weight_sums
 from adjudge.engines.base import Session
 from adjudge.engines.memory import require_probabilities
 from adjudge.engines.registry import EngineChoice
-from adjudge.errors import NOT_PICKLED, AdjudgeError, InputError, shown
+from adjudge.errors import NOT_PICKLED, AdjudgeError, InputError, quote
 from adjudge.io import frames
 from adjudge.io.frames import Frame, column, label_columns, numbers
 from adjudge.io.reading import Reading
@@ -231,8 +231,8 @@ class Result:
         if code < 0:
             group = None if self.grouping is None else self.grouping.mapping.get(text_of(worker))
             if group is not None:
-                raise InputError(f"worker {shown(worker)} votes in group {shown(group)}: ask for the confusion of the group")
-            raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
+                raise InputError(f"worker {quote(worker)} votes in group {quote(group)}: ask for the confusion of the group")
+            raise InputError(f"worker {quote(worker)} has no votes here; there are {self.votes.n_workers} workers")
         known = self.learned() if self.scoring in ("careful", "ordinal") else self.used
         if known is not None:
             return known.confusion(int(known.knowledge.workers.codes([worker])[0]))
@@ -533,7 +533,7 @@ class Result:
         return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def _native(self, frame: pl.DataFrame) -> Frame:
-        return frames.native(frame, self.votes.frame_kind)
+        return frames.to_native(frame, self.votes.frame_kind)
 
 
 def confusion_frame(labels: Vocabulary, matrix: NDArray[np.float64]) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from adjudge.data.votes import Votes, pairs_of, require_unweighted
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.engines.passes import Confidence as ConfidencePass
 from adjudge.engines.registry import EngineChoice, resolve
-from adjudge.errors import AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
 from adjudge.io import container
 from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import over_labels
@@ -103,7 +103,7 @@ class FittedModel:
     def __post_init__(self) -> None:
         if not isinstance(self.content, Learned):
             raise InputError(
-                f"content is {shown(self.content)}: adjudge.load makes fitted models of files, result.learned() of fits"
+                f"content is {quote(self.content)}: adjudge.load makes fitted models of files, result.learned() of fits"
             )
 
     def __repr__(self) -> str:
@@ -156,8 +156,8 @@ class FittedModel:
         if code < 0:
             group = self.content.groups.get(text_of(worker))
             if group is not None:
-                raise InputError(f"worker {shown(worker)} votes in group {shown(group)}: ask for the confusion of the group")
-            raise InputError(f"worker {shown(worker)} is not known; there are {self.content.knowledge.n_workers} workers")
+                raise InputError(f"worker {quote(worker)} votes in group {quote(group)}: ask for the confusion of the group")
+            raise InputError(f"worker {quote(worker)} is not known; there are {self.content.knowledge.n_workers} workers")
         return self.content.confusion(code)
 
     def predict(
@@ -354,7 +354,7 @@ def check_model(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]
     known = _check_knowledge(bounds, meta, arrays)
     _check_parameters(bounds, meta, arrays)
     for worker, group in meta["groups"].items():
-        bounds.need(isinstance(group, str), f"its groups put worker {shown(worker)} into {shown(group)}, which is not text")
+        bounds.need(isinstance(group, str), f"its groups put worker {quote(worker)} into {quote(group)}, which is not text")
     told = {name: value for name, value in meta.items() if name not in ("labels", "worker_kind")}
     own: dict[str, Any] = {name: array for name, array in arrays.items() if name not in (*OF_KNOWLEDGE, *ID_ARRAYS["string"])}
     return Learned(**{**told, "temperature": float(meta["temperature"])}, **own, knowledge=known)
@@ -363,7 +363,7 @@ def check_model(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]
 def _check_knowledge(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Knowledge:
     """Return the workers, labels and counts of a file, after they were checked in full."""
     kind = meta["worker_kind"]
-    bounds.need(kind in ID_ARRAYS, f"its workers are of kind {shown(kind)}; known are {listed(ID_ARRAYS)}")
+    bounds.need(kind in ID_ARRAYS, f"its workers are of kind {quote(kind)}; known are {itemize(ID_ARRAYS)}")
     bounds.arrays({name: arrays[name] for name in ("worker_ids", "worker_offsets")}, ID_ARRAYS[kind])
     try:
         labels = Vocabulary.of(meta["labels"], "label")
@@ -399,7 +399,7 @@ def _check_order(bounds: Bounds, order: object, labels: list[Any]) -> None:
 def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raise unless the parameters and settings of a file are what a fit can end with."""
     scoring, skill = meta["scoring"], arrays.get("skill")
-    bounds.need(scoring in get_args(Scoring), f"its votes are scored by {shown(scoring)}; known are {listed(get_args(Scoring))}")
+    bounds.need(scoring in get_args(Scoring), f"its votes are scored by {quote(scoring)}; known are {itemize(get_args(Scoring))}")
     skilled = scoring in ("weight", "coin")
     bounds.need((skill is not None) == skilled, f"votes scored by {scoring} {'need the' if skilled else 'have no'} array skill")
     if skill is not None:
@@ -420,10 +420,10 @@ def _check_parameters(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, ND
         for name, least in measured.items():
             figure = meta["facts"].get(name)
             told = isinstance(figure, int | float) and not isinstance(figure, bool) and least <= figure <= MAX_VOTE_COUNT
-            bounds.need(told, f"its fact {name} is {shown(figure)}, not a number from {least:g} on")
+            bounds.need(told, f"its fact {name} is {quote(figure)}, not a number from {least:g} on")
     for name in ("settings", "facts"):
         for key, value in meta[name].items():
             if name == "settings" and key == "order" and value is not None:
                 _check_order(bounds, value, meta["labels"])
                 continue
-            bounds.need(value is None or type(value) in (str, int, float, bool), f"its {name} have {key} {shown(value)}")
+            bounds.need(value is None or type(value) in (str, int, float, bool), f"its {name} have {key} {quote(value)}")

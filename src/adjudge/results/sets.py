@@ -21,7 +21,7 @@ from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Understood, abstention_rates
 from adjudge.engines.registry import EngineChoice, resolve
-from adjudge.errors import AdjudgeError, InputError, OptionError, listed, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
 from adjudge.io import container, frames
 from adjudge.io.container import Bounds, Types
 from adjudge.io.frames import Frame, column, label_columns, numbers
@@ -57,13 +57,13 @@ class LearnedSets:
         for part in self.parts:
             labels = tuple(part.knowledge.labels.ids())
             if labels != NO_YES:
-                raise InputError(f"a model of an option is over the labels {listed(map(shown, labels))}: give {listed(NO_YES)}")
+                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
 
     def option(self, option: object) -> int:
         """Return the code of an option, of options that were fitted apart; another is an error that names them."""
         code = int(self.options.codes([option])[0])
         if code < 0:
-            raise InputError(f"each option was fitted apart: name one of {listed(self.options.ids())}, not {shown(option)}")
+            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
         return code
 
     @property
@@ -88,13 +88,13 @@ def read_set_model(path: Path) -> LearnedSets:
     meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
     bounds, parts = Bounds(path), []
     for number, one in enumerate(meta["models"]):
-        bounds.need(isinstance(one, dict), f"model {number} is {shown(one)}, not an object")
+        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
         bounds.fields(f"its model {number}", one, META)
         bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
         own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
         bounds.arrays(own, ARRAYS)
         parts.append(check_model(path, one, own))
-    bounds.need(not arrays, f"it has an array {listed(map(shown, arrays), 3)} that nothing uses")
+    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
     bounds.need(parts, "it has no model")
     try:
         return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
@@ -458,7 +458,7 @@ class MultiResult:
         return pl.DataFrame({"task": column(self.votes.tasks), **{n: matrix[:, o] for o, n in enumerate(names)}})
 
     def _native(self, frame: pl.DataFrame) -> Frame:
-        return frames.native(frame, self.votes.frame_kind)
+        return frames.to_native(frame, self.votes.frame_kind)
 
 
 def predict_sets(
@@ -473,7 +473,7 @@ def predict_sets(
     sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
     if sets.options.texts() != options.texts():
         raise InputError(
-            f"the model has the options {listed(options.ids())}, the votes have {listed(sets.options.ids())}: "
+            f"the model has the options {itemize(options.ids())}, the votes have {itemize(sets.options.ids())}: "
             "give the votes as they were before they were read, or read them with labels=…"
         )
     place = resolve(engine)
@@ -504,7 +504,7 @@ class FittedSets:
 
     def __post_init__(self) -> None:
         if not isinstance(self.content, LearnedSets):
-            raise InputError(f"content is {shown(self.content)}: adjudge.load makes fitted models of files")
+            raise InputError(f"content is {quote(self.content)}: adjudge.load makes fitted models of files")
 
     def __repr__(self) -> str:
         workers = self.content.parts[0].knowledge.n_workers

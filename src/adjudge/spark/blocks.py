@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.exact import from_coarse
+from adjudge.data.exact import decode_coarse
 from adjudge.data.fit import Others
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, Votes, WorkerRows
@@ -225,7 +225,7 @@ class Receive:
             if isinstance(one, CountMessage):
                 counts[block.routes[one.part][one.indices]] += one.lines
         if self.unit is not None:
-            counts = from_coarse(counts, self.unit)
+            counts = decode_coarse(counts, self.unit)
         totals = tuple(one for one in ordered if isinstance(one, TotalsMessage))
         classes = sum((one.classes for one in totals), np.zeros(block.n_labels, kind))
         sums = sum((one.sums for one in totals), np.zeros(len(TaskSums._fields)))

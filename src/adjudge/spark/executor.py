@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from adjudge.data.exact import from_coarse
+from adjudge.data.exact import decode_coarse
 from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.engines.passes import Answers, Confidence, PairSums, Probabilities, RowInputs
@@ -241,7 +241,7 @@ class DecisionPass:
             own = rules.row_label[votes] == np.repeat(labels[-1], np.diff(ptr))
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
         if not self.is_hard:
-            right = from_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
+            right = decode_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
             tally = np.stack([right, agreeing], axis=1), tally[1]
         return part_counts(part, tally, TaskSums(*ends)), np.concatenate(labels)
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from adjudge.errors import InputError, listed
+from adjudge.errors import InputError, itemize
 from adjudge.spark.session import Frame, plain_errors, session
 
 # Ids keep their spaces, and a quote within quotes is doubled; Spark's defaults differ.
@@ -46,10 +46,10 @@ def scan(names: Sequence[str], spark: Any) -> tuple[Frame, bool]:
     """Return the table at these paths, URIs or patterns, and whether it is text (CSV), whose ids are all texts."""
     suffixes = {_format_suffix(name, spark) for name in names}
     if len(suffixes) > 1:
-        raise InputError(f"{listed(names)}: files of several formats cannot be read together; read them in two calls")
+        raise InputError(f"{itemize(names)}: files of several formats cannot be read together; read them in two calls")
     suffix = suffixes.pop()
     form, options = SPARK_FORMATS[suffix]
-    with plain_errors(f"cannot read {listed(names)}"):
+    with plain_errors(f"cannot read {itemize(names)}"):
         reader = spark.read.format(form).options(**options)
         if form in ("csv", "json"):
             reader = reader.option("mode", "FAILFAST")  # a torn line is an error, not a vote
@@ -108,7 +108,7 @@ def _is_default_file_system_local() -> bool:
 def _writable(name: str) -> None:
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
     if suffix not in SPARK_FORMATS:
-        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known are {listed(SPARK_FORMATS)}")
+        raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known: {itemize(SPARK_FORMATS)}")
 
 
 def _exists(name: str) -> InputError:
@@ -139,7 +139,7 @@ def _format_suffix(name: str, spark: Any) -> str:
         inside = [s for status in found if status.isDirectory() for s in files.listStatus(status.getPath())]
         known = {_suffix(s.getPath().getName()) for s in inside} & SPARK_FORMATS.keys()
     if len(known) != 1:
-        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {listed(SPARK_FORMATS)}")
+        raise InputError(f"{name}: neither its suffix nor its files tell the format; known are {itemize(SPARK_FORMATS)}")
     return known.pop()
 
 
@@ -165,7 +165,7 @@ def watch(
     path = PurePosixPath(source)
     suffix = f".{form}" if form else path.suffix.lower()
     if suffix not in SPARK_FORMATS:
-        raise InputError(f"{source}: its suffix tells no format; name one with --format: {listed(s[1:] for s in SPARK_FORMATS)}")
+        raise InputError(f"{source}: its suffix tells no format; name one with --format: {itemize(s[1:] for s in SPARK_FORMATS)}")
     kind, options = SPARK_FORMATS[suffix]
     options = {**options, **STRICT.get(kind, {})}
     if glob.has_magic(path.name):
@@ -184,7 +184,7 @@ def into_folder(target: str) -> Sink:
     """Return the sink that writes each batch into `target/batch_id=N`, and overwrites the rest of an interrupted write."""
     suffix = PurePosixPath(target).suffix.lower()
     if suffix not in SPARK_FORMATS:
-        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known are {listed(SPARK_FORMATS)}")
+        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known: {itemize(SPARK_FORMATS)}")
     form, options = SPARK_FORMATS[suffix]
 
     def write(decisions: Frame, number: int) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines.shard import NO_GOLD, hashes
-from adjudge.errors import AdjudgeError, InputError, MissingLabels, listed, shown
+from adjudge.errors import AdjudgeError, InputError, MissingLabels, itemize, quote
 from adjudge.io.answers import gold_codes
 from adjudge.io.encode import Encoder, sort_order
 from adjudge.io.frames import column, match_ids, vocabulary
@@ -109,8 +109,8 @@ class Packing:
         if len(twice):
             task = twice["task"][0]
             codes = twice.filter(pl.col("task") == task)["gold"]
-            labels = listed(self.panel.labels[code] for code in codes)
-            raise InputError(f"the gold gives task {shown(str(task))} more than one label ({labels}): keep one per task")
+            labels = itemize(self.panel.labels[code] for code in codes)
+            raise InputError(f"the gold gives task {quote(str(task))} more than one label ({labels}): keep one per task")
         return Gold(vocabulary(gold["task"]), gold["gold"].to_numpy().astype(np.int32))
 
     def _line(self, votes: Votes, gold: Gold | None) -> dict[str, Any]:

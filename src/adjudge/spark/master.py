@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from typing import Final
 
-from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 
 # Threads of this machine, or processes on it: what Spark itself accepts.
 LOCAL_MASTER_PATTERN: Final = re.compile(
@@ -36,7 +36,7 @@ def check_master(master: str) -> None:
     addresses = [_address(one) for one in master.removeprefix("spark://").split(",")]
     known = [address for address in addresses if address is not None]
     if not master.startswith("spark://") or len(known) < len(addresses):
-        raise OptionError(f"{shown(master)} is no master: {ACCEPTED_MASTERS}")
+        raise OptionError(f"{quote(master)} is no master: {ACCEPTED_MASTERS}")
     silent = [_silence(*address) for address in known]
     reasons = [reason for reason in silent if reason is not None]
     if len(reasons) == len(known):  # of several masters one is enough

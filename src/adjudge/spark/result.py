@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from adjudge.data.fit import FitOutcome
 from adjudge.engines.base import Checkpoint, PassSums, WorkerBlock
 from adjudge.engines.passes import Probabilities, RowFunction, VotePass
-from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.io.frames import Frame, label_columns
 from adjudge.kernels.reference import HonestRule
 from adjudge.models.careful import CarefulShared, apply_to, confusion_of, known_labels, shared_by_all
@@ -253,7 +253,7 @@ class DistributedResult(SparkResult):
         careful = self.scoring == "careful"
         found: NDArray[np.float64] | None = (self.session.worker_counts if careful else self.session.confusion)(worker)
         if found is None:
-            raise InputError(f"worker {shown(worker)} has no votes here; there are {self.votes.n_workers} workers")
+            raise InputError(f"worker {quote(worker)} has no votes here; there are {self.votes.n_workers} workers")
         return confusion_of(found, *self._careful) if careful else found
 
     @cached_property

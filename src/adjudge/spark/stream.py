@@ -27,7 +27,7 @@ from adjudge.data import options
 from adjudge.data.options import Choice, Number, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.engines.registry import AutoEngine
-from adjudge.errors import AdjudgeError, InputError, listed, shown, undeclared
+from adjudge.errors import AdjudgeError, InputError, itemize, label_error, quote
 from adjudge.io import container
 from adjudge.io.columns import find
 from adjudge.io.container import Bounds, Types
@@ -113,8 +113,8 @@ def _complaint(row: tuple[object, ...], declared: list[str]) -> str:
     task, worker, label = row
     if task is None or worker is None:
         role = "task" if task is None else "worker"
-        return f"a vote has no {role} (task {shown(task)}, worker {shown(worker)}, label {shown(label)})"
-    return str(undeclared(label, declared, f" of worker {shown(worker)} on task {shown(task)}"))
+        return f"a vote has no {role} (task {quote(task)}, worker {quote(worker)}, label {quote(label)})"
+    return str(label_error(label, declared, f" of worker {quote(worker)} on task {quote(task)}"))
 
 
 def _labels_as(online: Online, dtype: pl.DataType) -> pl.DataFrame:
@@ -177,7 +177,7 @@ class StateFolder:
         known = Online.load(self._file(progress.batch), confidence=online.settings["confidence"])  # it changes no state
         for name, value in known.settings.items():
             if value != given[name]:
-                old, new = (listed(v) if isinstance(v, list) else v for v in (value, given[name]))
+                old, new = (itemize(v) if isinstance(v, list) else v for v in (value, given[name]))
                 raise InputError(
                     f"the stream in {self.path} has {name} {old}, not {new}: continue with the original settings, "
                     "or start in an empty folder"
@@ -195,9 +195,9 @@ class StateFolder:
         meta, _ = container.load(self.pointer, "stream", VERSION, META, {})
         bounds = Bounds(self.pointer)
         strangers = [name for name in meta if name not in META]
-        bounds.need(not strangers, f"its meta has {listed(map(shown, strangers), 3)}, which nothing uses")
+        bounds.need(not strangers, f"its meta has {itemize(map(quote, strangers), 3)}, which nothing uses")
         for name, value in meta.items():
-            bounds.need(not isinstance(value, int) or value >= (-1 if name == "batch" else 0), f"it has {name} {shown(value)}")
+            bounds.need(not isinstance(value, int) or value >= (-1 if name == "batch" else 0), f"it has {name} {quote(value)}")
         return Progress(**meta)
 
     def online(self) -> Online:
@@ -241,7 +241,7 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
         )
     if batch not in (progress.batch, progress.batch + 1):
         raise InputError(
-            f"Spark gives batch {batch}, but the state in {folder} ends with batch {shown(progress.batch)}: "
+            f"Spark gives batch {batch}, but the state in {folder} ends with batch {quote(progress.batch)}: "
             "the checkpoint and the state are from different moments; restore both together"
         )
     return batch == progress.batch + 1
@@ -280,7 +280,7 @@ class SparkStream:
     ) -> None:
         options.check({"bad": bad, "refit_every": refit_every}, RULES)
         if not isinstance(online, Online):
-            raise InputError(f"cannot continue from {shown(online)}: give a adjudge.Online")
+            raise InputError(f"cannot continue from {quote(online)}: give a adjudge.Online")
         self._given, self._folder = online, StateFolder(state)
         self._sink = into_folder(os.fspath(sink)) if isinstance(sink, str | os.PathLike) else sink
         self._wanted = dict(zip(ROLES, (task, worker, label), strict=True))
@@ -337,21 +337,21 @@ class SparkStream:
     def _picked(self, votes: Frame) -> Frame:
         """Return the columns that are used: the three roles, then those that give the order."""
         if not is_spark_frame(votes) or not votes.isStreaming:
-            raise InputError(f"votes is {shown(votes)}: give a streaming frame (spark.readStream…)")
+            raise InputError(f"votes is {quote(votes)}: give a streaming frame (spark.readStream…)")
         if type(votes).__module__.startswith("pyspark.sql.connect"):
             raise InputError("this frame belongs to Spark Connect, whose driver is elsewhere: use a classic Spark session")
         columns: dict[str, str] = find(votes.columns, self._wanted, "the stream")
         for index, column in enumerate(self._order):
             if column not in votes.columns:
                 raise InputError(
-                    f"the stream: there is no column {shown(column)} to order by; the columns are: {listed(votes.columns)}"
+                    f"the stream: there is no column {quote(column)} to order by; the columns are: {itemize(votes.columns)}"
                 )
             columns[f"order_{index}"] = column
         picked = votes.selectExpr(*(f"{quoted(column)} AS {role}" for role, column in columns.items()))
         for role in ROLES:
             kind = picked.schema[role].dataType.typeName()
             if kind not in TYPES and (role, kind) != ("label", "boolean"):
-                raise InputError(f"the {role} column {shown(columns[role])} holds {kind}: cast it to string or to a whole number")
+                raise InputError(f"the {role} column {quote(columns[role])} holds {kind}: cast it to string or to a whole number")
         return picked
 
 

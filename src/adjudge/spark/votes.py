@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Kind, Vocabulary
 from adjudge.data.votes import NOT_COUNTED, FrameKind, Understood, WorkerRows
-from adjudge.errors import InputError, OptionError, listed, shown, undeclared, warn_abstentions
+from adjudge.errors import InputError, OptionError, itemize, label_error, quote, warn_abstentions
 from adjudge.io import answers
 from adjudge.io.columns import find
 from adjudge.io.encode import narrow_ids, sort_order
@@ -183,7 +183,7 @@ def require_no_order(duplicates: str) -> None:
     check_duplicates(duplicates)
     if duplicates in ("last", "first"):
         raise OptionError(
-            f"duplicates is {shown(duplicates)}, but rows of a Spark frame have no order: keep one vote per worker and task "
+            f"duplicates is {quote(duplicates)}, but rows of a Spark frame have no order: keep one vote per worker and task "
             "beforehand (a window over a time column), or choose 'all' or 'error'"
         )
 
@@ -252,7 +252,7 @@ def _labels(seen: Survey, declared: Vocabulary | None, kind: Kind) -> tuple[Voca
     strangers = np.flatnonzero(match_ids(found, declared) < 0)
     if len(strangers):
         first = found.take(strangers).take(sort_order(found.take(strangers)))[0]
-        raise undeclared(first, declared.ids())
+        raise label_error(first, declared.ids())
     return found, declared
 
 
@@ -352,7 +352,7 @@ def _coded(gold: Frame, labels: Vocabulary, spark: object) -> RemoteGold:
     stranger = joined.where(f.col("gold").isNull()).first()
     if stranger is not None:
         raise InputError(
-            f"gold gives task {shown(stranger[0])} the label {shown(stranger[1])}, which is not among the labels: "
-            f"{listed(labels.ids())}; declare it with labels=… when no vote has it"
+            f"gold gives task {quote(stranger[0])} the label {quote(stranger[1])}, which is not among the labels: "
+            f"{itemize(labels.ids())}; declare it with labels=… when no vote has it"
         )
     return RemoteGold(joined.select("task", "gold"), joined.count())

@@ -99,9 +99,9 @@ def test_threads_are_not_oversubscribed(crowd, monkeypatch, jobs, threads, at_on
 def test_few_fits_at_once_where_memory_is_small(crowd, monkeypatch):
     votes = adj.read(crowd.votes)
     jobs = [fits.FitJob("fds", adj.FastDawidSkene(), votes)] * 4
-    monkeypatch.setattr(fits, "available", lambda: 1)
+    monkeypatch.setattr(fits, "free_memory", lambda: 1)
     assert fits._jobs_in_memory(jobs) == 1
-    monkeypatch.setattr(fits, "available", lambda: 1 << 40)
+    monkeypatch.setattr(fits, "free_memory", lambda: 1 << 40)
     assert fits._jobs_in_memory(jobs) > 4
 
 

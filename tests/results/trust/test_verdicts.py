@@ -199,7 +199,7 @@ def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
 
 
 def test_what_would_not_fit_in_memory_is_refused_with_the_estimate(monkeypatch, caplog):
-    monkeypatch.setattr("adjudge.results.trust.copies.available", lambda: 100_000)
+    monkeypatch.setattr("adjudge.results.trust.copies.free_memory", lambda: 100_000)
     with caplog.at_level(logging.WARNING, "adjudge.results.trust.copies"):
         workers = adj.aggregate(adj.simulate(tasks=500, workers=10, labels=50, seed=1).votes, confidence="posterior").workers
     assert "no intervals, verdicts and copies: they need about" in caplog.text

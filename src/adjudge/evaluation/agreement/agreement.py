@@ -19,7 +19,7 @@ from adjudge.evaluation.agreement.coefficients import MeasurementScale, measure_
 from adjudge.evaluation.agreement.pairs import CopyingPairs, PairFigures, TooManyError, VotePairs
 from adjudge.evaluation.inputs import read_truth_codes, read_votes
 from adjudge.evaluation.intervals import Bootstrap, Estimate, Floats, Integers, estimates, or_none
-from adjudge.io.frames import column, label_columns, native
+from adjudge.io.frames import column, label_columns, to_native
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import as_model
@@ -115,7 +115,7 @@ class Agreement:
     @property
     def figures(self) -> Any:
         """Figure, title, value, low, high: every coefficient that these labels allow."""
-        return native(self.figures_frame(), self.frame_kind)
+        return to_native(self.figures_frame(), self.frame_kind)
 
     @cached_property
     def pairs(self) -> Any:
@@ -124,12 +124,12 @@ class Agreement:
         `shared` counts pairs of their votes on the same task, `agreement` is the share of them that agree, `same_wrong`
         (null without a reference) those where both gave the same wrong label, `same_ring` whether both are in one of `rings`.
         """
-        return native(self.pairs_frame(), self.frame_kind)
+        return to_native(self.pairs_frame(), self.frame_kind)
 
     @cached_property
     def matrix(self) -> Any:
         """A row and a column per worker: the share of shared tasks on which they agree, null where there is none."""
-        return native(self.matrix_frame(), self.frame_kind)
+        return to_native(self.matrix_frame(), self.frame_kind)
 
     @cached_property
     def copying(self) -> Any:
@@ -138,7 +138,7 @@ class Agreement:
         `shared` counts tasks of known label, `same_wrong` those with the same wrong answer. `copied` is the likeliest share
         of copied answers, `log10_odds` how much likelier copying makes their votes.
         """
-        return native(self.copying_frame(), self.frame_kind)
+        return to_native(self.copying_frame(), self.frame_kind)
 
     @property
     def rings(self) -> tuple[tuple[Id, ...], ...]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.evaluation import intervals
 from adjudge.evaluation.intervals import (
     Bootstrap,
@@ -71,7 +71,7 @@ def scale_of(labels: Vocabulary, kind: str) -> MeasurementScale:
     if kind == "interval":
         for text, number in zip(texts, values, strict=True):
             if number is None:
-                raise InputError(f"scale 'interval' needs numbers as labels, but {shown(text)} is none: take scale 'ordinal'")
+                raise InputError(f"scale 'interval' needs numbers as labels, but {quote(text)} is none: take scale 'ordinal'")
         return MeasurementScale(kind, np.array(values, np.float64))
     if k > MAX_ORDINAL_LABELS:
         most = MAX_ORDINAL_LABELS

@@ -13,15 +13,15 @@ import polars as pl
 from adjudge.data import options
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import FrameKind, Gold, Votes
-from adjudge.errors import AdjudgeError, InputError, OptionError, shown, visible
+from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, quote
 from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
 from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
 from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, read_votes, truth_codes
 from adjudge.evaluation.intervals import Integers, Paired, or_none
 from adjudge.io.answers import gold_frame
-from adjudge.io.frames import Frame, column, native
-from adjudge.io.read import MAX_MESSAGE_EXAMPLES, unmatched, warn_suspicious
+from adjudge.io.frames import Frame, column, to_native
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
@@ -107,7 +107,7 @@ class Comparison:
     def __str__(self) -> str:
         """Return one screen of text: the advice first, then the figures."""
         columns, rows = self.overview()
-        lines = [visible(sentence) for sentence in self.advice]
+        lines = [make_visible(sentence) for sentence in self.advice]
         table = [columns, *rows]
         first, *others = (max(map(len, cells)) for cells in zip(*table, strict=True))
         text = ["  ".join([line[0].ljust(first), *map(str.rjust, line[1:], others)]).rstrip() for line in table]
@@ -146,7 +146,7 @@ class Comparison:
         - `converged`: whether its stopping rule was met; `seconds`: of one fit, beside others.
         - `refused`: why it could not run.
         """
-        return native(self.models_frame(), self.frame_kind)
+        return to_native(self.models_frame(), self.frame_kind)
 
     @property
     def differences(self) -> Frame:
@@ -157,7 +157,7 @@ class Comparison:
         - `only_a`, `only_b`: judged tasks on which one alone is right.
         - `p_value`: of McNemar's test (mid-p); `p_adjusted`: corrected for the number of pairs (Holm); `significant`: below .05.
         """
-        return native(self.differences_frame(), self.frame_kind)
+        return to_native(self.differences_frame(), self.frame_kind)
 
     @property
     def disagreements(self) -> Frame:
@@ -169,12 +169,12 @@ class Comparison:
         - `label`, `label_votes`, `label_accuracy`: the same of what the `models` named say instead.
         - `confidence`: of that model in its own label; `known`: the label by truth or gold, where there is one.
         """
-        return native(self.disagreements_frame(), self.frame_kind)
+        return to_native(self.disagreements_frame(), self.frame_kind)
 
     @property
     def labels(self) -> Frame:
         """Task, and the label by every model: a column each."""
-        return native(self.labels_frame(), self.frame_kind)
+        return to_native(self.labels_frame(), self.frame_kind)
 
     def models_frame(self) -> pl.DataFrame:
         """Return `models` as a polars frame."""
@@ -304,7 +304,7 @@ def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.see
     ['ds', 'fds', 'mv']
     """
     if isinstance(models, str) and models != EVERY_MODEL:
-        raise OptionError(f"models is {shown(models)}: give a list of names, as ['auto', 'ds'], or 'all'")
+        raise OptionError(f"models is {quote(models)}: give a list of names, as ['auto', 'ds'], or 'all'")
     given = list(DEFAULT_COMPARED_MODELS if models is None else MODELS if isinstance(models, str) else models)
     if not given:
         raise OptionError("models is empty: name some, or leave it out for the usual ones")
@@ -488,7 +488,7 @@ def _known(
         codes = truth_codes(votes, frame)
         matched = int((codes >= 0).sum())
         examples = frame["task"].head(MAX_MESSAGE_EXAMPLES), tasks.head(MAX_MESSAGE_EXAMPLES)
-        warn_suspicious(unmatched("truth", (len(frame), len(tasks), matched), *examples))
+        warn_suspicious(find_unmatched("truth", (len(frame), len(tasks), matched), *examples))
         known = KnownLabels.of(codes if gold is None else np.where(gold < 0, codes, -1), "truth")
         if not len(known):
             beside = " beside the gold, which models are given: leave the truth out to be judged by gold" if matched else ""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.memory import available
+from adjudge.data.memory import free_memory
 from adjudge.data.votes import Gold, Votes
 from adjudge.engines.base import Engine
 from adjudge.engines.memory import estimate, of_probabilities
@@ -102,7 +102,7 @@ def _jobs_in_memory(jobs: Sequence[FitJob]) -> int:
         + (0 if job.judged is None else of_probabilities(job.votes))
         for job in jobs
     )
-    return max(int(MAX_FREE_MEMORY_SHARE * available() // max(largest, 1)), 1)
+    return max(int(MAX_FREE_MEMORY_SHARE * free_memory() // max(largest, 1)), 1)
 
 
 def _fit(job: FitJob, engine: Engine) -> ComparedFit:
@@ -128,7 +128,7 @@ def _fit(job: FitJob, engine: Engine) -> ComparedFit:
 
 def _probabilities(result: Result, tasks: Integers) -> Floats | None:
     """Return the probabilities of some tasks, [n, K]; None where those of all tasks do not fit in memory."""
-    if not len(tasks) or of_probabilities(result.votes) > available():
+    if not len(tasks) or of_probabilities(result.votes) > free_memory():
         return None
     out = np.empty((len(tasks), result.votes.n_labels))
     for cut, part in probability_pieces(result.fit, result.session):

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
-from adjudge.errors import counted, listed
+from adjudge.errors import itemize, pluralize
 from adjudge.evaluation import intervals
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit
 from adjudge.evaluation.evaluate import calibration
@@ -251,7 +251,7 @@ def advise_by_truth(
     choice: ChosenModel, scores: Mapping[str, ModelFigures], pairs: Pairs, known: KnownLabels, folds: int
 ) -> list[str]:
     """Return what known labels say, the advice first."""
-    best, own, what = choice.best, scores[choice.best], f"the {counted(len(known), 'task')} with {known.source}"
+    best, own, what = choice.best, scores[choice.best], f"the {pluralize(len(known), 'task')} with {known.source}"
     out = [f"Take {best}: {_why(choice, scores, pairs, what)}."]
     if best != "mv" and "mv" in scores:
         out.append(_against_majority(best, scores, pairs))
@@ -259,7 +259,7 @@ def advise_by_truth(
     of = f"{choice.highest}, which is right most often" if best != choice.highest else best
     corrected = f" (corrected for {len(pairs) // 2} comparisons)" if len(pairs) > 2 else ""
     if below:
-        out.append(f"Significantly below {of}{corrected}: {listed(below)}.")
+        out.append(f"Significantly below {of}{corrected}: {itemize(below)}.")
     elif len(scores) > 1:
         out.append(f"No model is significantly below {of}{corrected}.")
     wrong = own.tasks - own.right
@@ -292,10 +292,10 @@ def advise_by_votes(
         )
     disputed = overruled.tasks
     out.append(
-        f"Some model differs from majority vote on {disputed} of {counted(tasks, 'task')} "
+        f"Some model differs from majority vote on {disputed} of {pluralize(tasks, 'task')} "
         f"({disputed / max(tasks, 1):.1%}); on the others all agree."
         if disputed
-        else f"Every model gives the labels of majority vote ({counted(tasks, 'task')}): the choice does not matter here."
+        else f"Every model gives the labels of majority vote ({pluralize(tasks, 'task')}): the choice does not matter here."
     )
     sentences = (_overruling(best, overruled), _stable(best, stable, votes), _needed(best, labels, tasks))
     return [*out, *(sentence for sentence in sentences if sentence)]
@@ -344,7 +344,7 @@ def _overruling(best: str, overruled: Overruled) -> str:
     lines = overruled.said.get(best)
     if lines is None or not lines.any():
         return f"{best} gives the label of majority vote everywhere." if best != "mv" and overruled.tasks else ""
-    tasks = counted(int(lines.sum()), "task")
+    tasks = pluralize(int(lines.sum()), "task")
     own, other = overruled.for_label.accuracy[lines], overruled.for_majority.accuracy[lines]
     voted = float(overruled.for_label.votes[lines].mean()), float(overruled.for_majority.votes[lines].mean())
     if np.isnan(own).all():

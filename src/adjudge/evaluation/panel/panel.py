@@ -11,7 +11,7 @@ import numpy as np
 from adjudge.data import options
 from adjudge.data.options import DEFAULTS, Choice, ModelName, Number, PanelKind, ReadOptions, Rules
 from adjudge.data.votes import Votes, require_unweighted
-from adjudge.errors import InputError, OptionError, counted, shown
+from adjudge.errors import InputError, OptionError, pluralize, quote
 from adjudge.evaluation.agreement.agreement import fit_labels
 from adjudge.evaluation.agreement.coefficients import measure_errors
 from adjudge.evaluation.inputs import read_truth_codes, read_votes, vote_tasks
@@ -89,11 +89,11 @@ def panel(
     require_unweighted(given, "panel", "read the votes without weight")
     given = replace(load_votes(given), found_gold=None)  # panels are to learn from their votes alone
     if given.n_workers < 2 or given.n_tasks < 2:
-        size = f"{counted(given.n_workers, 'worker')} on {counted(given.n_tasks, 'task')}"
+        size = f"{pluralize(given.n_workers, 'worker')} on {pluralize(given.n_tasks, 'task')}"
         raise InputError(f"{size}: a panel needs two of each at least")
     costs = None if cost is None else read_costs(cost, given.workers)
     if budget is not None:
-        budget = check_budget(budget if isinstance(budget, bool) else options.plain(budget), costs is not None)
+        budget = check_budget(budget if isinstance(budget, bool) else options.to_python(budget), costs is not None)
     kind = _kind(given, by)
     codes = None if truth is None else read_truth_codes(given, truth, truth_task, truth_label)
     votes, codes, some = _looked_at(given, codes, kind, seed)
@@ -173,7 +173,7 @@ def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, .
         return (*(size for size in USUAL_SIZES if size < min(many, most)), most)
     typed: object = sizes  # a number or a text is a likely slip
     if isinstance(typed, str) or not isinstance(typed, Iterable):
-        raise OptionError(f"sizes is {shown(sizes)}: give a list of whole numbers, as [1, 3, 5]")
+        raise OptionError(f"sizes is {quote(sizes)}: give a list of whole numbers, as [1, 3, 5]")
     given = list(typed)
     for size in given:
         Number(least=1, most=most, whole=True).check("sizes", size)

@@ -13,11 +13,11 @@ import polars as pl
 
 from adjudge.data.vocabulary import Id, Vocabulary
 from adjudge.data.votes import FrameKind
-from adjudge.errors import InputError, OptionError, counted, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
 from adjudge.evaluation.intervals import Estimate, or_none
 from adjudge.evaluation.panel.judges import ADDS, ADDS_NOTHING, NOT_LOOKED_AT, REPEATS, TOO_FEW, UNCLEAR, Judge
 from adjudge.evaluation.panel.panels import Chosen, CurvePoint, enough
-from adjudge.io.frames import Frame, column, native
+from adjudge.io.frames import Frame, column, to_native
 from adjudge.results.plotting import Picture, Theme, load
 
 MAX_CARD_JUDGES: Final = 8  # lines of a card
@@ -111,7 +111,7 @@ class PanelStudy:
         all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
         independent votes per task that such panels amount to, `cost` that of one task (null where no cost was given).
         """
-        return native(self.sizes_frame(), self.frame_kind)
+        return to_native(self.sizes_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
@@ -124,7 +124,7 @@ class PanelStudy:
         "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
         crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
         """
-        return native(self.judges_frame(), self.frame_kind)
+        return to_native(self.judges_frame(), self.frame_kind)
 
     @cached_property
     def panels(self) -> Frame:
@@ -133,7 +133,7 @@ class PanelStudy:
         `workers` are in the order in which they were chosen. `accuracy` is that of panels chosen the same way, on tasks that the
         choice has not seen. Empty for a crowd.
         """
-        return native(self.panels_frame(), self.frame_kind)
+        return to_native(self.panels_frame(), self.frame_kind)
 
     @property
     def enough(self) -> int:
@@ -168,7 +168,7 @@ class PanelStudy:
         paid = [one for one in every if budget is None or (one.cost is not None and one.cost <= budget * (1 + 1e-9))]
         if not paid:
             least = min(one.cost or 0.0 for one in every)
-            raise InputError(f"budget is {shown(budget)} per task: the cheapest panel costs {least:.4g}")
+            raise InputError(f"budget is {quote(budget)} per task: the cheapest panel costs {least:.4g}")
         enough = max(one.accuracy for one in paid) - self.within
         return min((one for one in paid if one.accuracy >= enough), key=lambda one: (one.cost or 0.0, one.size, -one.accuracy))
 
@@ -184,7 +184,7 @@ class PanelStudy:
 
     def names(self, codes: Sequence[int]) -> str:
         """Return some workers by name, joined by commas, of many the first."""
-        return listed([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
+        return itemize([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:
         """Return `sizes` as a polars frame, whatever the caller's kind."""
@@ -261,9 +261,9 @@ class PanelStudy:
 def check_budget(budget: object, has_cost: bool) -> float:
     """Return the money for one task; raise unless it is a number above 0, and costs are known."""
     if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < math.inf:
-        raise OptionError(f"budget is {shown(budget)}: give the money for one task, a number above 0")
+        raise OptionError(f"budget is {quote(budget)}: give the money for one task, a number above 0")
     if not has_cost:
-        raise OptionError(f"budget is {shown(budget)}, but no cost is known: say what a vote costs with cost=… (--cost)")
+        raise OptionError(f"budget is {quote(budget)}, but no cost is known: say what a vote costs with cost=… (--cost)")
     return float(budget)
 
 
@@ -304,7 +304,7 @@ def choice(study: PanelStudy) -> str:
         return f"The best{money}: {best.size} votes per task ({best.accuracy:.1%} right{cost})."
     codes = study.workers.codes(best.workers).tolist()
     how = f"{best.accuracy:.1%} right on tasks that the choice has not seen, {best.low:.1%} to {best.high:.1%}{cost}"
-    return f"The best panel{money} has {counted(best.size, 'chosen judge')}: {study.names(codes)} ({how})."
+    return f"The best panel{money} has {pluralize(best.size, 'chosen judge')}: {study.names(codes)} ({how})."
 
 
 def worth(study: PanelStudy) -> str:
@@ -353,7 +353,7 @@ def doubt(study: PanelStudy) -> str:
 
 
 def _thing(study: PanelStudy, size: int) -> str:
-    return counted(size, "judge") if study.by == "judges" else f"{counted(size, 'vote')} per task"
+    return pluralize(size, "judge") if study.by == "judges" else f"{pluralize(size, 'vote')} per task"
 
 
 def _are(size: int) -> str:

@@ -12,9 +12,9 @@ import polars as pl
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood
-from adjudge.errors import InputError, MissingLabels, shown, warn
+from adjudge.errors import InputError, MissingLabels, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
-from adjudge.io.columns import ANYBODY, SIDES, plain
+from adjudge.io.columns import ANYBODY, SIDES, normalize_name
 from adjudge.io.encode import narrow_ids
 from adjudge.io.frames import prepare_ids, require_present, vocabulary
 from adjudge.io.reading import Reading
@@ -265,7 +265,7 @@ def _opened(source: Any, wanted: dict[str, str | None], reading: Reading) -> Ope
     if not isinstance(first, tuple | list):
         return open_table(list(every) if isinstance(source, list | tuple) else every, wanted, reading)
     if len(first) not in (3, 4):
-        raise InputError(f"item 1 is {shown(first)}: {TUPLES}")
+        raise InputError(f"item 1 is {quote(first)}: {TUPLES}")
     roles = list(wanted)[: len(first)]
     return open_table(_texts(every, len(first)), dict.fromkeys(roles), reading)
 
@@ -274,7 +274,7 @@ def _texts(items: Iterable[Any], width: int) -> Iterator[Any]:
     """Yield tuples whose winner is text where it is a word beside ids that are numbers."""
     for number, item in enumerate(items, 1):
         if not isinstance(item, tuple | list) or len(item) != width:
-            raise InputError(f"item {number} is {shown(item)}: {TUPLES}, all of one length")
+            raise InputError(f"item {number} is {quote(item)}: {TUPLES}, all of one length")
         winner = item[2]
         is_number = isinstance(winner, int | np.integer) and not isinstance(winner, bool)
         yield (*item[:2], str(winner) if is_number else winner, *item[3:])
@@ -315,7 +315,7 @@ def _refuse_same(left: pl.Series, right: pl.Series) -> None:
     same = _equal(left, right)
     if same.any():
         row = int(same.argmax())
-        raise InputError(f"row {row + 1} compares {shown(left[row])} with itself: leave such lines out")
+        raise InputError(f"row {row + 1} compares {quote(left[row])} with itself: leave such lines out")
 
 
 def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Mapping[str, str]) -> Floats:
@@ -330,13 +330,13 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
     empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
     named = is_left | is_right | tie | empty
     if not named.all():
-        names = {side: plain(columns[side]) for side in ("left", "right") if side in columns}
+        names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
         by_side = [_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
         sided = by_side[0] | by_side[1] | tie | empty
         if (named | sided).all() and not sided.all():
             item, side = int((~sided).argmax()), int((~named).argmax())
             raise InputError(
-                f"winner in row {item + 1} is {shown(winner[item])}, an item, and in row {side + 1} {shown(winner[side])}, a "
+                f"winner in row {item + 1} is {quote(winner[item])}, an item, and in row {side + 1} {quote(winner[side])}, a "
                 "side: give items throughout, or sides"
             )
         if sided.all() or sided.sum() > named.sum():
@@ -346,14 +346,14 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
                 row = int(other_item.argmax())
                 item = right[row] if is_left[row] else left[row]
                 raise InputError(
-                    f"winner in row {row + 1} is {shown(winner[row])}: that may be the item {shown(item)}, or the other side; "
+                    f"winner in row {row + 1} is {quote(winner[row])}: that may be the item {quote(item)}, or the other side; "
                     "give ids of items throughout, or 'left' and 'right'"
                 )
     if not named.all():
         row = int((~named).argmax())
         raise InputError(
-            f"winner in row {row + 1} is {shown(winner[row])}, which is neither {shown(left[row])} (left) nor "
-            f"{shown(right[row])} (right): give {ACCEPTED_WINNERS}"
+            f"winner in row {row + 1} is {quote(winner[row])}, which is neither {quote(left[row])} (left) nor "
+            f"{quote(right[row])} (right): give {ACCEPTED_WINNERS}"
         )
     return np.select([empty, is_left, is_right], [np.nan, 1.0, 0.0], 0.5)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjudge.data import options
 from adjudge.data.options import Number, Rules
-from adjudge.errors import InputError, OptionError, SuspiciousVotes, listed, shown, warn
+from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers
 from adjudge.evaluation.ranking.comparisons import Comparisons, Tournament, components, has_maximum, read_comparisons
 from adjudge.evaluation.ranking.errors import Clusters, clustered_errors, errors
@@ -83,12 +83,12 @@ def rank(
     options.check({"prior": prior, "level": level, "draws": draws, "seed": seed}, RULES)
     for name, value in (("judges", judges), ("position", position)):
         if not isinstance(value, bool) and value != "auto":
-            raise OptionError(f"{name} is {shown(value)}: give True, False or 'auto'")
+            raise OptionError(f"{name} is {quote(value)}: give True, False or 'auto'")
     columns = {"left": left, "right": right, "winner": winner, "worker": worker, "cluster": cluster}
     known = read_comparisons(comparisons, **columns, separator=separator, header=header)
     if cluster and known.clusters < MIN_CLUSTERS:
         raise OptionError(
-            f"cluster={shown(cluster)} (--cluster) has {known.clusters} values, too few to tell how comparisons of one depend on "
+            f"cluster={quote(cluster)} (--cluster) has {known.clusters} values, too few to tell how comparisons of one depend on "
             f"each other: {MIN_CLUSTERS} are needed; leave it out, or give cluster='' if the comparisons are independent"
         )
     if not len(known.left):
@@ -100,7 +100,7 @@ def rank(
     weights, prior_why = _prior(known, t, component, exists, prior, with_judges)
     with_position, position_why = _use_position(t, position)
     if len(exists) > 1:
-        sizes = listed(np.bincount(component).tolist(), 5)
+        sizes = itemize(np.bincount(component).tolist(), 5)
         warn(
             f"the items fall into {len(exists)} components that were never compared ({sizes} items): ranks hold within each",
             SuspiciousVotes,
@@ -158,7 +158,7 @@ def _use_clusters(known: Comparisons) -> tuple[bool, str]:
     if known.cluster is None or known.clusters == len(known.left):  # clusters of one comparison are independent
         return False, ""
     if known.clusters < MIN_CLUSTERS:
-        column = shown(known.understood.columns.get("cluster", "cluster"))
+        column = quote(known.understood.columns.get("cluster", "cluster"))
         return False, (
             f"comparisons are taken for independent: {column} has {known.clusters} values, and {MIN_CLUSTERS} are needed to tell "
             "how comparisons of one depend on each other"
@@ -215,5 +215,5 @@ def _extremes(known: Comparisons, t: Tournament, bad: Flags) -> str:
     for word, one in (("won", losses == 0), ("lost", wins == 0)):
         who = np.flatnonzero(one & bad & ~level)
         if len(who):
-            out.append(f"{listed(map(shown, known.items.take(who).ids()), 3)} {word} all comparisons")
+            out.append(f"{itemize(map(quote, known.items.take(who).ids()), 3)} {word} all comparisons")
     return " and ".join(out) or "a group of items won, or lost, all comparisons with the others"

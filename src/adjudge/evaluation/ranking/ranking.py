@@ -12,12 +12,12 @@ import polars as pl
 
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood
-from adjudge.errors import InputError, counted, listed, shown, visible
+from adjudge.errors import InputError, itemize, make_visible, pluralize, quote
 from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by
 from adjudge.evaluation.ranking.comparisons import Tournament
 from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
 from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
-from adjudge.io.frames import Frame, column, native
+from adjudge.io.frames import Frame, column, to_native
 from adjudge.results.plotting import Picture, Theme, load
 
 MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
@@ -103,7 +103,7 @@ class Ranking:
         count = int(self.tournament.count.sum())
         first = self._order[ranks(self.strength, self.component)[self._order] == 1]
         first = first[self.component[first] == 0]
-        leads = f"{shown(text_of(self.items[int(first[0])]))[1:-1]} leads" if len(first) == 1 else f"{len(first)} share the lead"
+        leads = f"{quote(text_of(self.items[int(first[0])]))[1:-1]} leads" if len(first) == 1 else f"{len(first)} share the lead"
         parts = f" in {len(self.has_maximum)} components" if len(self.has_maximum) > 1 else ""
         return f"Ranking({len(self.items)} items{parts}, {count} comparisons: {leads})"
 
@@ -139,7 +139,7 @@ class Ranking:
         strength on the scale of chess (mean 1000, 400 points for odds of ten to one), and `win_probability` that of winning
         against an item of mean strength.
         """
-        return native(self.leaderboard_frame(), self.frame_kind)
+        return to_native(self.leaderboard_frame(), self.frame_kind)
 
     @cached_property
     def neighbours(self) -> Frame:
@@ -148,7 +148,7 @@ class Ranking:
         `probability` is how sure it is that the upper one is better. `further` estimates how many comparisons of the two would
         separate them: 0 where they are separated, null where they are equal, or a billion would not do.
         """
-        return native(self.neighbours_frame(), self.frame_kind)
+        return to_native(self.neighbours_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
@@ -160,7 +160,7 @@ class Ranking:
         counts pairs of comparisons of the same items in the same order, `consistency` the share of them with the same answer;
         `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win.
         """
-        return native(self.judges_frame(), self.frame_kind)
+        return to_native(self.judges_frame(), self.frame_kind)
 
     @cached_property
     def components(self) -> Frame:
@@ -170,7 +170,7 @@ class Ranking:
         `maximum_exists` is False where some items won, or lost, all comparisons with the others, so that only the prior keeps
         their strengths finite.
         """
-        return native(self.components_frame(), self.frame_kind)
+        return to_native(self.components_frame(), self.frame_kind)
 
     @cached_property
     def winner(self) -> Any:
@@ -223,10 +223,10 @@ class Ranking:
         codes = self.items.codes([a, b])
         for given, code in zip((a, b), codes, strict=True):
             if code < 0:
-                raise InputError(f"{shown(given)} is not among the items: {listed(self.items.texts(), 6)}")
+                raise InputError(f"{quote(given)} is not among the items: {itemize(self.items.texts(), 6)}")
         one, other = (int(code) for code in codes)
         if self.component[one] != self.component[other]:
-            raise InputError(f"{shown(a)} and {shown(b)} are in different components: no comparisons lead from one to the other")
+            raise InputError(f"{quote(a)} and {quote(b)} are in different components: no comparisons lead from one to the other")
         gap = self.strength[one] - self.strength[other]
         return float(0.5 * (1 + np.tanh(0.5 * gap)))
 
@@ -244,12 +244,12 @@ class Ranking:
         """Return what there is to know before one reads the leaderboard."""
         facts = self.facts
         judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
-        count, ties = counted(facts["comparisons"], "comparison"), counted(facts["ties"], "tie")
+        count, ties = pluralize(facts["comparisons"], "comparison"), pluralize(facts["ties"], "tie")
         out = [f"{count} of {facts['items']} items{judges}, {ties}"]
         if len(self.has_maximum) > 1:
             sizes = np.bincount(self.component)
             out.append(
-                f"the items fall into {len(sizes)} components that were never compared ({listed(sizes.tolist(), 5)} items): "
+                f"the items fall into {len(sizes)} components that were never compared ({itemize(sizes.tolist(), 5)} items): "
                 "ranks and strengths hold within a component, and say nothing across"
             )
         for reason in ("prior_why", "position_why", "judges_why", "clusters_why"):
@@ -264,7 +264,7 @@ class Ranking:
                 f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
             )
         if facts["clusters"] is not None:
-            column = visible(self.understood.columns.get("cluster", "cluster"))
+            column = make_visible(self.understood.columns.get("cluster", "cluster"))
             out.append(
                 f"intervals are cluster-robust: comparisons with one {column} depend on each other ({facts['clusters']} clusters)"
             )
@@ -273,10 +273,10 @@ class Ranking:
 
     def _lead(self) -> str:
         """Return whether there is a winner, in words."""
-        first = visible(text_of(self.items[int(self._order[0])]))
+        first = make_visible(text_of(self.items[int(self._order[0])]))
         if self.winner is not None:
             return f"{first} is better than every other item, each at the {100 * self.level:g}% level"
-        names = listed([visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
+        names = itemize([make_visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
         return f"no winner at the {100 * self.level:g}% level: {first} leads, and {names} may be as strong"
 
     def leaderboard_frame(self) -> pl.DataFrame:

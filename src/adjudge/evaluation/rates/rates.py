@@ -15,12 +15,12 @@ from adjudge.data import options
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood, Votes
-from adjudge.errors import InputError, OptionError, counted, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
 from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, read_gold_codes, read_votes
 from adjudge.evaluation.intervals import FIGURE_DECIMALS, Floats, Integers, quantile
 from adjudge.evaluation.rates import shares
 from adjudge.evaluation.rates.shares import MIN_GOLD, Needed, ShareDifference, ShareEstimate, TaskBeliefs
-from adjudge.io.frames import Frame, column, native
+from adjudge.io.frames import Frame, column, to_native
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import load_votes
@@ -76,8 +76,8 @@ class Rates:
 
     def __repr__(self) -> str:
         tasks, number = sum(one.tasks for one in self.found), len(self.found)
-        methods = listed(dict.fromkeys(one.method for one in self.found))
-        return f"Rates({counted(number, 'group')}, {len(self.labels)} labels, {tasks} tasks, by {methods})"
+        methods = itemize(dict.fromkeys(one.method for one in self.found))
+        return f"Rates({pluralize(number, 'group')}, {len(self.labels)} labels, {tasks} tasks, by {methods})"
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
@@ -111,7 +111,7 @@ class Rates:
         labels as the fit gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the
         group's own gold), "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
         """
-        return native(self.rates_frame(), self.frame_kind)
+        return to_native(self.rates_frame(), self.frame_kind)
 
     @cached_property
     def differences(self) -> Frame:
@@ -120,7 +120,7 @@ class Rates:
         `pairs` is the number of items that both groups have: with `item` given, luck with these cancels out. `p_value` is the
         probability of a difference as large where there is none; many of them at once need a correction, which they do not have.
         """
-        return native(self.differences_frame(), self.frame_kind)
+        return to_native(self.differences_frame(), self.frame_kind)
 
     @cached_property
     def gold_needed(self) -> Frame:
@@ -129,7 +129,7 @@ class Rates:
         `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null where no
         number of them would, as the group has too few tasks.
         """
-        return native(self.gold_needed_frame(), self.frame_kind)
+        return to_native(self.gold_needed_frame(), self.frame_kind)
 
     def rates_frame(self) -> pl.DataFrame:
         """Return `rates` as a polars frame, whatever the caller's kind."""
@@ -187,10 +187,10 @@ class Rates:
         if facts["without_group"]:
             out.append(f"{facts['without_group']} of {facts['tasks']} tasks are in no group, and left out")
         if facts["empty_groups"]:
-            some = listed(facts["empty_groups"], MAX_NAMED_GROUPS)
-            out.append(f"{counted(len(facts['empty_groups']), 'group')} without votes left out: {some}")
+            some = itemize(facts["empty_groups"], MAX_NAMED_GROUPS)
+            out.append(f"{pluralize(len(facts['empty_groups']), 'group')} without votes left out: {some}")
         if facts["few_gold"]:
-            some = listed(facts["few_gold"], MAX_NAMED_GROUPS)
+            some = itemize(facts["few_gold"], MAX_NAMED_GROUPS)
             out.append(f"fewer than {facts['min_gold']} known labels, which are too few to correct by: {some}")
         if facts["not_compared"]:
             out.append(facts["not_compared"])
@@ -259,7 +259,7 @@ def rates(
     """
     options.check({"level": level, "seed": seed}, RULES)
     if not isinstance(sample, bool):
-        raise OptionError(f"sample is {shown(sample)}: give True or False")
+        raise OptionError(f"sample is {quote(sample)}: give True or False")
     how = Reading.of(reading)
     given = read_votes(source, how, "rates")
     votes = replace(load_votes(given), found_gold=None)  # known labels correct the fit: it may not learn from them
@@ -314,7 +314,7 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
     if baseline is not None:
         text = text_of(baseline)
         if text not in names:
-            raise InputError(f"baseline is {shown(baseline)}, which is no group with votes: choose one of {listed(names)}")
+            raise InputError(f"baseline is {quote(baseline)}, which is no group with votes: choose one of {itemize(names)}")
         base = names.index(text)
         return [(code, base) for code in range(number) if code != base], ""
     if number * (number - 1) // 2 > MAX_GROUP_PAIRS:

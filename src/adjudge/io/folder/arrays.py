@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from adjudge.data.vocabulary import DTYPE_OF_KIND, Kind, Vocabulary
-from adjudge.errors import InputError, unreadable, unwritable
+from adjudge.errors import InputError, read_error, write_error
 
 READ_BYTES: Final = 1 << 30  # per call: macOS reads less than 2 GiB at once
 HEADER: Final = 128  # bytes before the items: enough for any length, which is written at the end
@@ -101,7 +101,7 @@ class StoredArray:
         try:
             self._descriptor = os.open(path if folder is None else path.name, flags, dir_fd=folder)
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise read_error(path, error) from error
         weakref.finalize(self, os.close, self._descriptor).atexit = False
         status = os.fstat(self._descriptor)
         self._stamp = status.st_size, status.st_mtime_ns
@@ -190,7 +190,7 @@ def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
         try:
             got = os.preadv(descriptor, [rest[:READ_BYTES]], at)
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise read_error(path, error) from error
         if not got:
             raise InputError(f"{path} is shorter than before: something else writes to it")
         rest, at = rest[got:], at + got
@@ -218,7 +218,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise write_error(path, error) from error
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]  # of votes, tasks or bytes

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.memory import available, memory_of
+from adjudge.data.memory import free_memory, parse_memory
 from adjudge.data.options import ReadOptions
 from adjudge.data.vocabulary import Id, Kind, Vocabulary, text_of
 from adjudge.data.votes import NOT_COUNTED, Understood, Votes
@@ -252,7 +252,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
     manifest, files = _open_files(where)
     if check:
         wanted = [files[name] for name in ("task_ptr", "row", "tasks", "tasks_offsets") if name in files]
-        if hold and sum(len(file) * file.dtype.itemsize for file in wanted) <= available() // MEMORY_FACTOR:
+        if hold and sum(len(file) * file.dtype.itemsize for file in wanted) <= free_memory() // MEMORY_FACTOR:
             for file in wanted:
                 file.hold()
         check_content(manifest, files, os.cpu_count() or 1)
@@ -380,7 +380,7 @@ def encode_to(
 ) -> EncodedVotes:
     """Return votes encoded into a folder, as by `encode`; a `temporary` one that fails is removed."""
     opened = Opened.of(source)
-    limit, paths = memory_of(memory), opened.paths
+    limit, paths = parse_memory(memory), opened.paths
     if paths is None and resume:
         raise OptionError("resume needs files, and these votes are not files: encode them again")
     identity = {} if paths is None else job.fingerprint(paths, reading)

@@ -18,7 +18,7 @@ import polars as pl
 from adjudge.data.memory import MIN_MEMORY_BYTES
 from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import Kind, Vocabulary, require_below
-from adjudge.errors import InputError, OptionError, refuse_windows, unreadable, unwritable
+from adjudge.errors import InputError, OptionError, read_error, refuse_windows, write_error
 from adjudge.io.columns import VOTE_ROLES
 from adjudge.io.encode import KIND_OF_DTYPE, MISSING_CODE, narrow_ids, require_same
 from adjudge.io.files import votes_in
@@ -118,7 +118,7 @@ def fingerprint(paths: Sequence[Path], reading: Reading) -> dict[str, Any]:
         try:
             status = path.stat()
         except OSError as error:
-            raise unreadable(path, error) from error
+            raise read_error(path, error) from error
         stamps.append([str(path.absolute()), status.st_size, status.st_mtime_ns])
     labels = None if reading.labels is None else Vocabulary.of(reading.labels, "label").ids()
     return {"files": stamps, **asdict(reading), "labels": labels, "abstain": sorted(reading.abstain), "strict": None}
@@ -144,7 +144,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error) from error
+        raise write_error(folder, error) from error
     handle = lock(folder)
     try:
         yield

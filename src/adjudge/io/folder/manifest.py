@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import DTYPE_OF_KIND, Kind, require_below
-from adjudge.errors import AdjudgeError, InputError, shown
+from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.io.files import MANIFEST
 from adjudge.io.folder.arrays import Checksum, Count, Span, StoredArray, sharded_files
 
@@ -92,7 +92,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         version = body.get("version")
         if type(version) is not int or version > VERSION:
             raise AdjudgeError(
-                f"{folder} was encoded by a newer adjudge (format {shown(version)}, this one reads {VERSION}): upgrade"
+                f"{folder} was encoded by a newer adjudge (format {quote(version)}, this one reads {VERSION}): upgrade"
             )
         if body.pop("sha256", None) != digest(body):
             raise InputError(f"{path} is damaged (its checksum does not match): encode the votes again")
@@ -105,16 +105,16 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _fault(self) -> str | None:
         """Return which parts of a manifest contradict each other; None without fault."""
         if len(self.kinds) < 3:
-            return f"kinds is {shown(self.kinds)}"
+            return f"kinds is {quote(self.kinds)}"
         types, sharded = file_types(self.kinds, OPTIONAL_FILES.keys() & self.files.keys()), sharded_files(self.kinds["task"])
         if self.files.keys() != types.keys():
-            return f"its files are {shown(sorted(self.files))}"
+            return f"its files are {quote(sorted(self.files))}"
         for name, entry in self.files.items():
             if entry["dtype"] != types[name] or ("crc32" in entry) == (name in sharded):
-                return f"the file {name} is described by {shown(entry)}"
+                return f"the file {name} is described by {quote(entry)}"
         for index, span in enumerate(self.shards):
             if span.crc32.keys() != sharded.keys() or not 0 < span.tasks <= span.votes:
-                return f"shard {index} is {shown(span)}"
+                return f"shard {index} is {quote(span)}"
         for name, total in (("tasks", self.tasks), ("votes", self.votes)):
             if sum(getattr(span, name) for span in self.shards) != total:
                 return f"its shards do not add up to {total} {name}"

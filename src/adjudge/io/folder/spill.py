@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from adjudge.data.exact import LOG_UNIT
 from adjudge.data.vocabulary import Vocabulary, require_below
 from adjudge.data.votes import MOST_WEIGHT
-from adjudge.errors import InputError, shown, undeclared
+from adjudge.errors import InputError, label_error, quote
 from adjudge.io import encode
 from adjudge.io.encode import MISSING_CODE, Codes, Dictionary, narrow_ids, rank_of, sort_order
 from adjudge.io.folder.arrays import write_all
 from adjudge.io.frames import vocabulary
-from adjudge.io.read import repeats_in
+from adjudge.io.read import count_repeats
 from adjudge.kernels.cpu import compiled, fastest
 
 MAX_STREAM_VOTES = 1 << 16  # per Arrow stream, the unit in which a partition is read
@@ -135,7 +135,7 @@ class RunningRows:
         strange = np.flatnonzero(declared.codes(fresh) < 0)
         if len(strange):
             row = first_row + int(np.argmax(codes == before + strange[0])) + 1
-            raise undeclared(fresh[int(strange[0])], declared.ids(), f" in row {row}")
+            raise label_error(fresh[int(strange[0])], declared.ids(), f" in row {row}")
 
 
 def coded_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
@@ -284,7 +284,7 @@ def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
                     raise InputError(f"{path} has unexpected columns: start again without resume")
                 yield frame
     except (OSError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise InputError(f"cannot read back {path}: {shown(error)}; start again without resume") from error
+        raise InputError(f"cannot read back {path}: {quote(error)}; start again without resume") from error
 
 
 def cut_to(path: Path, size: int, crc32: int) -> None:
@@ -334,7 +334,7 @@ def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, 
         repeated = encode.drop_duplicates(coded, duplicates)
     order, hashes = by_hash(ids)
     task_ptr, row = group(rank_of(order)[task], row, len(ids))
-    repeated = repeated or repeats_in(task_ptr, row, worker)
+    repeated = repeated or count_repeats(task_ptr, row, worker)
     voted = task_ptr[1:] > task_ptr[:-1]
     if voted.all():
         return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated)

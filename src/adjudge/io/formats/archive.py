@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from adjudge.errors import InputError, shown, unreadable
+from adjudge.errors import InputError, quote, read_error
 from adjudge.io.files import GZIP, ZSTD
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def member(path: Path, within: str, name: str) -> bytes:
 
     with _opened(path, name) as archive:
         info = archive.getinfo(within)
-        where = f"{name}: {shown(within)}"
+        where = f"{name}: {quote(within)}"
         try:
             with archive.open(info) as stream:
                 data = read_limited(stream, info.compress_size, where)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def unpack(path: Path, name: str) -> bytes:
         with gzip.open(path) as stream:
             return read_limited(stream, path.stat().st_size, name)
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(name, error) from error
+        raise read_error(name, error) from error
 
 
 def read_limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
@@ -104,7 +104,7 @@ def _opened(path: Path, name: str) -> zipfile.ZipFile:
 
 
 def _check(info: zipfile.ZipInfo, parts: tuple[str, ...], name: str) -> None:
-    where = f"{name}: the member {shown(info.filename)}"
+    where = f"{name}: the member {quote(info.filename)}"
     if ".." in parts or parts[0].startswith("/") or ":" in parts[0] or "\0" in info.filename:
         raise InputError(f"{where} points outside the archive: it is not an export")
     if stat.S_ISLNK(info.external_attr >> 16):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.io.formats.export import DRAFT, PREDICTED, AnswerCollector, Ask, Consensus, Extract, Values, choose, label_text
 from adjudge.io.formats.registry import JSON_KINDS, Content
 
@@ -45,11 +45,11 @@ def _nested(content: Content, ask: Ask) -> Extract:
         answered = given.get(question) or []
         if not isinstance(answered, list):
             raise InputError(
-                f"{content.name}: responses to {shown(question)} are {shown(answered)}: a list of objects is expected"
+                f"{content.name}: responses to {quote(question)} are {quote(answered)}: a list of objects is expected"
             )
         for response in answered:
             if not isinstance(response, dict):
-                raise InputError(f"{content.name}: a response to {shown(question)} is {shown(response)}: an object is expected")
+                raise InputError(f"{content.name}: a response to {quote(question)} is {quote(response)}: an object is expected")
             _take(ballots, record.get("id"), response.get("user_id"), response.get("value"), response.get("status"))
         one = suggested.get(question)
         if isinstance(one, dict):
@@ -81,7 +81,7 @@ def _flat(content: Content, ask: Ask) -> Extract:
         state = _list(status) or [None] * len(given)
         if not len(given) == len(who) == len(state):
             raise InputError(
-                f"{content.name}: record {shown(task)} has {len(given)} responses to {question!r}, but {len(who)} users and "
+                f"{content.name}: record {quote(task)} has {len(given)} responses to {question!r}, but {len(who)} users and "
                 f"{len(state)} statuses"
             )
         for answer, person, one in zip(given, who, state, strict=True):
@@ -117,7 +117,7 @@ def _mapping(value: object, number: int, what: str, content: Content) -> dict[st
     if isinstance(value, dict):
         return value
     raise InputError(
-        f"{content.name}: {what} of record {number} are {shown(value)}: an object with a field per question is expected"
+        f"{content.name}: {what} of record {number} are {quote(value)}: an object with a field per question is expected"
     )
 
 

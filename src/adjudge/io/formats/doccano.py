@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import archive
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract
 from adjudge.io.formats.registry import Content, decode_lines, look_bytes
@@ -21,15 +21,15 @@ def read(content: Content, ask: Ask) -> Extract:
     for file, data in _files(content):
         worker, where = _worker(file), f"{content.name}: {file}"
         if worker in people:
-            raise InputError(f"{content.name} has two files of {shown(worker)}: an annotator has one, so read them in two calls")
+            raise InputError(f"{content.name} has two files of {quote(worker)}: an annotator has one, so read them in two calls")
         people.add(worker)
         for number, record in enumerate(decode_lines(data, dict[str, Any], where), 1):
             if "id" not in record or "label" not in record:
-                raise InputError(f"{where}: line {number} has no id or no label; its fields are: {listed(record)}")
+                raise InputError(f"{where}: line {number} has no id or no label; its fields are: {itemize(record)}")
             label = record["label"]
             if isinstance(label, list) and any(isinstance(one, list | dict) for one in label):
                 raise InputError(
-                    f"{where}: line {number} marks spans ({shown(label)}), which are no votes: labels of documents are"
+                    f"{where}: line {number} marks spans ({quote(label)}), which are no votes: labels of documents are"
                 )
             # Every document is in every annotator's file, so that no label means no answer.
             options = label if isinstance(label, list) else [label]

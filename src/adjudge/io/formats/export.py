@@ -16,7 +16,7 @@ import polars as pl
 
 from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import Understood
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.formats.registry import Content, Format, join_names
 from adjudge.io.frames import prepare_ids
 from adjudge.io.reading import Wanted, normalize
@@ -46,7 +46,7 @@ class Ask:
         named = None if named is None else named.removeprefix(prefix)
         if role == "label" and self.question is not None:
             if named is not None and named != self.question:
-                raise OptionError(f"label is {shown(named)}, question is {shown(self.question)}: give one of them")
+                raise OptionError(f"label is {quote(named)}, question is {quote(self.question)}: give one of them")
             return self.question
         return named
 
@@ -57,7 +57,7 @@ class SeveralQuestions(InputError):  # noqa: N818
     def __init__(self, where: str, questions: Sequence[str], described: Sequence[str] | None = None, hint: str = "") -> None:
         self.questions = tuple(questions)
         super().__init__(
-            f"{where} has {len(questions)} questions: {listed(described or questions)}; choose one with question=… "
+            f"{where} has {len(questions)} questions: {itemize(described or questions)}; choose one with question=… "
             f"(--question NAME on the command line, --question all for each in turn){hint}"
         )
 
@@ -83,7 +83,7 @@ def choose(questions: Iterable[str], ask: Ask, where: str, prefix: str = "") -> 
     wanted = ask.column("label", prefix)
     if wanted is not None:
         if wanted not in names:
-            raise InputError(f"{where} has no question {shown(wanted)}; the questions are: {listed(names) or 'none'}")
+            raise InputError(f"{where} has no question {quote(wanted)}; the questions are: {itemize(names) or 'none'}")
         return wanted
     if not names:
         raise InputError(f"{where} has no answers that are labels: nobody has chosen, rated or classified anything in it")
@@ -102,7 +102,7 @@ def choose_varying(columns: Sequence[str], varying: Sequence[str], where: str, n
     if varying:
         raise SeveralQuestions(where, varying)
     raise InputError(
-        f"{where}: which column holds the answers? {nothing}; say which with question=… (--question): {listed(columns)}"
+        f"{where}: which column holds the answers? {nothing}; say which with question=… (--question): {itemize(columns)}"
     )
 
 
@@ -178,7 +178,7 @@ class AnswerCollector:
         at = f"in answer {len(self.tasks) + 1}"
         if value is None or value == "":
             raise InputError(f"{self.where}: {role} is missing {at}: every vote needs a {role}")
-        raise InputError(f"{self.where}: {role} is {shown(value)} {at}: text or a number is expected")
+        raise InputError(f"{self.where}: {role} is {quote(value)} {at}: text or a number is expected")
 
 
 def chosen_label(options: Sequence[object] | None, where: str, task: object, *, sets: bool) -> Any:
@@ -190,7 +190,7 @@ def chosen_label(options: Sequence[object] | None, where: str, task: object, *, 
         return chosen
     if len(chosen) > 1:
         raise InputError(
-            f"{where}: an answer on task {shown(task)} has {len(chosen)} options ({listed(chosen)}): these are sets, "
+            f"{where}: an answer on task {quote(task)} has {len(chosen)} options ({itemize(chosen)}): these are sets, "
             "which multi=True (--multi) reads"
         )
     return chosen[0] if chosen else None
@@ -205,7 +205,7 @@ def label_text(value: object, where: str, task: object) -> str:
     if isinstance(value, bool | int):
         return text_of(value)
     raise InputError(
-        f"{where}: an answer on task {shown(task)} is {shown(value)}, which is no label: choices and whole numbers are votes; "
+        f"{where}: an answer on task {quote(task)} is {quote(value)}, which is no label: choices and whole numbers are votes; "
         "boxes, spans, free text and decimals are not"
     )
 
@@ -260,8 +260,8 @@ class Consensus:
         """Raise where none of these tasks has a label here: the file is another one than that of the votes."""
         if tasks and self.answers.keys().isdisjoint(tasks):
             raise InputError(
-                f"{where}: none of its {len(tasks)} tasks ({listed(tasks, MAX_TASK_EXAMPLES)}) has a label in this result, "
-                f"whose tasks are {listed(self.answers, MAX_TASK_EXAMPLES)}: name the file that the votes came from"
+                f"{where}: none of its {len(tasks)} tasks ({itemize(tasks, MAX_TASK_EXAMPLES)}) has a label in this result, "
+                f"whose tasks are {itemize(self.answers, MAX_TASK_EXAMPLES)}: name the file that the votes came from"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import export
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract, Values, choose
 from adjudge.io.formats.registry import JSON_KINDS, Content, as_text, decode
@@ -96,9 +96,9 @@ def read(content: Content, ask: Ask) -> Extract:
         raise InputError(f"{content.name} has answers of models alone: predictions=True (--predictions) makes them votes")
     questions = {name for name, kind in seen if kind in VOTE_RESULT_TYPES}
     if seen and not questions:
-        kinds = listed(sorted({kind for _, kind in seen}))
+        kinds = itemize(sorted({kind for _, kind in seen}))
         raise InputError(
-            f"{content.name} has only results of the kinds {kinds}: {listed(sorted(VOTE_RESULT_TYPES))} are votes, others are not"
+            f"{content.name} has only results of the kinds {kinds}: only {itemize(sorted(VOTE_RESULT_TYPES))} are votes"
         )
     question = choose(questions, ask, content.name)
     ballots = AnswerCollector(ask, content.name)
@@ -330,7 +330,7 @@ def _control(answers: Sequence[Given], question: str, where: str) -> tuple[dict[
     named = next((given for given in answers if given.to_name), None)
     if named is None:
         raise InputError(
-            f"{where}: no answer to {shown(question)} has a to_name, without which Label Studio takes no prediction; "
+            f"{where}: no answer to {quote(question)} has a to_name, without which Label Studio takes no prediction; "
             "give the export as Label Studio has written it"
         )
     values = Values({"taxonomy": lambda text: text.split(BETWEEN), "rating": _number}.get(named.type, str))
@@ -345,7 +345,7 @@ def _value(kind: str, options: list[Any], question: str, where: str) -> dict[str
     if kind in ("choices", "taxonomy"):
         return {kind: options}
     if len(options) > 1:
-        raise InputError(f"{where}: {shown(question)} is a {kind}, which has one value, and a label has {listed(options)}")
+        raise InputError(f"{where}: {quote(question)} is a {kind}, which has one value, and a label has {itemize(options)}")
     return {"selected" if kind == "pairwise" else kind: one for one in options}
 
 

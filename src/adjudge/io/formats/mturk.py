@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, choose
 from adjudge.io.formats.registry import Content
 
@@ -65,7 +65,7 @@ def _document(text: str | None, row: int, where: str) -> Mapping[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"{where}: {DOCUMENT} in row {row} is {shown(text)}, which is not JSON ({why})") from error
+        raise InputError(f"{where}: {DOCUMENT} in row {row} is {quote(text)}, which is not JSON ({why})") from error
     found = found[0] if isinstance(found, list) and found else found
     return found if isinstance(found, dict) else {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, choose
 from adjudge.io.formats.registry import Content
 
@@ -27,7 +27,7 @@ def read(content: Content, ask: Ask) -> Extract:
             )
         if answer not in ("accept", "reject", "ignore"):
             raise InputError(
-                f"{content.name}: the answer in line {number} is {shown(answer)}: accept, reject or ignore is expected"
+                f"{content.name}: the answer in line {number} is {quote(answer)}: accept, reject or ignore is expected"
             )
         fields.add(field)
         if answer == "ignore":

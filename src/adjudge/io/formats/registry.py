@@ -39,7 +39,7 @@ from typing import Any, Final, Literal
 import polars as pl
 
 from adjudge.data.extensions import extension_names, load_extension
-from adjudge.errors import InputError, OptionError, listed, unknown
+from adjudge.errors import InputError, OptionError, choice_error, itemize
 from adjudge.io import files, frames
 from adjudge.io.columns import VOTE_ROLES, is_usual
 from adjudge.io.formats import archive
@@ -83,7 +83,7 @@ class Content:
         """Raise if a field that a format needs is missing."""
         missing = [name for name in names if name not in self.fields]
         if missing:
-            raise InputError(f"{self.name}: {form} needs {listed(missing)}; the fields are: {listed(self.fields)}")
+            raise InputError(f"{self.name}: {form} needs {itemize(missing)}; the fields are: {itemize(self.fields)}")
 
     @cached_property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -118,7 +118,7 @@ class Content:
         try:
             return data if encoding is None else data.decode(encoding).encode()
         except UnicodeDecodeError as error:
-            raise files.undecodable(self.name, error) from error
+            raise files.decode_error(self.name, error) from error
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
@@ -448,17 +448,17 @@ def recognise(contents: Sequence[Content], named: str = AUTO) -> Format | None:
         return None
     if named != AUTO:
         if named not in FORMATS and named not in _installed():
-            raise unknown("format", named, (AUTO, TABLE, *FORMATS, *_installed()))
+            raise choice_error("format", named, (AUTO, TABLE, *FORMATS, *_installed()))
         form = FORMATS.get(named) or _installed_format(named)
         for content in contents:
             if not (form.fits or form.test)(content):
                 what = {"other": "nothing readable", "object": "one JSON object"}.get(content.kind, content.kind)
-                what += f" with {listed(content.fields)}" if content.fields else ""
+                what += f" with {itemize(content.fields)}" if content.fields else ""
                 raise InputError(f"{content.name} does not look like {named}: {form.needs} are expected; found: {what}")
         return form
     forms = [_recognise_one(content) for content in contents]
     if any(form is not forms[0] for form in forms):
-        kinds = listed(f"{c.name} ({'ordinary' if f is None else f.name})" for c, f in zip(contents, forms, strict=True))
+        kinds = itemize(f"{c.name} ({'ordinary' if f is None else f.name})" for c, f in zip(contents, forms, strict=True))
         raise InputError(f"these are of several formats: {kinds}; read them in several calls")
     return forms[0] if forms else None
 
@@ -469,7 +469,7 @@ def _recognise_one(content: Content) -> Format | None:
         has_usual_names = all(any(is_usual(name, role) for name in content.fields) for role in VOTE_ROLES)
         fitting = [] if has_usual_names else [_installed_format(name) for name in _installed() if _is_installed(name, content)]
     if len(fitting) > 1:
-        names = listed(form.name for form in fitting)
+        names = itemize(form.name for form in fitting)
         raise InputError(f"{content.name} could be any of {names}: say which with format=… (--format)")
     return fitting[0] if fitting else None
 

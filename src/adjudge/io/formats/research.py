@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from adjudge.errors import InputError, listed
+from adjudge.errors import InputError, itemize
 from adjudge.io import files
 from adjudge.io.columns import VOTE_ROLES, find, is_usual
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract
@@ -100,7 +100,7 @@ def read_peerannot(content: Content, ask: Ask) -> Extract:
     columns = [name for name in answers if any(is_usual(name, role) for role in VOTE_ROLES)]
     if columns and ask.format != PEERANNOT:
         raise InputError(
-            f"{content.name} looks like a table by columns ({listed(columns)}), as to_json of pandas writes it: write it with "
+            f"{content.name} looks like a table by columns ({itemize(columns)}), as to_json of pandas writes it: write it with "
             f"orient='records'; where these are tasks: format={PEERANNOT!r} (--format)"
         )
     ballots = AnswerCollector(ask, content.name)

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from adjudge.errors import InputError, listed
+from adjudge.errors import InputError, itemize
 from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, choose
 from adjudge.io.formats.registry import Content
 
@@ -25,7 +25,7 @@ def read(content: Content, ask: Ask) -> Extract:
     inputs = [name for name in content.fields if name.startswith("INPUT:")]
     keys = [task or TASK_ID_COLUMN] if task or content.has(TASK_ID_COLUMN) else inputs
     if not keys:
-        raise InputError(f"{content.name}: toloka needs {TASK_ID_COLUMN} or INPUT:…; the columns are: {listed(content.fields)}")
+        raise InputError(f"{content.name}: toloka needs {TASK_ID_COLUMN} or INPUT:…; the columns are: {itemize(content.fields)}")
     content.require(*keys, worker, form="toloka")
     more = [name for name in (STATUS, golden) if content.has(name)]
     frame = content.texts([*keys, worker, OUTPUT + question, *more])

@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import text_of
-from adjudge.errors import InputError, listed, shown
+from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats.export import Ask, Extract, SeveralQuestions, chosen_label
 
 Kind = Literal["labels", "numbers"]
@@ -48,7 +48,7 @@ class Question(NamedTuple):
         return SEPARATOR.join(self.names)
 
     def __str__(self) -> str:
-        return f"{shown(self.name) if len(self.names) > 1 else self.name} ({self.values})"
+        return f"{quote(self.name) if len(self.names) > 1 else self.name} ({self.values})"
 
 
 class Verdicts:
@@ -76,7 +76,7 @@ class Verdicts:
                 self._questions.add(name)
             return
         raise InputError(
-            f"{self.where}: the verdict of {shown(judge)} on task {shown(task)} is {shown(value)}, which is no label: text, "
+            f"{self.where}: the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is no label: text, "
             "booleans and numbers are expected"
         )
 
@@ -98,7 +98,7 @@ class Verdicts:
             raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
         votes = pl.concat([part.votes(self._ask, self.where) for part in chosen]).sort("index").drop("index")
         if len(chosen) > 1:
-            together = f"{listed(question.names, 6)} as judges of one question"
+            together = f"{itemize(question.names, 6)} as judges of one question"
             columns = {**columns, "worker": f"{columns['worker']} ({together})"}
         skipped = {reason: count for reason, count in self.skipped.items() if count}
         return Extract(votes, columns, skipped, question=question.name)
@@ -112,7 +112,7 @@ class Verdicts:
         if len(questions) == 1:
             return questions[0]
         if not questions:
-            raise InputError(f"{self.where} has no verdicts but abstentions: {listed(parts)}")
+            raise InputError(f"{self.where} has no verdicts but abstentions: {itemize(parts)}")
         raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint)
 
     def _group(self, used: Mapping[str, Part], parts: Mapping[str, Part]) -> tuple[list[Question], str]:
@@ -152,7 +152,7 @@ class Part:
         """The values in words."""
         if self.kind == "numbers":
             return f"{min(self.values):g} to {max(self.values):g}"
-        return listed(sorted(map(str, self.values)), MAX_SHOWN_VALUES)
+        return itemize(sorted(map(str, self.values)), MAX_SHOWN_VALUES)
 
     def is_like(self, other: Part) -> bool:
         """Return whether both have the same set of values, up to values that chance explains to be missing from one."""
@@ -197,13 +197,13 @@ def _named(wanted: str, names: Sequence[str], where: str) -> list[str]:
     parts = [wanted] if wanted in names else [part.strip() for part in wanted.split(SEPARATOR)]
     for part in parts:
         if not any(name == part or fnmatchcase(name, part) for name in names):
-            raise InputError(f"{where} has no question {shown(part)}; the questions are: {listed(names)}")
+            raise InputError(f"{where} has no question {quote(part)}; the questions are: {itemize(names)}")
     return [name for name in names if any(name == part or fnmatchcase(name, part) for part in parts)]
 
 
 def _join(names: Sequence[str], parts: Mapping[str, Part], where: str) -> Question:
     if len({parts[name].kind for name in names if parts[name].values}) > 1:
-        described = listed(f"{name} ({parts[name].described})" for name in names)
+        described = itemize(f"{name} ({parts[name].described})" for name in names)
         raise InputError(f"{where}: {described}: numbers and labels do not answer one question, so choose one with question=…")
     longest = max((parts[name] for name in names), key=lambda part: len(part.values))
     return Question(tuple(names), longest.kind, longest.described if longest.values else "no answers")

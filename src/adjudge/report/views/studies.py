@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from adjudge.data.vocabulary import text_of
-from adjudge.errors import OptionError, listed, shown
+from adjudge.errors import OptionError, itemize, quote
 from adjudge.report import words
 from adjudge.report.picture import Axis, Marks, Picture, Plot, Rule, Style, fields, name_rows, share_axis
 
@@ -162,7 +162,7 @@ def rates(found: Rates, label: object = None) -> Picture:
     frame = found.rates_frame().with_columns(pl.col("group", "label").cast(pl.String))
     labels = frame["label"].unique(maintain_order=True).to_list()
     if label is not None and text_of(label) not in labels:
-        raise OptionError(f"label is {shown(label)}: choose one of {listed(labels)}")
+        raise OptionError(f"label is {quote(label)}: choose one of {itemize(labels)}")
     wanted = [text_of(label)] if label is not None else labels[-1:] if len(labels) == 2 else labels
     groups = frame["group"].unique(maintain_order=True).to_list()
     few = frame.filter(pl.col("label").is_in(wanted), pl.col("group").is_in(groups[:MAX_GROUPS]))

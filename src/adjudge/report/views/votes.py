@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes, piece, without_weights
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.evaluation.agreement.pairs import VotePairs, figures, pair_tables
 from adjudge.evaluation.intervals import Floats, Integers
 from adjudge.report import words
@@ -189,7 +189,7 @@ def confusion(result: Result, worker: object = None, *, truth: Integers | None =
         return confusions(people, None, truth=truth)[0]
     code = int(people.votes.workers.codes([worker])[0])
     if code < 0:
-        raise InputError(f"worker {shown(worker)} has no votes here; there are {people.votes.n_workers} workers")
+        raise InputError(f"worker {quote(worker)} has no votes here; there are {people.votes.n_workers} workers")
     return confusions(people, [code], truth=truth)[0]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data import options
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.online.reading import RULES
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.left import left_of
@@ -120,7 +120,7 @@ def compared(log: Iterable[tuple[int, events.Event]], policy: Policy | Mapping[s
     if policy is None and model is None:
         raise OptionError("nothing to try: give a policy or a model")
     if model is not None:
-        RULES["model"].check("model", model := options.model_name(model))
+        RULES["model"].check("model", model := options.resolve_model_name(model))
     run = _PairedTrials(None if policy is None else Policy.of(policy), model)
     for position, event in log:
         run.step(position, event)
@@ -137,8 +137,8 @@ def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator
     rows = log.campaigns()
     chosen = [row for row in rows if campaign is None or campaign in (row.number, row.name)]
     if len(chosen) != 1:
-        given = "campaign is None" if campaign is None else f"campaign {shown(campaign)} is unknown"
-        raise InputError(f"{given}: give one of {listed([row.name for row in rows], 20)}")
+        given = "campaign is None" if campaign is None else f"campaign {quote(campaign)} is unknown"
+        raise InputError(f"{given}: give one of {itemize([row.name for row in rows], 20)}")
     yield from left_of(log, chosen[0].number, until=until)
 
 

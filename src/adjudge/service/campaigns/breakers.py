@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from adjudge.errors import shown
+from adjudge.errors import quote
 from adjudge.service.campaigns.sections import BreakerLimits as Limits
 
 BLOCKS_PER_WINDOW: Final = 20  # of a window: it moves on, and is looked at, by a block
@@ -117,7 +117,7 @@ class Breakers(msgspec.Struct):
         for label in sorted({*now.labels, *past.labels}) if limits.label_share is not None else ():
             share, before = now.labels.get(label, 0) / n, past.labels.get(label, 0) / m
             if _jumps(abs(share - before), limits.label_share, share, before, n, m):
-                self._trip(f"the share of {shown(labels[label])}", (share, before), (n, m), limits.label_share, "apart")
+                self._trip(f"the share of {quote(labels[label])}", (share, before), (n, m), limits.label_share, "apart")
         for name, limit, share, before in (
             ("the mean share of votes against the decided label", limits.disagreement, now.against / n, past.against / m),
             ("the share of changed decisions", limits.flip_rate, now.flips / n, past.flips / m),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from adjudge.data.options import Number
-from adjudge.errors import InputError, OptionError, shown, undeclared
+from adjudge.errors import InputError, OptionError, label_error, quote
 from adjudge.service.campaigns.decision import Status
 from adjudge.service.campaigns.sections import SECONDS_RANGE
 from adjudge.service.campaigns.standing import EXPERTS_DIFFER, NEW, NO_EXPERT, Evidence, Standing
@@ -70,18 +70,18 @@ def outcome(
         counts = _counts("votes", votes, labels)
         votes = sum(counts)
     elif rule.needs_counts:
-        raise OptionError(f"votes is {shown(votes)}: give votes per label, as escalate.disagreement looks at them")
+        raise OptionError(f"votes is {quote(votes)}: give votes per label, as escalate.disagreement looks at them")
     COUNT_RANGE.check("votes", votes)
     SECONDS_RANGE.check("time", time)
     if before is not None and before.labels != labels:
         raise InputError(
-            f"probabilities are of the labels {shown(labels)}: give those of the outcome before, {shown(before.labels)}"
+            f"probabilities are of the labels {quote(labels)}: give those of the outcome before, {quote(before.labels)}"
         )
     best = sorted(chances)
     leading = chances.index(best[-1]) if gold is None else _index(gold, labels)
     cast = {_index(label, labels) for label in experts}
     asked = 1 if policy.quorum is None else policy.quorum.votes
-    by_label = [_counts(f"group {shown(name)}", given, labels) for name, given in groups.items()]
+    by_label = [_counts(f"group {quote(name)}", given, labels) for name, given in groups.items()]
     evidence = Evidence(
         votes=int(votes),
         label=leading,
@@ -113,11 +113,11 @@ def outcome(
 def _labels(probabilities: Any) -> tuple[str, ...]:
     """Return the labels in order, once their probabilities are checked."""
     if not isinstance(probabilities, Mapping) or not probabilities:
-        raise InputError(f"probabilities is {shown(probabilities)}: give label to probability")
+        raise InputError(f"probabilities is {quote(probabilities)}: give label to probability")
     for label, probability in probabilities.items():
         if not isinstance(label, str):
-            raise InputError(f"label {shown(label)} of probabilities: give the ids of labels, which are text")
-        PROBABILITY.check(f"probability of {shown(label)}", probability)
+            raise InputError(f"label {quote(label)} of probabilities: give the ids of labels, which are text")
+        PROBABILITY.check(f"probability of {quote(label)}", probability)
     if abs((total := sum(probabilities.values())) - 1) > 1e-6:
         raise InputError(f"probabilities sum to {total:.6g}: give one per label, that sum to 1")
     return tuple(sorted(probabilities))
@@ -127,12 +127,12 @@ def _counts(name: str, given: Mapping[str, int], labels: Sequence[str]) -> list[
     """Return votes per label, in the order of the labels."""
     counts = [0] * len(labels)
     for label, count in given.items():
-        COUNT_RANGE.check(f"{name} for {shown(label)}", count)
+        COUNT_RANGE.check(f"{name} for {quote(label)}", count)
         counts[_index(label, labels)] = int(count)
     return counts
 
 
 def _index(label: str, labels: Sequence[str]) -> int:
     if label not in labels:
-        raise undeclared(label, labels)
+        raise label_error(label, labels)
     return labels.index(label)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from adjudge.data.options import Number
-from adjudge.errors import InputError, OptionError, shown, unknown
+from adjudge.errors import InputError, OptionError, choice_error, quote
 from adjudge.service.campaigns.sections import (
     AT_LEAST_ONE,
     SECONDS_RANGE,
@@ -153,7 +153,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise OptionError(f"minimum_votes is {self.minimum_votes}: give at most maximum_votes, which is {most}")
         if self.costs is not None and self.confidence is not None:
             raise OptionError(
-                f"confidence is {shown(self.confidence)}: leave it out beside costs, which have maximum_cost instead"
+                f"confidence is {quote(self.confidence)}: leave it out beside costs, which have maximum_cost instead"
             )
         if self.costs is not None and self.maximum_cost is None:
             raise OptionError("maximum_cost is None: give the expected cost at which a label is decided, at most, beside costs")
@@ -183,10 +183,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if isinstance(document, Policy):
             return document
         if not isinstance(document, Mapping):
-            raise OptionError(f"a policy is {shown(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
+            raise OptionError(f"a policy is {quote(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
         for field in document:
             if field not in cls.__struct_fields__:
-                raise unknown("field of a policy", field, cls.__struct_fields__)
+                raise choice_error("field of a policy", field, cls.__struct_fields__)
         return cls(**document)
 
     @classmethod
@@ -214,7 +214,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             text = Path(path).read_bytes()
         except (OSError, ValueError) as error:
             told = getattr(error, "strerror", None) or error
-            raise InputError(f"cannot read the policy {shown(str(path), 500)}: {told}") from None
+            raise InputError(f"cannot read the policy {quote(str(path), 500)}: {told}") from None
         try:
             return cls.from_json(text)
         except (InputError, OptionError) as error:
@@ -311,14 +311,14 @@ def _confidence(given: Any) -> float | dict[str, float]:
         return _threshold("confidence", given)
     if not given:
         raise OptionError("confidence names no label: give a number above 0 and at most 1, or one per label")
-    each = {_label("confidence", label): _threshold(f"confidence of {shown(label)}", value) for label, value in given.items()}
+    each = {_label("confidence", label): _threshold(f"confidence of {quote(label)}", value) for label, value in given.items()}
     return each[ANY_LABEL] if list(each) == [ANY_LABEL] else dict(sorted(each.items()))
 
 
 def _threshold(name: str, value: Any) -> float:
     if isinstance(value, Mapping | bool) or not Number(0, 1)._holds(value) or value == 0:
         per_label = ", or one per label" if name == "confidence" else ""
-        raise OptionError(f"{name} is {shown(value)}: give a number above 0 and at most 1{per_label}")
+        raise OptionError(f"{name} is {quote(value)}: give a number above 0 and at most 1{per_label}")
     return float(value)
 
 
@@ -331,20 +331,20 @@ def _thresholds(confidence: float | dict[str, float] | None) -> list[float]:
 def _costs(given: Any) -> dict[str, dict[str, float]]:
     """Return true label to decided label to cost, in the order of the labels."""
     if not isinstance(given, Mapping) or not given:
-        raise OptionError(f"costs is {shown(given)}: give true label to decided label to cost")
+        raise OptionError(f"costs is {quote(given)}: give true label to decided label to cost")
     costs = {}
     for true, line in sorted((_label("costs", true), line) for true, line in given.items()):
         if not isinstance(line, Mapping):
-            raise OptionError(f"costs of {shown(true)} is {shown(line)}: give decided label to cost")
+            raise OptionError(f"costs of {quote(true)} is {quote(line)}: give decided label to cost")
         for decided, cost in line.items():
-            COST.check(f"cost of deciding {shown(_label('costs', decided))} where {shown(true)} is true", cost)
+            COST.check(f"cost of deciding {quote(_label('costs', decided))} where {quote(true)} is true", cost)
         costs[true] = {decided: float(line[decided]) + 0.0 for decided in sorted(line)}  # never -0.0
     return costs
 
 
 def _label(field: str, label: object) -> str:
     if not isinstance(label, str):
-        raise OptionError(f"{field} names the label {shown(label)}: give the ids of labels, which are text")
+        raise OptionError(f"{field} names the label {quote(label)}: give the ids of labels, which are text")
     return label
 
 

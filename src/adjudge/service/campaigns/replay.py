@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from adjudge.errors import AdjudgeError, InputError, shown
+from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.decision import Decision
@@ -195,15 +195,15 @@ class _Recorded:
         for decision in made:
             row = self._take(position)
             if row is None:
-                self._note(position, f"the decision of task {shown(decision.task)} is not recorded", decision.task)
+                self._note(position, f"the decision of task {quote(decision.task)} is not recorded", decision.task)
             elif (what := _unequal(decision, _DECISION_DECODER.decode(row.body))) is not None:
-                self._note(position, f"the decision of task {shown(decision.task)} is recorded otherwise: {what}", decision.task)
+                self._note(position, f"the decision of task {quote(decision.task)} is recorded otherwise: {what}", decision.task)
         self.end(position)
 
     def end(self, position: int) -> None:
         """Note decisions up to a position that were recorded, and not made."""
         while (row := self._take(position)) is not None:
-            self._note(row.position, f"a decision of task {shown(row.task)} is recorded that is not made", row.task)
+            self._note(row.position, f"a decision of task {quote(row.task)} is recorded that is not made", row.task)
 
     def _take(self, position: int) -> DecisionRow | None:
         row = self._next
@@ -225,7 +225,7 @@ def _unequal(made: Decision, recorded: Decision) -> str | None:
     for field in Decision.__struct_fields__:
         now, then = getattr(made, field), getattr(recorded, field)
         if now != then:
-            return f"{field} is {shown(now)}, and was {shown(then)}"
+            return f"{field} is {quote(now)}, and was {quote(then)}"
     return None
 
 
@@ -257,9 +257,9 @@ def _unlike_archive(store: Store, campaign: int, state: CampaignState, start: in
             expected = Archived.from_bytes(expected or b"").without_votes().to_bytes()
         if record != expected:
             what = "is recorded that is not made" if expected is None else "is recorded otherwise"
-            return ReplayDifference(stored.position, f"an archived record of task {shown(task)} {what}", task)
+            return ReplayDifference(stored.position, f"an archived record of task {quote(task)} {what}", task)
     for task, position in made:
-        return ReplayDifference(position, f"the archived record of task {shown(task)} is missing", task)
+        return ReplayDifference(position, f"the archived record of task {quote(task)} is missing", task)
     return None
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.errors import OptionError, listed, shown
+from adjudge.errors import OptionError, itemize, quote
 from adjudge.service.campaigns.policy import ANY_LABEL, Policy
 from adjudge.service.campaigns.standing import CODES, NO_EXPERT, Evidence, Standing
 
@@ -415,7 +415,7 @@ def thresholds(policy: Policy, labels: Sequence[str]) -> list[float]:
     _check_known("confidence", asked, labels)
     for label in labels:
         if label not in asked and ANY_LABEL not in asked:
-            raise OptionError(f'confidence has nothing for the label {shown(label)}: name it, or give "*" for all others')
+            raise OptionError(f'confidence has nothing for the label {quote(label)}: name it, or give "*" for all others')
     return [asked.get(label, asked.get(ANY_LABEL, math.nan)) for label in labels]
 
 
@@ -449,7 +449,7 @@ def cost_of(policy: Policy, labels: Sequence[str]) -> NDArray[np.float64] | None
     missing = np.argwhere(np.isnan(costs))
     if len(missing):
         decided, true = (labels[place] for place in missing[0])
-        raise OptionError(f'costs has nothing for deciding {shown(decided)} where {shown(true)} is true: give it, or "*"')
+        raise OptionError(f'costs has nothing for deciding {quote(decided)} where {quote(true)} is true: give it, or "*"')
     return costs
 
 
@@ -457,7 +457,7 @@ def _check_known(field: str, named: dict[str, float] | dict[str, dict[str, float
     known = {*labels, ANY_LABEL}
     for label in named:
         if label not in known:
-            raise OptionError(f'{field} names the label {shown(label)}: give labels of the campaign ({listed(labels)}), or "*"')
+            raise OptionError(f'{field} names the label {quote(label)}: give labels of the campaign ({itemize(labels)}), or "*"')
 
 
 def _undecided(standing: Standing, status: Status, reason: str, time: int) -> Standing:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from adjudge.data.options import Number, plain
-from adjudge.errors import OptionError, shown, unknown
+from adjudge.data.options import Number, to_python
+from adjudge.errors import OptionError, choice_error, quote
 
 MAX_POLICY_NUMBER: Final = 1_000_000_000  # votes, decisions or seconds: beyond it a number is a mistake
 AT_LEAST_ONE: Final = Number(1, MAX_POLICY_NUMBER, whole=True)
@@ -29,7 +29,7 @@ class FlagCheck:
     def check(self, name: str, value: object) -> None:
         """Raise unless the value is one of the two."""
         if not isinstance(value, bool):
-            raise OptionError(f"{name} is {shown(value)}: give true or false")
+            raise OptionError(f"{name} is {quote(value)}: give true or false")
 
 
 class Maybe:
@@ -58,7 +58,7 @@ def settle(struct: msgspec.Struct, rules: Mapping[str, Check], prefix: str = "")
         rule.check(f"{prefix}{field}", value)
         number = rule.rule if isinstance(rule, Maybe) else rule
         if value is not None and isinstance(number, Number):
-            whole: Any = plain(value)
+            whole: Any = to_python(value)
             msgspec.structs.force_setattr(struct, field, whole if number.whole else float(whole) + 0.0)  # never -0.0
 
 
@@ -77,10 +77,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
-            raise OptionError(f"{cls.NAME} is {shown(given)}: give an object with any of {', '.join(cls.__struct_fields__)}")
+            raise OptionError(f"{cls.NAME} is {quote(given)}: give an object with any of {', '.join(cls.__struct_fields__)}")
         for field in given:
             if field not in cls.__struct_fields__:
-                raise unknown(f"field of {cls.NAME}", field, cls.__struct_fields__)
+                raise choice_error(f"field of {cls.NAME}", field, cls.__struct_fields__)
         return cls(**given)
 
 

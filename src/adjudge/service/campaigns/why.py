@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.service.campaigns.standing import EXPERTS_DIFFER, Evidence, Standing
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def why(rule: Rule, standing: Standing, evidence: Evidence) -> list[str]:
 
 
 def _name(rule: Rule, label: int) -> str:
-    return visible(rule.labels[label])
+    return make_visible(rule.labels[label])
 
 
 def _authority(rule: Rule, standing: Standing, evidence: Evidence) -> str:
     if standing.reason == "override":
-        return f"a person decided{f' ({visible(standing.by)})' if standing.by else ''}, whatever the votes say"
+        return f"a person decided{f' ({make_visible(standing.by)})' if standing.by else ''}, whatever the votes say"
     if standing.reason == "gold":
         return "the true label is known, whatever the votes say"
     if standing.reason == "experts" or evidence.expert == EXPERTS_DIFFER:

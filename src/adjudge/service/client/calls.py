@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from adjudge.errors import InputError, shown
+from adjudge.errors import InputError, quote
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.client.request import Request, encode, json_of, path, query, text
 from adjudge.service.http import types as t
@@ -34,7 +34,7 @@ def _json(given: Mapping[str, object]) -> bytes:
     try:
         return encode({name: value for name, value in given.items() if value is not None})
     except (TypeError, ValueError, RecursionError) as error:  # inside of a document: fields of their own are typed
-        raise InputError(f"{shown(dict(given))} cannot be sent as JSON: {error}") from None
+        raise InputError(f"{quote(dict(given))} cannot be sent as JSON: {error}") from None
 
 
 def vote_of(given: Vote, number: int | None = None) -> t.VoteIn:
@@ -53,11 +53,11 @@ def vote_of(given: Vote, number: int | None = None) -> t.VoteIn:
         unknown = [key for key in given if key not in t.VoteIn.__struct_fields__]
         parts: Sequence[object] = [given.get(name) for name in t.VoteIn.__struct_fields__]
         if unknown:
-            raise InputError(f"{where}{shown(given)} has {shown(unknown[0])}: a vote has task, worker, label and id")
+            raise InputError(f"{where}{quote(given)} has {quote(unknown[0])}: a vote has task, worker, label and id")
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) in (3, 4):
         parts = [*given, None][:4]
     else:
-        raise InputError(f"{where}{shown(given)} is not a vote: give (task, worker, label), or these and an id")
+        raise InputError(f"{where}{quote(given)} is not a vote: give (task, worker, label), or these and an id")
     task, worker, label, own = parts
     return t.VoteIn(
         text(f"{where}task", task),
@@ -301,7 +301,7 @@ def document(policy: object) -> object:
         found: object = made()
         return found
     if not isinstance(policy, Mapping):
-        raise InputError(f"policy is {shown(policy)}: give an adj.Policy, or a dict with its fields")
+        raise InputError(f"policy is {quote(policy)}: give an adj.Policy, or a dict with its fields")
     return dict(policy)
 
 

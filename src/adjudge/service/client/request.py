@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
 from typing import Any, Final, Generic, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote as quote_url
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from adjudge.errors import InputError, OptionError, shown
+from adjudge.errors import InputError, OptionError, quote
 from adjudge.service.client.errors import BY_STATUS, ConnectionFailed, NotFound, ServiceError, TooMany, Unavailable, Unexpected
 from adjudge.service.http.errors import ErrorAnswer
 
@@ -54,7 +55,7 @@ class Address:
 
         - `url`: http:// or https://, a host, and where it is needed a port and a path.
         """
-        wrong = f"url is {shown(url)}: give an address such as {DEFAULT_URL}"
+        wrong = f"url is {quote(url)}: give an address such as {DEFAULT_URL}"
         if not isinstance(url, str) or not url.isascii() or not url.isprintable() or " " in url:
             raise OptionError(wrong)
         try:
@@ -197,11 +198,11 @@ def text(what: str, value: object) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{what} is {shown(value)}: half of a surrogate pair cannot be sent") from None
+            raise InputError(f"{what} is {quote(value)}: half of a surrogate pair cannot be sent") from None
         return value
     if not isinstance(value, bool) and isinstance(value, Integral):
         return str(int(value))
-    raise InputError(f"{what} is {shown(value)}: give text or a whole number")
+    raise InputError(f"{what} is {quote(value)}: give text or a whole number")
 
 
 def path(*parts: str) -> str:
@@ -210,7 +211,7 @@ def path(*parts: str) -> str:
     >>> path("v1", "campaigns", "a/b"), path("..", "é"), path("votes:stream")
     ('/v1/campaigns/a%2Fb', '/%2E%2E/%C3%A9', '/votes:stream')
     """
-    return "".join("/" + (part.replace(".", "%2E") if part in (".", "..") else quote(part, safe=":")) for part in parts)
+    return "".join("/" + (part.replace(".", "%2E") if part in (".", "..") else quote_url(part, safe=":")) for part in parts)
 
 
 def query(given: Iterable[tuple[str, object]]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAl
 
 import msgspec
 
-from adjudge.errors import OptionError, shown
+from adjudge.errors import OptionError, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.client.calls import Vote, vote_of
 from adjudge.service.client.errors import (
@@ -323,7 +323,7 @@ class EventCursor:
         given = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
         position, dot, number = given.partition(".")
         if not _is_number(position) or (dot and not _is_number(number)):
-            raise OptionError(f"after is {shown(after)}: give a position such as 17, or the place of a decision such as '17.2'")
+            raise OptionError(f"after is {quote(after)}: give a position such as 17, or the place of a decision such as '17.2'")
         self._place = int(position), int(number) if dot else WHOLE_POSITION
 
     def __str__(self) -> str:

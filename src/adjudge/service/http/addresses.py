@@ -11,7 +11,7 @@ import socket
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from adjudge.errors import shown
+from adjudge.errors import quote
 from adjudge.service.http.errors import Invalid
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -44,9 +44,9 @@ def target(url: str) -> Target:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise Invalid(f"the address {shown(url)} cannot be read") from None
+        raise Invalid(f"the address {quote(url)} cannot be read") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise Invalid(f"the address of a webhook has to begin with https:// (or http://) and a host, not {shown(url)}")
+        raise Invalid(f"the address of a webhook has to begin with https:// (or http://) and a host, not {quote(url)}")
     if parts.username is not None or parts.password is not None:
         raise Invalid("the address of a webhook must not hold a name or a password: deliveries are signed instead")
     secure = parts.scheme == "https"

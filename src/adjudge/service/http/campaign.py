@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from adjudge.errors import InputError, OptionError, listed, shown
+from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import has_heavy_votes, is_task_heavy, is_vote_heavy
@@ -194,7 +194,7 @@ class Campaign(Folding):
         if -1 in found:
             at = found.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
-            raise Invalid(f"{where}label {shown(votes[at].label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+            raise Invalid(f"{where}label {quote(votes[at].label)} is unknown: the labels are {itemize(self.state.labels, 20)}")
         return found, bool([vote.id for vote in votes if vote.id is not None])
 
     def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
@@ -209,7 +209,7 @@ class Campaign(Folding):
             else:
                 known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
             if known == "other":
-                raise Conflict(f"the id {shown(vote.id)} was used for another vote")
+                raise Conflict(f"the id {quote(vote.id)} was used for another vote")
             if known == "same":
                 codes[at] = -1
             fresh[vote.id] = says
@@ -246,7 +246,7 @@ class Campaign(Folding):
         def event() -> events.Event:
             number = self.names.number(worker)
             if number is None or self.state.voted(task, number) < 0:
-                raise NotFound(f"worker {shown(worker)} has no vote on task {shown(task)}")
+                raise NotFound(f"worker {quote(worker)} has no vote on task {quote(task)}")
             self.retracted += 1
             return events.Retraction(time=self.now(), task=task, worker=number)
 
@@ -283,20 +283,20 @@ class Campaign(Folding):
         """Return the code of a label's id."""
         code = self.state.codes.get(label)
         if code is None:
-            raise Invalid(f"label {shown(label)} is unknown: the labels are {listed(self.state.labels, 20)}")
+            raise Invalid(f"label {quote(label)} is unknown: the labels are {itemize(self.state.labels, 20)}")
         return code
 
     def number_of(self, worker: str) -> int:
         """Return the number of a worker."""
         number = self.names.number(worker)
         if number is None:
-            raise NotFound(f"worker {shown(worker)} is unknown")
+            raise NotFound(f"worker {quote(worker)} is unknown")
         return number
 
     def _known(self, task: str) -> Task:
         found = self.state.find(task)
         if found is None:
-            raise NotFound(f"task {shown(task)} is unknown")
+            raise NotFound(f"task {quote(task)} is unknown")
         return found
 
     async def gold(self, task: str, label: str | None) -> Decision:
@@ -306,7 +306,7 @@ class Campaign(Folding):
             if label is None:
                 self._known(task)
                 if not self.state.has_gold(task):
-                    raise NotFound(f"task {shown(task)} has no gold")
+                    raise NotFound(f"task {quote(task)} has no gold")
             return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label))
 
         return await self._touch(event)
@@ -421,7 +421,7 @@ class Campaign(Folding):
         def event() -> events.Event:
             code = self.state.codes.get(label)
             if code is None:
-                raise NotFound(f"label {shown(label)} is unknown")
+                raise NotFound(f"label {quote(label)} is unknown")
             return events.Rename(time=self.now(), label=code, name=name)
 
         return await self._commit(event)
@@ -432,7 +432,7 @@ class Campaign(Folding):
         def steps() -> Steps[int]:
             self.require_open()
             if label in self.state.codes:
-                raise Conflict(f"there is a label {shown(label)} already")
+                raise Conflict(f"there is a label {quote(label)} already")
             try:
                 yield partial(Rule, self.state.policy, [*self.state.labels, label])
             except OptionError as error:
@@ -469,7 +469,7 @@ class Campaign(Folding):
         created = self.state.created
         if [label for label, _ in spec.pairs()] != created.labels or spec.model != created.model:
             raise Conflict(
-                f"campaign {shown(self.name)} is there with the labels {listed(created.labels, 20)} and the model {created.model}"
+                f"campaign {quote(self.name)} exists with the labels {itemize(created.labels, 20)} and the model {created.model}"
             )
         try:
             policy = Policy.of(spec.policy)
@@ -481,14 +481,14 @@ class Campaign(Folding):
         except (InputError, OptionError) as error:
             raise Invalid(error) from None
         if spec.policy and policy != Policy.of(created.policy):
-            raise Conflict(f"campaign {shown(self.name)} was made with another policy: PUT …/policy makes a new version")
+            raise Conflict(f"campaign {quote(self.name)} was made with another policy: PUT …/policy makes a new version")
         for label, name in zip(spec.labels, created.names, strict=True):
             if isinstance(label, Label) and label.name != name:
-                raise Conflict(f"campaign {shown(self.name)} was made with the name {shown(name)} of a label: PATCH renames it")
+                raise Conflict(f"campaign {quote(self.name)} was made with the name {quote(name)} of a label: PATCH renames it")
         for field, wanted, was in given:
             if getattr(spec, field) and wanted != was:
                 remedy = "they stay as they are" if field == "settings" else "PATCH changes it"
-                raise Conflict(f"campaign {shown(self.name)} was made with other {field}: {remedy}")
+                raise Conflict(f"campaign {quote(self.name)} was made with other {field}: {remedy}")
 
     # --- readers
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from adjudge.errors import AdjudgeError, InputError, OptionError, shown
+from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.readable import prepare_intervals
@@ -165,7 +165,7 @@ class Campaigns:
             raise
         except StoreError as error:
             if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
-                raise Unavailable(f"campaign {shown(name)} is being made by another process: try again", retry_after=1) from None
+                raise Unavailable(f"campaign {quote(name)} is being made by another process: try again", retry_after=1) from None
             raise Invalid(error) from None
         if (raced := self.by_name.get(name)) is not None:
             await self.in_folding_thread(partial(raced.require_same, spec))

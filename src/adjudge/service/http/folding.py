@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from adjudge.errors import shown
+from adjudge.errors import quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState, Touched
@@ -149,7 +149,7 @@ class Folding:
         if ahead <= MAX_STEP_S:
             return None
         return (
-            f"the log of campaign {shown(self.name)} is {ahead:.0f} s ahead of the clock: set the clock right, "
+            f"the log of campaign {quote(self.name)} is {ahead:.0f} s ahead of the clock: set the clock right, "
             "or the log back (POST /v1/clock)"
         )
 
@@ -168,7 +168,7 @@ class Folding:
         """Return the time of the next event; raise where none can be taken now."""
         if self.follows is not None:
             raise Unavailable(
-                f"campaign {shown(self.name)} is written by {self.follows}: send it there, or try again", retry_after=1
+                f"campaign {quote(self.name)} is written by {self.follows}: send it there, or try again", retry_after=1
             )
         self.campaigns.require_open()
         return self.now()
@@ -206,7 +206,7 @@ class Folding:
     def _require_free(self) -> None:
         """Raise where other work has the turn: two folds at once would mix their events."""
         if self.turn.is_taken:
-            raise Unavailable(f"campaign {shown(self.name)} is busy: try again", retry_after=1)
+            raise Unavailable(f"campaign {quote(self.name)} is busy: try again", retry_after=1)
 
     def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
         """Reload the state from the log if an aborted fold has changed it since position `before`."""

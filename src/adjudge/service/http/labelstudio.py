@@ -15,7 +15,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from adjudge.errors import listed, shown
+from adjudge.errors import itemize, quote
 from adjudge.io.formats.label_studio import VOTE_RESULT_TYPES, Person, Result, options
 from adjudge.service.http.annotations import Message, Skip, WebhookAnnotation, folding, plan
 from adjudge.service.http.campaign import Campaign
@@ -172,7 +172,7 @@ def _micros(text: str | None) -> int | None:
     try:
         moment = msgspec.convert(text, datetime)
     except msgspec.ValidationError:
-        raise Invalid(f"updated_at of an annotation is {shown(text)}: give a time such as 2026-01-31T12:00:00Z") from None
+        raise Invalid(f"updated_at of an annotation is {quote(text)}: give a time such as 2026-01-31T12:00:00Z") from None
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
@@ -185,7 +185,7 @@ def _label(annotation: Made, question: str | None, codes: Mapping[str, int], ski
     answers = [result for result in annotation.result or () if result.type in VOTE_RESULT_TYPES]
     questions = sorted({answer.from_name for answer in answers})
     if question is None and len(questions) > 1:
-        raise Invalid(f"the annotation answers several questions ({listed(questions)}): choose one by ?question=")
+        raise Invalid(f"the annotation answers several questions ({itemize(questions)}): choose one by ?question=")
     chosen = [options(answer.value) for answer in answers if question is None or answer.from_name == question]
     if not chosen or chosen == [[]]:
         skipped.append(Skip("empty", f"{name} has no choice"))
@@ -195,6 +195,6 @@ def _label(annotation: Made, question: str | None, codes: Mapping[str, int], ski
         return None
     text = str(chosen[0][0])
     if text not in codes:
-        skipped.append(Skip("label", f"{name} has the choice {shown(text)}, which is neither the id nor the name of a label"))
+        skipped.append(Skip("label", f"{name} has the choice {quote(text)}, which is neither the id nor the name of a label"))
         return None
     return codes[text]

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.service.http.addresses import Target, resolve, target
 from adjudge.service.http.call import Context
 from adjudge.service.http.errors import Problem
@@ -109,7 +109,7 @@ def post(url: str, secret: str, key: str, body: bytes, *, allow_private: bool) -
             end.cancel()
             connection.close()
     except (OSError, http.client.HTTPException, Problem, UnicodeError) as error:
-        return visible(str(error) or type(error).__name__)[:300]
+        return make_visible(str(error) or type(error).__name__)[:300]
     if 200 <= answer.status < 300:
         return None
     return f"the receiver answered {answer.status}" + (", and redirects are not followed" if 300 <= answer.status < 400 else "")

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from adjudge.errors import visible
+from adjudge.errors import make_visible
 from adjudge.service.http.errors import Invalid, Malformed, Problem
 from adjudge.service.http.types import MAX_ID_CHARACTERS
 
@@ -50,7 +50,7 @@ def fault(error: ValueError | RecursionError) -> Problem:
 
 
 def _short(text: str) -> str:
-    text = visible(text)
+    text = make_visible(text)
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else text[:_MAX_QUOTE_CHARACTERS] + "…"
 
 

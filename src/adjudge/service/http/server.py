@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import msgspec
 import uvicorn
 
-from adjudge.errors import InputError, OptionError, listed, refuse_windows
+from adjudge.errors import InputError, OptionError, itemize, refuse_windows
 from adjudge.service.http import logs
 from adjudge.service.http.app import Service
 from adjudge.service.http.authority import MAX_TOKEN_AGE_S
@@ -183,7 +183,7 @@ async def _first(settings: Settings, campaigns: Campaigns) -> None:
         try:
             spec = msgspec.convert(document, CampaignSpec)
         except msgspec.ValidationError:
-            raise OptionError(f"labels is {listed(settings.labels)}: give at least two, each of 1 to 256 characters") from None
+            raise OptionError(f"labels is {itemize(settings.labels)}: give at least two, each of 1 to 256 characters") from None
         await campaigns.put(DEFAULT_CAMPAIGN, spec)
     elif (there := [label.id for label in campaigns.get(DEFAULT_CAMPAIGN).labels]) != list(settings.labels):
         logs.LOGGER.warning(

@@ -20,7 +20,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from adjudge.errors import listed, shown
+from adjudge.errors import itemize, quote
 from adjudge.service.http import limits
 from adjudge.service.http.authority import Permit
 from adjudge.service.http.campaign import Campaign
@@ -203,7 +203,7 @@ class VoteStream(Response):
             try:
                 vote = decoded(_decoder.decode, line)
                 if vote.label not in self._labels:
-                    raise Invalid(f"label {shown(vote.label)} is unknown: the labels are {listed(self._labels, 20)}")
+                    raise Invalid(f"label {quote(vote.label)} is unknown: the labels are {itemize(self._labels, 20)}")
             except Problem as problem:
                 if group:
                     await self._vote(lines, group)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias, get_args
 
 from adjudge.data.options import Choice
-from adjudge.errors import InputError, listed
+from adjudge.errors import InputError, itemize
 from adjudge.service.http.errors import Forbidden, Unauthorized
 from adjudge.service.http.limits import Bucket
 from adjudge.service.store.tokens import TokenRow
@@ -51,7 +51,7 @@ def scopes(text: str) -> tuple[Scope, ...]:
     for name in names:
         Choice(SCOPES).check("scope", name)
     if not names:
-        raise InputError(f"a token needs a scope: {listed(SCOPES)}")
+        raise InputError(f"a token needs a scope: {itemize(SCOPES)}")
     return tuple(scope for scope in SCOPES if scope in names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from adjudge.errors import shown
+from adjudge.errors import quote
 from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import Decision, moment
@@ -48,7 +48,7 @@ def standing(state: CampaignState, name: str) -> tuple[Task, Answer, bool]:
         return task, state.answer(name), False
     found = state.archived(name)
     if found is None:
-        raise NotFound(f"task {shown(name)} is unknown")
+        raise NotFound(f"task {quote(name)} is unknown")
     return *found, True
 
 

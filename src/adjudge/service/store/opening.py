@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Final, cast
 
-from adjudge.errors import unknown
+from adjudge.errors import choice_error
 from adjudge.service.store.protocol import Store
 
 # Scheme to "module:class". A path has none.
@@ -35,6 +35,6 @@ def open_store(url: str | os.PathLike[str], *, readonly: bool = False) -> Store:
     text = os.fspath(url)
     scheme = text.partition("://")[0] if "://" in text else ""
     if scheme not in STORES:
-        raise unknown("kind of store", scheme, [f"{name}://" if name else "a path" for name in STORES])
+        raise choice_error("kind of store", scheme, [f"{name}://" if name else "a path" for name in STORES])
     module, _, name = STORES[scheme].partition(":")
     return cast(Store, getattr(import_module(module), name)(text, readonly=readonly))

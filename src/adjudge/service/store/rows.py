@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from adjudge.errors import shown
+from adjudge.errors import quote
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.link import Link, Links, Row
 from adjudge.service.store.tables import TABLES
@@ -163,10 +163,10 @@ def describe_row(table: str, row: Sequence[object]) -> str:
     """
     values = dict(zip(HASHED_COLUMNS[table], row, strict=True))
     campaign = values.get("campaign")
-    whose = f" of campaign {shown(campaign)}" if "campaign" in KEY_COLUMNS[table] or isinstance(campaign, int) else ""
+    whose = f" of campaign {quote(campaign)}" if "campaign" in KEY_COLUMNS[table] or isinstance(campaign, int) else ""
     place = ", ".join(f"{column} {_shown(values[column])}" for column in KEY_COLUMNS[table] if column != "campaign")
     return f"table {table}{whose}{': ' if place else ''}{place}"
 
 
 def _shown(value: object) -> str:
-    return shown(value.decode("utf-8", "replace")) if isinstance(value, bytes) else shown(value)
+    return quote(value.decode("utf-8", "replace")) if isinstance(value, bytes) else quote(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
-from adjudge.errors import UNSEEN, shown
+from adjudge.errors import UNSEEN, quote
 from adjudge.service.store.annotations import Annotations, put_annotations
 from adjudge.service.store.bases import Bases, head_of
 from adjudge.service.store.batch import ArchiveRow, Batch, DecisionRow, EventPage
@@ -89,10 +89,10 @@ class SqlStore(ABC):
     def create_campaign(self, name: str) -> int:
         """Return the number of a new campaign, which this process owns."""
         if not 1 <= len(name) <= LONGEST_NAME or UNSEEN.search(name):
-            raise StoreError(f"a campaign cannot be called {shown(name)}: give 1 to {LONGEST_NAME} visible characters")
+            raise StoreError(f"a campaign cannot be called {quote(name)}: give 1 to {LONGEST_NAME} visible characters")
         with self.writing() as link:
             if link.rows("SELECT 1 FROM campaign WHERE name = ?", name):
-                raise StoreError(f"there is a campaign {shown(name)} already")
+                raise StoreError(f"there is a campaign {quote(name)} already")
             [number] = add_rows(link, "campaign", [(name,)])
         self.own(number)
         return number
