@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_778,  # 50,000
-    "files": 341,  # 430
+    "code lines": 55_049,  # 50,000
+    "files": 342,  # 430
     "tiny files": 9,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15

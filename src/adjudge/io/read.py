@@ -147,13 +147,21 @@ def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING) 
 
 
 def questions_of(source: Source, *, multi: bool = False, **options: Unpack[ReadOptions]) -> tuple[str, ...]:
-    """Return the questions of an export, as `question` takes them; an ordinary table has none, which is an error."""
+    """Return the questions of an export, as `question` takes them; an ordinary table has none, which is an error.
+
+    Warn of questions whose answers are numbers, which are left out: they are scores, not labels.
+    """
     from adjudge.io.formats.export import SeveralQuestions
 
     try:
         table = open_table(source, dict.fromkeys(VOTE_ROLES), Reading.of(options), sets=multi)
     except SeveralQuestions as several:
-        return several.questions
+        labelled = tuple(question for question in several.questions if question not in several.scored)
+        if not labelled:
+            raise
+        if several.scored:
+            warn(f"left out: {itemize(several.scored)}, whose answers are numbers: `adjudge scores` weighs them", SuspiciousVotes)
+        return labelled
     if table.question is None:
         raise OptionError("question is for exports of annotation tools that have questions: leave it out")
     return (table.question,)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import stat
+import sys
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from adjudge.errors import InputError, quote, read_error
 from adjudge.io.files import GZIP, ZSTD
@@ -20,15 +22,23 @@ NESTED_ARCHIVE_SUFFIXES: Final = (".zip", ".gz", ".zst", ".tar", ".tgz", ".7z", 
 FREE: Final = 256 << 20  # bytes that anything may expand into
 MAX_COMPRESSION_RATIO: Final = 100  # how many times its packed size it may have beyond that
 MAX_MEMBERS: Final = 10_000
+LOG_MEMBERS: Final = ("header.json", "_journal/start.json")  # of logs of Inspect: of a finished one, of one being written
 JUNK: Final = ("__MACOSX", ".DS_Store", "Thumbs.db")  # what file managers leave in archives
 
 
 def members(path: Path, name: str) -> list[str]:
-    """Return the files of a zip archive, in the order of their names; one that could do harm is an error."""
+    """Return the files of a zip archive, in the order of their names; one that could do harm is an error.
+
+    The members of a log of Inspect are named after samples, of which there may be many: such names are never used as paths.
+    """
     with _opened(path, name) as archive:
         infos = archive.infolist()
-        if len(infos) > MAX_MEMBERS:
+        is_log = any(info.filename in LOG_MEMBERS for info in infos)
+        if len(infos) > MAX_MEMBERS and not is_log:
             raise InputError(f"{name} has {len(infos)} members, more than {MAX_MEMBERS}: it is not an export")
+        require_bounded(sum(info.file_size for info in infos), path.stat().st_size, name)
+        if is_log:
+            return sorted({info.filename for info in infos})
         found = []
         for info in infos:
             parts = PurePosixPath(info.filename.replace("\\", "/")).parts
@@ -38,25 +48,40 @@ def members(path: Path, name: str) -> list[str]:
             found.append(info.filename)
         if len(set(found)) < len(found):
             raise InputError(f"{name} has two members of one name: pack it again")
-        require_bounded(sum(info.file_size for info in infos), path.stat().st_size, name)
         return sorted(found)
 
 
 def member(path: Path, within: str, name: str) -> bytes:
     """Return the content of a member, within the limit of what it may expand into."""
-    import zipfile
-
-    with _opened(path, name) as archive:
-        info = archive.getinfo(within)
-        where = f"{name}: {quote(within)}"
-        try:
-            with archive.open(info) as stream:
-                data = read_limited(stream, info.compress_size, where)  # type: ignore[arg-type]
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-            raise InputError(f"{where} cannot be unpacked: {error}") from error
+    ((_, data),) = read_members(path, within.__eq__, name)
     if data.startswith(ARCHIVES):
-        raise InputError(f"{where} is an archive itself: unpack it first")
+        raise InputError(f"{name}: {quote(within)} is an archive itself: unpack it first")
     return data
+
+
+def read_members(path: Path, chosen: Callable[[str], object], name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of the members whose name is chosen; of several of one name the last one counts."""
+    with _opened(path, name) as archive:
+        last = {info.filename: info for info in archive.infolist() if chosen(info.filename)}
+        for within, info in last.items():
+            where = f"{name}: {quote(within)}"
+            try:
+                with archive.open(info) as stream:
+                    data = read_limited(stream, info.compress_size, where)
+            except InputError:
+                raise
+            except Exception as error:  # each way to pack has errors of its own
+                raise InputError(f"{where} cannot be unpacked: {error}") from error
+            yield within, data
+
+
+def _zip_library() -> Any:
+    """Return the library for zip archives, also for those that are packed with Zstandard."""
+    if sys.version_info >= (3, 14):
+        import zipfile
+    else:
+        from backports.zstd import zipfile
+    return zipfile
 
 
 def unpack(path: Path, name: str) -> bytes:
@@ -74,7 +99,7 @@ def unpack(path: Path, name: str) -> bytes:
         raise read_error(name, error) from error
 
 
-def read_limited(stream: BinaryIO | gzip.GzipFile, packed: int, where: str) -> bytes:
+def read_limited(stream: IO[bytes] | gzip.GzipFile, packed: int, where: str) -> bytes:
     """Return all of a compressed stream; more than the limit, whatever its header says, is an error."""
     blocks, total = [], 0
     while block := stream.read(1 << 20):
@@ -95,12 +120,12 @@ def require_bounded(size: int, packed: int, where: str) -> None:
 
 
 def _opened(path: Path, name: str) -> zipfile.ZipFile:
-    import zipfile
-
+    library = _zip_library()
     try:
-        return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+        archive: zipfile.ZipFile = library.ZipFile(path)
+    except (library.BadZipFile, OSError) as error:
         raise InputError(f"{name} is a damaged zip archive: {error}") from error
+    return archive
 
 
 def _check(info: zipfile.ZipInfo, parts: tuple[str, ...], name: str) -> None:

@@ -54,8 +54,16 @@ class Ask:
 class SeveralQuestions(InputError):  # noqa: N818
     """An export has several questions, and the caller did not say which one is meant."""
 
-    def __init__(self, where: str, questions: Sequence[str], described: Sequence[str] | None = None, hint: str = "") -> None:
+    def __init__(
+        self,
+        where: str,
+        questions: Sequence[str],
+        described: Sequence[str] | None = None,
+        hint: str = "",
+        scored: Sequence[str] = (),
+    ) -> None:
         self.questions = tuple(questions)
+        self.scored = tuple(scored)  # those answered with numbers
         super().__init__(
             f"{where} has {len(questions)} questions: {itemize(described or questions)}; choose one with question=… "
             f"(--question NAME on the command line, --question all for each in turn){hint}"
@@ -118,6 +126,9 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
             "format='table' reads an ordinary table)"
         )
     ask = replace(ask, columns=named if votes else {})
+    if len(contents) > 1 and hasattr(form.load(), "read_all"):
+        together: Extract = form.load().read_all(contents, ask)
+        return together
     extracts: list[Extract] = [form.read(content, ask) for content in contents]
     if len(extracts) == 1:
         return extracts[0]

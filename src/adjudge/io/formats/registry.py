@@ -9,6 +9,8 @@ To add a format, write one file in this folder and one line in `FORMATS`. The fi
 which returns votes, gold, truth and notes (`adjudge.io.formats.export`; its `AnswerCollector` takes answers one by one). The
 line has the name, the reader, the test, and what the test looks for, in words. Tests use what `Content` shows, so that a module
 is loaded only for its own exports. A table whose column names are all there is to know needs no file: its line has `columns`.
+A module may also have `read_all(contents, ask)`, which is given several files together. Verdicts of evaluation tools, whose files
+do not say whether two scorers answer one question, go through `Verdicts` of verdicts.py, as in inspect.py.
 A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does.
 
 Another package adds a format with an entry point, named like the format, in the group `adjudge.formats`:
@@ -383,6 +385,12 @@ def _peerannot(c: Content) -> bool:
     return c.kind == "object" and set(c.values.values()) == {"{"} and bool(c.inner) and "{" not in c.inner
 
 
+def _inspect(c: Content) -> bool:
+    if c.kind == "zip":
+        return any(name in c.fields for name in archive.LOG_MEMBERS)
+    return c.kind in ("object", "lines") and c.has("version", "status") and c.values.get("eval") == "{"
+
+
 def _ask_reader(module: str, test: str, c: Content) -> bool:
     """Return what a test in a module says, which is loaded only for contents that could be of its format."""
     return bool(getattr(import_module(MODULES + module), test)(c))
@@ -434,6 +442,7 @@ _FORMATS: Final = (
         TRUTH,
         reader="research:read_truth_inference",
     ),
+    Format("inspect", _inspect, "an archive with header.json, or one object with version, status and eval", NONE, QUESTION),
     Format("peerannot", _peerannot, "an object {task: {worker: label}}", reader="research:read_peerannot"),
 )
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType({form.name: form for form in _FORMATS})

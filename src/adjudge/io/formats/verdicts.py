@@ -25,12 +25,14 @@ from adjudge.io.formats.export import Ask, Extract, SeveralQuestions, chosen_lab
 
 Kind = Literal["labels", "numbers"]
 Names = tuple[str, ...]
+Shares = NDArray[np.float64]  # [tasks, labels] what judges say together of each task: shares of labels, or a number; else NaN
 # Values that belong to one scale, though a judge may not use all of them: Inspect's grades, booleans, pass and fail as numbers.
 SCALES: Final = (frozenset("CPI"), frozenset({"true", "false"}), frozenset("01"))
-MIN_AGREEMENT_Z: Final = 2.0  # standard errors above chance from which two judges agree
+MIN_AGREEMENT_Z: Final = 1.645  # standard errors above chance from which judges agree: chance gets there in one case of 20
 MIN_MISSED_PROBABILITY: Final = 0.05  # of a value that a judge has not used, from which chance explains that
 MAX_COMPARED_TASKS: Final = 2_000  # on which judges are compared
 MAX_COMPARED_LABELS: Final = 100  # the most frequent ones
+MAX_WIDTH_RATIO: Final = 5  # of the ranges of numbers that may be of one scale
 MAX_SHOWN_VALUES: Final = 5
 SEPARATOR: Final = ","  # between judges that the caller joins
 
@@ -113,7 +115,8 @@ class Verdicts:
             return questions[0]
         if not questions:
             raise InputError(f"{self.where} has no verdicts but abstentions: {itemize(parts)}")
-        raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint)
+        scored = [q.name for q in questions if q.kind == "numbers" and not (self._ask.numbers or self._ask.declared)]
+        raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint, scored)
 
     def _group(self, used: Mapping[str, Part], parts: Mapping[str, Part]) -> tuple[list[Question], str]:
         """Return the questions, and what separates names that could be judges of one."""
@@ -123,9 +126,11 @@ class Verdicts:
         questions = [_join(group, parts, self.where) for group in groups]
         if apart is None:
             return questions, ""
-        a, b = apart
-        joined = f"--question {a}{SEPARATOR}{b}"
-        return questions, f"; {a} and {b} agree no better than chance: where they are judges of one question, {joined} says so"
+        joined = SEPARATOR.join(name for name in loose if name in apart or used[name].is_like(used[apart[0]]))
+        return questions, (
+            f"; {apart[0]} and {apart[1]} agree no better than chance: where all are judges of one question, --question {joined} "
+            "says so"
+        )
 
 
 class Part:
@@ -155,10 +160,17 @@ class Part:
         return itemize(sorted(map(str, self.values)), MAX_SHOWN_VALUES)
 
     def is_like(self, other: Part) -> bool:
-        """Return whether both have the same set of values, up to values that chance explains to be missing from one."""
+        """Return whether both have the same set of values, up to values that chance explains to be missing from one.
+
+        Numbers are alike if their ranges overlap, and neither is many times as wide as the other.
+        """
         if self.kind != other.kind:
             return False
-        if self.kind == "numbers" or any(scale >= self.values.keys() | other.values.keys() for scale in SCALES):
+        if self.kind == "numbers":
+            (low, high), (from_, to) = ((min(part.values), max(part.values)) for part in (self, other))
+            widths = high - low, to - from_
+            return bool(max(low, from_) <= min(high, to) and max(widths) <= MAX_WIDTH_RATIO * min(widths))
+        if any(scale >= self.values.keys() | other.values.keys() for scale in SCALES):
             return True
         return self._explains(other) and other._explains(self)
 
@@ -212,12 +224,12 @@ def _join(names: Sequence[str], parts: Mapping[str, Part], where: str) -> Questi
 def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str] | None]:
     """Return groups of names that answer one question each, and two like names that only chance lets agree, if there are some.
 
-    Groups that agree most are joined first. A judge who always says the same follows two judges or more who do not.
+    Groups that agree most are joined first. Those with too few verdicts for evidence are joined if they never differ and all
+    others that one of them never differs from are the same; a judge who always says the same follows the only group of several.
     """
     order = list(parts)
     groups: list[Names] = [(name,) for name in order]
-    each = _shares_by_task(list(parts.values()))
-    shares: dict[Names, NDArray[np.float64]] = dict(zip(groups, each, strict=True))
+    shares: dict[Names, Shares] = dict(zip(groups, _shares_by_task(list(parts.values())), strict=True))
     evidence: dict[tuple[Names, Names], float] = {}
 
     def alike() -> list[tuple[Names, Names]]:
@@ -238,7 +250,13 @@ def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str
         if evidence[best] <= MIN_AGREEMENT_Z:
             break
         join(*best)
-    constant = [group for group in groups if len(_known(shares[group])) and not np.ptp(_known(shares[group]), axis=0).any()]
+    same = {(a, b) for a, b in alike() if _never_differ(shares[a], shares[b])}
+    same_as = {group: {group, *(x for pair in same if group in pair for x in pair)} for group in groups}
+    for clique in {frozenset(same_as[a]) for a, b in same if same_as[a] == same_as[b]}:
+        first, *others = (group for group in list(groups) if group in clique)
+        for other in others:
+            join(next(group for group in groups if first[0] in group), other)
+    constant = [group for group in groups if not np.ptp(_known(shares[group]), axis=0).any()]
     for group in constant:
         leaders = [b if a == group else a for a, b in alike() if group in (a, b)]
         leaders = [leader for leader in leaders if len(leader) > 1 and leader not in constant]
@@ -247,8 +265,8 @@ def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str
     return groups, next(((a[0], b[0]) for a, b in alike()), None)
 
 
-def _shares_by_task(parts: Sequence[Part]) -> list[NDArray[np.float64]]:
-    """Return what each name says of every task, [tasks, labels]: shares of labels, or [tasks, 1]: a number; else NaN."""
+def _shares_by_task(parts: Sequence[Part]) -> list[Shares]:
+    """Return what each name says of every task."""
     each = [part.by_task() for part in parts]
     tasks = list(dict.fromkeys(task for given in each for task in given))[:MAX_COMPARED_TASKS]
     frequent = sum((part.values for part in parts if part.kind == "labels"), Counter[Any]()).most_common(MAX_COMPARED_LABELS)
@@ -266,26 +284,34 @@ def _shares_by_task(parts: Sequence[Part]) -> list[NDArray[np.float64]]:
     return out
 
 
-def _known(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _known(shares: Shares) -> Shares:
     return shares[~np.isnan(shares[:, 0])]
 
 
-def _agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return how many standard errors above chance two groups of judges agree; infinite if they never differ.
+def _in_common(first: Shares, second: Shares) -> tuple[Shares, Shares]:
+    """Return what two say of the tasks on which both have verdicts."""
+    both = ~(np.isnan(first[:, 0]) | np.isnan(second[:, 0]))
+    return first[both], second[both]
 
-    Chance is all the ways in which the tasks of one group could belong to those of the other, so shares and numbers of any kind
-    of question have the same rule: for one label of two it is Cohen's kappa by its standard error, for numbers r sqrt(n - 1).
+
+def _never_differ(first: Shares, second: Shares) -> bool:
+    a, b = _in_common(first, second)
+    return len(a) > 0 and bool((a == b).all())
+
+
+def _agreement(first: Shares, second: Shares) -> float:
+    """Return how many standard errors above chance two groups of judges agree; 0 if unknown.
+
+    Chance is all the ways in which the tasks of one group could belong to those of the other, so one rule serves shares of
+    labels and numbers: for one judge each it is Cohen's kappa by its standard error, for numbers r sqrt(n - 1).
 
     >>> a = np.eye(2)[[0, 1, 0, 1, 0, 1, 0, 1, 0]]
-    >>> _agreement(a, np.roll(a, 1, axis=0)) < 0, _agreement(a, a), _agreement(a, a[[0] * 9])
-    (True, inf, 0.0)
+    >>> _agreement(a, np.roll(a, 1, axis=0)) < 0, round(_agreement(a, a), 3), _agreement(a, a[[0] * 9])
+    (True, 2.828, 0.0)
     """
-    both = ~(np.isnan(first[:, 0]) | np.isnan(second[:, 0]))
-    a, b, n = first[both], second[both], int(both.sum())
-    if n and (a == b).all():
-        return float("inf")
-    if n < 2:
+    a, b = _in_common(first, second)
+    if len(a) < 2:
         return 0.0
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-    variance = float(np.sum((a.T @ a) * (b.T @ b))) / (n - 1)
+    variance = float(np.sum((a.T @ a) * (b.T @ b))) / (len(a) - 1)
     return float(np.sum(a * b)) / variance**0.5 if variance > 0 else 0.0
