@@ -22,10 +22,10 @@ from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.tokens import TokenIndex
 from adjudge.service.store import events
 from adjudge.service.store.archive import MemoryArchive, StoreArchive
+from adjudge.service.store.backup import restore
 from adjudge.service.store.batch import Batch, DecisionRow
 from adjudge.service.store.export import decision_frames, vote_frames
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.restore import restore
 from adjudge.service.store.verify import verify, verify_shared
 from live_store import cut, small
 from live_stories import POLICIES, Story, make_ops
@@ -118,9 +118,9 @@ def _store(folder):
     batch.workers += [(number, worker, f"worker {worker}") for worker in range(1, 6)]
     for position, event in enumerate(log, 1):
         state.apply(position, event)
-        batch.append(number, position, event)
+        batch.extend(number, position, [event])
         for decision in state.changes:
-            batch.decide(number, DecisionRow(decision.position, decision.task, msgspec.json.encode(decision)))
+            batch.decide(number, [DecisionRow(decision.position, decision.task, msgspec.json.encode(decision))])
         state.changes = []
         if position % 20 == 0:
             batch.archived += archived
@@ -138,7 +138,7 @@ def _store(folder):
         yield f"service export {name}", of("".join(frame.write_ndjson() for frame in frames))
     yield "service verified", of([[*each] for each in verify(store)] + [*verify_shared(store)])
     yield "service backtest of a store", of(backtest(store, policy={"minimum_votes": 4}))
-    store.snapshots(number).save(found.position, [snapshot.bundle(snapshot.to_bytes(state), b"", b"")])
+    store.snapshots(number).save(found.position, snapshot.bundle(snapshot.to_bytes(state), b"", b""))
     yield "service snapshot", of((folder / "service.db.snapshots" / f"{number}-{found.position}.snapshot").read_bytes())
     yield "service cut", cut(store, number, 41)
     yield "service verified after the cut", of([[*each] for each in verify(store)])

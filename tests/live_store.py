@@ -7,7 +7,7 @@ from adjudge.service.campaigns.replay import replay
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.store import events
 from adjudge.service.store.archive import MemoryArchive, StoreArchive
-from adjudge.service.store.bases import parts_of
+from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import Batch, DecisionRow
 from adjudge.service.store.ids import IdIndex
 from adjudge.service.store.opening import open_store
@@ -33,9 +33,9 @@ def fill(store, votes, *, labels=("spam", "ok"), name="default", policy=None, go
     state = CampaignState(log[0], MemoryArchive())
     for position, event in enumerate(log, 1):
         state.apply(position, event)
-        batch.append(number, position, event)
+        batch.extend(number, position, [event])
         for decision in state.changes:
-            batch.decide(number, DecisionRow(decision.position, decision.task, msgspec.json.encode(decision)))
+            batch.decide(number, [DecisionRow(decision.position, decision.task, msgspec.json.encode(decision))])
         state.changes = []
         if position % per_page == 0:
             store.write(batch)
@@ -70,7 +70,7 @@ def cut(store, number, begins):
     ids.catch_up(state.position)
     archive = StoreArchive(store, number, lambda _: None)
     data = snapshot.bundle(snapshot.to_bytes(state), archive.state(), ids.state(state.position))
-    checks = [store.bases.add_part(number, state.position, part, body) for part, body in enumerate(parts_of(data))]
+    checks = [store.bases.add_part(number, state.position, part, body) for part, body in enumerate(split_parts(data))]
     store.bases.put(number, state.position, begins=begins, expired=0, labels=state.labels, parts=checks)
     while store.bases.delete_some(number):
         pass

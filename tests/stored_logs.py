@@ -18,9 +18,9 @@ def votes(first, count, tag=""):
 def batch_of(campaign, first, count, tag="", decided=False):
     batch = Batch()
     for position, vote in enumerate(votes(first, count, tag), first):
-        batch.append(campaign, position, vote)
+        batch.extend(campaign, position, [vote])
         if decided:
-            batch.decide(campaign, DecisionRow(position, vote.task, b'{"task":"%s"}' % vote.task.encode()))
+            batch.decide(campaign, [DecisionRow(position, vote.task, b'{"task":"%s"}' % vote.task.encode())])
     return batch
 
 

@@ -66,8 +66,8 @@ def test_history_has_what_is_no_longer_in_force(adjudge, tmp_path, monkeypatch):
     opened = open_store("votes.db")
     number = fill(opened, [("t", "ann", "spam"), ("t", "bob", "spam"), ("u", "ann", "ok")])
     batch = Batch()
-    batch.append(number, 5, events.Change(time=2**51, task="t", worker=1, label=1))
-    batch.append(number, 6, events.Retraction(time=2**51, task="t", worker=2))
+    batch.extend(number, 5, [events.Change(time=2**51, task="t", worker=1, label=1)])
+    batch.extend(number, 6, [events.Retraction(time=2**51, task="t", worker=2)])
     opened.write(batch)
     opened.close()
     assert adjudge("backup", "votes.db", "--votes", "now.csv")[0] == 0

@@ -82,7 +82,7 @@ def test_a_folder_that_cannot_be_written(adjudge, tmp_path, monkeypatch):
 def test_a_store_is_read_whole_while_it_is_written(adjudge):
     writer = open_store("votes.db")
     number = fill(writer, small())
-    writer.snapshots(number).save(40, [b"state"])
+    writer.snapshots(number).save(40, b"state")
     code, out, err = adjudge("doctor")  # votes.db is there
     assert (code, err) == (0, "")
     assert "49 events in 1 pages" in out
@@ -109,7 +109,7 @@ def test_damage_fails_and_is_named(adjudge, tmp_path):
 def test_a_damaged_snapshot_fails(adjudge, tmp_path):
     writer = open_store("votes.db")
     number = fill(writer, small())
-    writer.snapshots(number).save(40, [b"state"])
+    writer.snapshots(number).save(40, b"state")
     writer.close()
     [snapshot] = (tmp_path / "votes.db.snapshots").iterdir()
     snapshot.write_bytes(snapshot.read_bytes()[:-3])

@@ -50,7 +50,7 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid port 0"),
         (["--log-level", "loud"], "unknown log_level 'loud'"),
         (["--store", "none/votes.db"], "there is no folder"),
-        (["--store", "."], "it is no file"),
+        (["--store", "."], "it is not a file"),
         (["--store", "text.db"], "text.db is not a database"),
         (["--store", "other.db"], "a database of another program, not a store of adjudge"),
         (["--store", "mysql://x"], "unknown kind of store 'mysql'"),

@@ -25,7 +25,12 @@ def small():
     from adjudge.service.http import duties
     from adjudge.service.store import ids
 
-    sizes = {(ids, "GENERATION"): 64, (ids, "IDS_PER_PAGE"): 8, (duties, "SNAPSHOT_EVENTS"): 150, (duties, "SWEPT_AT_ONCE"): 5}
+    sizes = {
+        (ids, "IDS_PER_GENERATION"): 64,
+        (ids, "IDS_PER_PAGE"): 8,
+        (duties, "SNAPSHOT_EVENTS"): 150,
+        (duties, "SWEPT_AT_ONCE"): 5,
+    }
     before = {(module, name): getattr(module, name) for module, name in sizes}
     try:
         for (module, name), size in sizes.items():

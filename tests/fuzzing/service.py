@@ -122,10 +122,10 @@ class Case:
         self.sent_ids = 0
 
     def _make_tokens(self):
-        from adjudge.service.store.beside import open_beside
+        from adjudge.service.store.opening import open_token_store
 
         made = {name: tokens.make() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
-        opened = open_beside(self.store)
+        opened = open_token_store(self.store)
         try:
             for name, secret in made.items():
                 scope = {"revoked": "vote,read", "listener": "read", "elsewhere": "admin"}.get(name, name)
@@ -534,7 +534,7 @@ class Case:
 
     def revoke(self):
         """Revoke a token: requests are refused soon, and so is what was begun with it."""
-        from adjudge.service.store.beside import open_beside
+        from adjudge.service.store.opening import open_token_store
 
         token = self.tokens["revoked"]
         assert self.ask("GET", PATH, token="revoked")[0] == 200
@@ -542,7 +542,7 @@ class Case:
         listener = Listener(self.server, PATH, token)
         listener.start()
         stream.vote(self.fold)
-        opened = open_beside(self.store)
+        opened = open_token_store(self.store)
         try:
             number = next(row.number for row in opened.tokens.all() if row.name == "revoked")
             opened.tokens.revoke(number, time.time_ns() // 1000)

@@ -14,8 +14,7 @@ from adjudge.service.http.authority import MAX_TOKEN_AGE_S, Authority
 from adjudge.service.http.errors import Forbidden, Unavailable
 from adjudge.service.http.errors import Unauthorized as Refused
 from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
-from adjudge.service.store.beside import open_beside
-from adjudge.service.store.opening import open_store
+from adjudge.service.store.opening import open_store, open_token_store
 from service.serving import BASE, serving
 from service.test_sse import Stream
 from service.test_streaming import line
@@ -85,7 +84,7 @@ def test_an_idle_stream_of_events_ends_with_its_token(tmp_path, change, code):
 def test_a_stream_without_tokens_ends_when_there_is_one(tmp_path):
     with serving(tmp_path) as client:
         stream = Stream(client)
-        with closing(open_beside(client.path)) as store:
+        with closing(open_token_store(client.path)) as store:
             store.tokens.add(b"0", "first", ["read"], None, 0)
         assert stream.event()["event"] == "unauthorized"
         stream.close()

@@ -77,7 +77,7 @@ async def look(campaign):
 
 def times_of(url, number=1):
     store = open_store(url, readonly=True)
-    found = [event.time for _, page in store.read(number, left=True) for event in page]
+    found = [event.time for _, page in store.read(number, skip_expired=True) for event in page]
     store.close()
     return found
 

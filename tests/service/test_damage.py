@@ -21,7 +21,7 @@ from adjudge.service.store import ids
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.tables import TABLES
+from adjudge.service.store.schema import TABLES
 from adjudge.service.store.verify import verify, verify_shared
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
@@ -52,7 +52,7 @@ class Time:
 def small_pages():
     """Few ids make a generation, so that a small store has several."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(ids, "GENERATION", 40)
+    patch.setattr(ids, "IDS_PER_GENERATION", 40)
     patch.setattr(ids, "IDS_PER_PAGE", 15)
     yield
     patch.undo()
@@ -82,13 +82,13 @@ async def fill(url):
     await campaign.set_worker("ghost", group="g")
     await campaign.erase("ghost")
     store, number = campaigns.store, campaign.number
-    hook = await campaigns.in_writer(lambda store: store.webhooks.add(number, "http://x.test/", "secret", {}, 1))
-    await campaigns.in_writer(lambda store: store.tokens.add(b"h" * 32, "ann", ["vote"], "default", 1))
+    hook = await campaigns.in_writer(campaigns.store.webhooks.add, number, "http://x.test/", "secret", {}, 1)
+    await campaigns.in_writer(campaigns.store.tokens.add, b"h" * 32, "ann", ["vote"], "default", 1)
     batch = Batch()
     batch.outbox.append(OutboxRow(hook, number, 5, "key", b"{}", 1 << 50))
     batch.annotations.append(AnnotationRow(number, "a1", "t23-0", 1, 1, truth=False, deleted=False, updated=5, seen=6))
     batch.annotated_tasks.append(AnnotatedTaskRow(number, "t23-0", 1, claimed=5, deleted=False, seen=6))
-    await campaigns.in_writer(lambda store: store.write(batch))
+    await campaigns.in_writer(campaigns.store.write, batch)
     await campaign.duties.save_snapshot()
     await campaigns.close()
     return store
@@ -134,7 +134,7 @@ async def answers(url):
         for day in range(20):
             for worker in range(3):
                 mark = f"{day}-0-{worker}"
-                told[mark] = campaign.ids.known(mark, ids.content_of(f"t{day}-0", worker + 1, 0))
+                told[mark] = campaign.ids.look_up(mark, ids.content_of(f"t{day}-0", worker + 1, 0))
         return told
     finally:
         campaigns._broken = "closed"  # nothing is to be written to a damaged store
@@ -275,7 +275,7 @@ def test_a_missing_page_of_ids_is_noticed_when_an_id_is_looked_up(damaged, tmp_p
     store = open_store(path)
     loaded = load(store, 1, lambda _: None)
     with pytest.raises(DamagedStore, match="table id_page of campaign 1: a page of generation"):
-        [loaded.ids.known(f"{day}-0-0", b"") for day in range(20)]
+        [loaded.ids.look_up(f"{day}-0-0", b"") for day in range(20)]
     store.close()
 
 

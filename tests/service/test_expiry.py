@@ -19,8 +19,8 @@ from adjudge.service.http.clock import Clock as ServiceClock
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import events
+from adjudge.service.store.backup import restore
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.restore import restore
 from adjudge.service.store.verify import verify
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
@@ -272,7 +272,7 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
     monkeypatch.setattr("adjudge.service.store.bases.DELETE_CHUNK_BYTES", 2000)
-    monkeypatch.setattr("adjudge.service.store.bases.PART", 20_000)
+    monkeypatch.setattr("adjudge.service.store.bases.PART_BYTES", 20_000)
     monkeypatch.setattr(expiry, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 
@@ -286,9 +286,9 @@ def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
             campaigns, steps = campaign.campaigns, 0
             in_writer = campaigns.in_writer
 
-            async def counted(work):
+            async def counted(*work):
                 nonlocal steps
-                done = await in_writer(work)
+                done = await in_writer(*work)
                 if steps == where:
                     store = open_store(str(path), readonly=True)
                     store.backup(tmp_path / "killed.db")
@@ -407,9 +407,9 @@ def test_a_follower_that_keeps_up_knows_the_ids_of_what_is_deleted():
             clock.now += 20 * DAY
             in_writer = owner.campaigns.in_writer
 
-            async def followed(work):
+            async def followed(*work):
                 await other.following.look()
-                return await in_writer(work)
+                return await in_writer(*work)
 
             owner.campaigns.in_writer = followed
             await expire(owner)
@@ -455,7 +455,7 @@ def test_an_event_says_what_has_expired(tmp_path):
             await fill(campaign, clock, days=12)
             await expire(campaign)
             store, number = campaign.campaigns.store, campaign.number
-            log = [event for _, page in store.read(number, left=True) for event in page]
+            log = [event for _, page in store.read(number, skip_expired=True) for event in page]
             [said] = [event for event in log if isinstance(event, events.Truncated)]
             assert said.until == store.begins(number) - 1
             assert log[0].time - DAY // 1000 < said.before <= log[0].time
@@ -483,7 +483,7 @@ def test_a_backtest_of_what_is_left(tmp_path):
             await vote(campaign, "after", "odd", "odd", "odd")
             store = campaign.campaigns.store
             begins = store.begins(campaign.number)
-            log = [event for _, page in store.read(campaign.number, left=True) for event in page]
+            log = [event for _, page in store.read(campaign.number, skip_expired=True) for event in page]
             found = backtest(store, policy={"minimum_votes": 3, "confidence": 0.55})
             assert found.position == campaign.position
             assert found.cast == sum(isinstance(event, events.Vote | events.Change) for event in log)

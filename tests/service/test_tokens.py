@@ -11,7 +11,7 @@ from adjudge.service.http import tokens
 from adjudge.service.http.errors import Unauthorized
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.tokens import IMPLIED, SCOPES, TokenIndex
-from adjudge.service.store.beside import open_beside
+from adjudge.service.store.opening import open_token_store
 from adjudge.service.store.rows import update_rows
 from adjudge.service.store.tokens import TokenRow
 from service.serving import BASE, Client, serving
@@ -129,7 +129,7 @@ def test_revoked_and_new_tokens_are_seen_within_a_second(tmp_path):
 
 def change_tokens(path, name="%", **fields):
     """Change tokens as another process would; `name` is a pattern."""
-    with closing(open_beside(path)) as store, store.writing() as link:
+    with closing(open_token_store(path)) as store, store.writing() as link:
         assert update_rows(link, "token", lambda token: token.update(fields), "WHERE name LIKE ?", name)
 
 

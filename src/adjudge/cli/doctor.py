@@ -18,7 +18,7 @@ from adjudge.cli.options import command
 from adjudge.errors import AdjudgeError, quote
 
 if TYPE_CHECKING:
-    from adjudge.service.store.protocol import Store
+    from adjudge.service.store.store import Store
 
 State: TypeAlias = Literal["ok", "off", "warn", "fail"]
 BYTES_PER_GB: Final = 1e9

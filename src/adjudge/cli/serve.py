@@ -16,7 +16,7 @@ from adjudge.data.options import StreamedModel
 from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemize, quote
 
 if TYPE_CHECKING:
-    from adjudge.service.store.protocol import Store
+    from adjudge.service.store.store import Store
     from adjudge.service.store.tokens import TokenRow
 
 DEFAULT_STORE: Final = "votes.db"
@@ -115,12 +115,12 @@ def add(
     A service that runs takes it within a second.
     """
     from adjudge.service.http.tokens import digest, make, scopes
-    from adjudge.service.store.beside import open_beside
+    from adjudge.service.store.opening import open_token_store
 
     wanted = scopes(scope)
     if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
         raise InputError(f"a token cannot be called {quote(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
-    writable = open_beside(store)
+    writable = open_token_store(store)
     try:
         if any(row.name == name for row in _valid(writable)):
             raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
@@ -163,11 +163,11 @@ def revoke(
 
     A service that runs refuses it within a second.
     """
-    from adjudge.service.store.beside import open_beside
+    from adjudge.service.store.opening import open_token_store
 
     with opened(store):  # raises where there is none: it is not to be made here
         pass
-    writable = open_beside(store)
+    writable = open_token_store(store)
     try:
         valid = {row.name: row for row in _valid(writable)}
         if name not in valid:

@@ -17,7 +17,7 @@ from adjudge.errors import InputError, OptionError, choice_error, itemize
 if TYPE_CHECKING:
     from adjudge.cli.console import Screen
     from adjudge.service.campaigns.backtest import Backtest, Outcomes
-    from adjudge.service.store.protocol import CampaignRow, Store
+    from adjudge.service.store.store import CampaignRow, Store
 
 Until = Annotated[int | None, typer.Option(help="Stop after this position of the log.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -79,7 +79,7 @@ def backup(
     checksum of it is computed again before it is restored.
     """
     from adjudge.io.write import write_batches
-    from adjudge.service.store import restore as restoring
+    from adjudge.service.store.backup import restore as restore_backup
     from adjudge.service.store.export import decision_frames, vote_frames
 
     tables = {"--votes": votes, "--decisions": decisions}
@@ -89,7 +89,7 @@ def backup(
     if restore:
         if target is None or exports or campaign is not None:
             raise OptionError("--restore takes a backup and a new store, and nothing else: adjudge backup --restore FILE STORE")
-        restoring.restore(source, target)
+        restore_backup(source, target)
         if not quiet:
             out.say(f"restored {source} to {target}")
         return

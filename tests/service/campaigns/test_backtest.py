@@ -160,7 +160,7 @@ def test_logs_in_stores(tmp_path):
     store, batch = open_store(tmp_path / "votes.db"), Batch()
     number = store.create_campaign("one")
     for position, event in enumerate(log, 1):
-        batch.append(number, position, event)
+        batch.extend(number, position, [event])
     store.write(batch)
     whole = backtest(log, policy={"confidence": 0.7})
     assert backtest(store, policy={"confidence": 0.7}) == whole

@@ -32,17 +32,17 @@ def write(store, log, *, snapshot_at=None, spoil=None):
     saved = None
     for position, event in enumerate(log, 1):
         state.apply(position, event)
-        batch.append(number, position, event)
+        batch.extend(number, position, [event])
         for decision in state.changes:
             told = decision if spoil is None else spoil(decision)
             if told is not None:
-                batch.decide(number, DecisionRow(position, decision.task, encode(told)))
+                batch.decide(number, [DecisionRow(position, decision.task, encode(told))])
         state.changes.clear()
         if snapshot_at is not None and position >= snapshot_at and saved is None and not state.refit_read:
             saved = position, snapshot.bundle(snapshot.to_bytes(state), archive.state(), b"")
     store.write(batch)
     if saved is not None:
-        store.snapshots(number).save(saved[0], [saved[1]])
+        store.snapshots(number).save(*saved)
     return number, state
 
 
@@ -100,8 +100,8 @@ def test_a_decision_too_many_is_named(store):
     log = long_story().log
     number, _ = write(store, log)
     batch = Batch()
-    batch.append(number, len(log) + 1, e.Erase(time=log[-1].time, worker=1))
-    batch.decide(number, DecisionRow(len(log) + 1, "t1", next(store.decisions(number)).body))
+    batch.extend(number, len(log) + 1, [e.Erase(time=log[-1].time, worker=1)])
+    batch.decide(number, [DecisionRow(len(log) + 1, "t1", next(store.decisions(number)).body)])
     store.write(batch)
     found = check(store, number).difference
     assert (found.position, found.what) == (len(log) + 1, "a decision of task 't1' is recorded that is not made")
@@ -112,7 +112,7 @@ def test_a_snapshot_of_another_state_is_named(store):
     number, state = write(store, log)
     archive = StoreArchive(store, number, lambda _: None)
     state.since_refit += 1
-    store.snapshots(number).save(len(log), [snapshot.bundle(snapshot.to_bytes(state), archive.state(), b"")])
+    store.snapshots(number).save(len(log), snapshot.bundle(snapshot.to_bytes(state), archive.state(), b""))
     found = check(store, number).difference
     assert found.position == len(log)
     assert found.what.endswith("differs in since_refit")

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 import postgres
+from adjudge.service.store.backup import restore
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch
 from adjudge.service.store.errors import DamagedStore, NotOwner
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.restore import restore
 from adjudge.service.store.verify import verify
 
 

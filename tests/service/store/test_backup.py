@@ -12,14 +12,14 @@ import postgres
 from adjudge.errors import AdjudgeError
 from adjudge.io.write import write_batches
 from adjudge.service.campaigns.decision import Decision
+from adjudge.service.store.backup import restore
 from adjudge.service.store.batch import Batch, DecisionRow, OutboxRow
 from adjudge.service.store.errors import NotOwner, StoreError
 from adjudge.service.store.events import Change, Created, LabelAdded, Retraction, Vote
 from adjudge.service.store.export import DECISIONS_SCHEMA, decision_frames, vote_frames
 from adjudge.service.store.ids import IdIndex, content_of
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.restore import restore
-from adjudge.service.store.tables import TABLES
+from adjudge.service.store.schema import TABLES
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -122,7 +122,7 @@ def test_a_backup_is_taken_in_steps_of_one_moment(tmp_path, monkeypatch):
     store = open_store(tmp_path / "votes.db")
     number = store.create_campaign("c")
     store.write(batch_of(number, 1, 3000))
-    monkeypatch.setattr(backup, "STEP", 4)
+    monkeypatch.setattr(backup, "COPY_PAGES", 4)
     real, turns = backup.copy_sqlite, []
 
     class Source:
@@ -217,8 +217,8 @@ def test_a_restored_store_does_not_use_snapshots_of_the_lost_one(tmp_path):
     store.write(batch_of(1, 1, 3))
     store.backup(tmp_path / "backup.db")
     store.write(batch_of(1, 4, 3))
-    store.snapshots(1).save(6, [b"of the lost log"])
-    store.snapshots(1).save(2, [b"still true"])
+    store.snapshots(1).save(6, b"of the lost log")
+    store.snapshots(1).save(2, b"still true")
     store.close()
     path.unlink()
     restore(tmp_path / "backup.db", path)
@@ -232,13 +232,13 @@ def test_a_restored_store_does_not_use_snapshots_of_the_lost_one(tmp_path):
 def test_ids_are_restored_with_the_backup(tmp_path, monkeypatch):
     from adjudge.service.store import ids
 
-    monkeypatch.setattr(ids, "GENERATION", 10)
+    monkeypatch.setattr(ids, "IDS_PER_GENERATION", 10)
     store = open_store(tmp_path / "votes.db")
     number = store.create_campaign("c")
     index, batch = IdIndex(store, number), batch_of(number, 1, 25)
     for position, vote in enumerate(batch.pages[number].events, 1):
         index.remember(vote.id, content_of(vote.task, vote.worker, vote.label), position)
-        while generation := index.full():
+        while generation := index.take_full():
             batch.ids.append(generation)
     store.write(batch)
     store.backup(tmp_path / "backup.db")
@@ -248,7 +248,7 @@ def test_ids_are_restored_with_the_backup(tmp_path, monkeypatch):
     index = IdIndex(again, number)
     index.catch_up(25)
     assert len(index) == 25
-    assert all(index.known(vote.id, content_of(vote.task, vote.worker, vote.label)) == "same" for vote in votes(1, 25))
+    assert all(index.look_up(vote.id, content_of(vote.task, vote.worker, vote.label)) == "same" for vote in votes(1, 25))
     again.close()
 
 
@@ -281,14 +281,14 @@ def exported(store):
     number = store.create_campaign("c")
     batch = Batch()
     for position, event in enumerate(EVENTS, 1):
-        batch.append(number, position, event)
+        batch.extend(number, position, [event])
     batch.workers = [(number, 0, "ann"), (number, 1, "#2"), (number, 2, "eve")]
     batch.erased = [(number, 2)]
     decision = Decision(
         task="t1", label="b", confidence=0.75, status="decided", votes=2, policy=1, time=datetime(2026, 5, 1, 12, tzinfo=UTC),
         position=5, reason="sure",
     )  # fmt: skip
-    batch.decide(number, DecisionRow(5, "t1", msgspec.json.encode(decision)))
+    batch.decide(number, [DecisionRow(5, "t1", msgspec.json.encode(decision))])
     store.write(batch)
     return number
 

@@ -3,13 +3,13 @@
 import pytest
 
 import postgres
-from adjudge.service.store.bases import PART, parts_of
+from adjudge.service.store.backup import restore
+from adjudge.service.store.bases import PART_BYTES, split_parts
 from adjudge.service.store.batch import ArchiveRow, Batch
 from adjudge.service.store.errors import DamagedStore, Expired, StoreError
 from adjudge.service.store.events import Created, LabelAdded
 from adjudge.service.store.export import vote_frames
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.restore import restore
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -29,7 +29,7 @@ def number(store):
 
 def begin(store, number, position=15, begins=10, state=STATE, expired=10):
     """Let a log begin with a state."""
-    checks = [store.bases.add_part(number, position, part, body) for part, body in enumerate(parts_of(state))]
+    checks = [store.bases.add_part(number, position, part, body) for part, body in enumerate(split_parts(state))]
     store.bases.put(number, position, begins=begins, expired=expired, labels=["a", "b"], parts=checks)
 
 
@@ -48,8 +48,8 @@ def test_what_is_left_is_read_and_what_is_deleted_is_named(store, url, number):
             assert opened.begins(number) == 10
             assert log_of(opened, number, after=9) == votes(10, 6)
             assert log_of(opened, number, after=12, until=14) == votes(13, 2)
-            assert [first for first, _ in opened.read(number, left=True)] == [10, 12]
-            assert list(opened.read(number, until=9, left=True)) == []
+            assert [first for first, _ in opened.read(number, skip_expired=True)] == [10, 12]
+            assert list(opened.read(number, until=9, skip_expired=True)) == []
             for after in (0, 3, 8):
                 with pytest.raises(Expired, match="begins at position 10"):
                     list(opened.read(number, after=after))
@@ -117,7 +117,7 @@ def test_pages_are_deleted_in_pieces_and_every_piece_leaves_a_whole_log(store, n
 def test_readers_meet_the_deletion(store, number, monkeypatch):
     for first in range(16, 116):
         store.write(batch_of(number, first, 1))
-    left, strict = store.read(number, left=True), store.read(number)
+    left, strict = store.read(number, skip_expired=True), store.read(number)
     seen = [next(left)[0], next(strict)[0]]
     assert seen == [1, 1]
     begin(store, number, position=115, begins=101)
@@ -177,7 +177,7 @@ def test_a_damaged_base_is_found(store, number, column):
 def test_a_damaged_state_is_found(store, number):
     begin(store, number)
     with store.writing() as link:
-        link.run("UPDATE base_part SET body = ? WHERE part = 1", b"x" * (len(STATE) - PART))
+        link.run("UPDATE base_part SET body = ? WHERE part = 1", b"x" * (len(STATE) - PART_BYTES))
     [found] = verify(store)
     assert found.problems == ["the base of campaign 1 at position 15 is damaged, or is of another log: restore a backup"]
 
@@ -205,11 +205,11 @@ def test_a_backup_of_what_is_left_restores(store, number, tmp_path, kind, is_who
 
 def test_snapshots_of_what_is_deleted_are_passed_over(store, number):
     snapshots = store.snapshots(number)
-    snapshots.save(8, [b"8"])
+    snapshots.save(8, b"8")
     begin(store, number)
     assert snapshots.latest() is None  # in silence
-    snapshots.save(15, [b"15"])
-    snapshots.save(13, [b"13"])
+    snapshots.save(15, b"15")
+    snapshots.save(13, b"13")
     snapshots.forget(15)
     assert snapshots.latest() == (15, b"15")
     assert snapshots.latest(until=14) is None
@@ -218,12 +218,12 @@ def test_snapshots_of_what_is_deleted_are_passed_over(store, number):
 def test_what_is_left_is_exported(store):
     number = store.create_campaign("c")
     batch = Batch()
-    batch.append(number, 1, Created(time=1, labels=["a"], names=["a"], model="fds"))
-    batch.append(number, 2, LabelAdded(time=1, id="b", name="b"))
+    batch.extend(number, 1, [Created(time=1, labels=["a"], names=["a"], model="fds")])
+    batch.extend(number, 2, [LabelAdded(time=1, id="b", name="b")])
     store.write(batch)
     store.write(batch_of(number, 3, 3))
     batch = Batch()
-    batch.append(number, 6, LabelAdded(time=6, id="c", name="c"))
+    batch.extend(number, 6, [LabelAdded(time=6, id="c", name="c")])
     store.write(batch)
     whole = [frame.rows() for frame in vote_frames(store, number)]
     store.bases.put(number, 4, begins=3, expired=3, labels=["a", "b"], parts=[])

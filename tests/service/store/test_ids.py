@@ -8,7 +8,7 @@ from adjudge.service.store.archive import MemoryArchive, StoreArchive
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.bloom import Bloom
 from adjudge.service.store.errors import DamagedStore
-from adjudge.service.store.ids import Generation, IdIndex, content_of, found_in, hash_of
+from adjudge.service.store.ids import Generation, IdIndex, content_of, find_in_page, hash_of
 from stored_logs import batch_of, votes
 
 
@@ -17,7 +17,7 @@ def hashes(start, count):
 
 
 def test_a_filter_forgets_nothing_and_is_seldom_wrong(monkeypatch):
-    monkeypatch.setattr(bloom_module, "SMALLEST", 1 << 9)
+    monkeypatch.setattr(bloom_module, "SMALLEST_SLICE_HASHES", 1 << 9)
     bloom = Bloom()
     for key in hashes(0, 700):
         bloom.add(key)
@@ -27,9 +27,9 @@ def test_a_filter_forgets_nothing_and_is_seldom_wrong(monkeypatch):
     wrong = sum(key in bloom for key in hashes(10**6, 5000))
     assert 0 < wrong < 5000 * 0.02
     for at in (0, 511, 512, 6699):
-        assert any(start <= at < end for start, end in bloom.where(hashes(at, 1)[0]))
-    assert bloom.memory * 8 <= 2 * 12 * 6700
-    again = Bloom.restored(bloom.state())
+        assert any(start <= at < end for start, end in bloom.ranges(hashes(at, 1)[0]))
+    assert 8 * sum(len(bits) for _, bits in bloom.state()) <= 2 * 12 * 6700
+    again = Bloom.from_state(bloom.state())
     assert again.state() == bloom.state()
     again.add(*hashes(6700, 3000))
     assert all(key in again for key in hashes(0, 9700))
@@ -40,14 +40,14 @@ def test_a_filter_forgets_nothing_and_is_seldom_wrong(monkeypatch):
 )
 def test_a_damaged_filter_is_refused(state):
     with pytest.raises(DamagedStore, match="a filter of ids does not fit"):
-        Bloom.restored(state)
+        Bloom.from_state(state)
 
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(module, "GENERATION", 100)
+    monkeypatch.setattr(module, "IDS_PER_GENERATION", 100)
     monkeypatch.setattr(module, "IDS_PER_PAGE", 7)
-    monkeypatch.setattr(bloom_module, "SMALLEST", 100)
+    monkeypatch.setattr(bloom_module, "SMALLEST_SLICE_HASHES", 100)
 
 
 def test_a_page_is_searched():
@@ -58,10 +58,10 @@ def test_a_page_is_searched():
     assert [first for first, *_ in pages[1:]] == [until for _, until, _ in pages[:-1]]
     assert (pages[0][0], pages[-1][1]) == (b"", b"")
     (*_, body) = pages[0]
-    found = {key: value for key in keys if (value := found_in(body, key)) is not None}
+    found = {key: value for key in keys if (value := find_in_page(body, key)) is not None}
     assert found == generation.contents if len(pages) == 1 else found.items() <= generation.contents.items()
     for key in (b"\x00" * 16, b"\xff" * 16, *hashes(500, 20)):
-        assert found_in(body, key) is None
+        assert find_in_page(body, key) is None
 
 
 def remembered(store, number, index, first, count):
@@ -69,7 +69,7 @@ def remembered(store, number, index, first, count):
     batch = batch_of(number, first, count)
     for position, vote in enumerate(batch.pages[number].events, first):
         assert index.remember(vote.id, content_of(vote.task, vote.worker, vote.label), position) == "new"
-        while (generation := index.full()) is not None:
+        while (generation := index.take_full()) is not None:
             batch.ids.append(generation)
     return batch
 
@@ -77,10 +77,10 @@ def remembered(store, number, index, first, count):
 def check(index, last):
     """Asserts that all ids up to a position are known with their contents, and no other."""
     for vote in votes(1, last):
-        assert index.known(vote.id, content_of(vote.task, vote.worker, vote.label)) == "same"
+        assert index.look_up(vote.id, content_of(vote.task, vote.worker, vote.label)) == "same"
         assert index.remember(vote.id, content_of(vote.task, vote.worker, 5), 99999) == "other"
     for vote in votes(last + 1, 200):
-        assert index.known(vote.id, content_of(vote.task, vote.worker, vote.label)) == "new"
+        assert index.look_up(vote.id, content_of(vote.task, vote.worker, vote.label)) == "new"
 
 
 def test_ids_are_known_for_ever(store, small):
@@ -103,7 +103,7 @@ def test_ids_are_known_for_ever(store, small):
         again.catch_up(store.last(number))
         check(again, 660)
         assert len(again) == 660
-        assert again.full() is None
+        assert again.take_full() is None
     early = IdIndex(store, number, state)
     assert early.after >= 600 > at  # generations that were closed after the snapshot are taken from the store
 
@@ -121,7 +121,7 @@ def test_ids_of_a_state_that_the_store_does_not_have(store, small):
     assert again.after == 100
     again.catch_up(250)
     check(again, 250)
-    generation = again.full()
+    generation = again.take_full()
     assert (generation.number, generation.until) == (1, 200)
     batch = Batch()
     batch.ids.append(generation)
@@ -191,6 +191,6 @@ def test_an_archive_keeps_what_is_pending_and_what_is_stored(store):
 
 def same(archive, model, last):
     for task in (f"t{at}" for at in range(12)):
-        assert archive.seen(task) == model.seen(task)
+        assert archive.may_have(task) == model.may_have(task)
         for until in range(last + 1):
             assert archive.get(task, until) == model.get(task, until)

@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
                 part = batch_of(number, first, size, tag)
                 whole.pages.update(part.pages)
                 row = DecisionRow(first, f"t{first}", b'{"tag":"%s"}' % tag.encode())
-                whole.decide(number, row)
+                whole.decide(number, [row])
                 worker = len(self.names[number])
                 whole.workers.append((number, worker, f"w{worker}{tag}"))
                 added[number] = (part.pages[number].events, (worker, f"w{worker}{tag}"), row)

@@ -13,9 +13,8 @@ import pytest
 import stored_logs
 from adjudge.service.store import postgres as module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, OutOfStep, StoreError, StoreUnavailable
-from adjudge.service.store.migrations import VERSION
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.tables import TABLES
+from adjudge.service.store.schema import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -391,8 +390,8 @@ def test_a_damaged_snapshot_is_passed_over(store):
     number = store.create_campaign("c")
     store.write(batch_of(number, 1, 6))
     snapshots = store.snapshots(number)
-    snapshots.save(3, [b"older"])
-    snapshots.save(6, [b"newer"])
+    snapshots.save(3, b"older")
+    snapshots.save(6, b"newer")
     with store.writing() as link:
         link.run("UPDATE snapshot_part SET body = 'newex'::bytea WHERE position = 6")
     with pytest.warns(DamagedSnapshot, match="the one at position 6: the checksum differs"):

@@ -18,10 +18,10 @@ import pytest
 import stored_logs
 from adjudge.errors import AdjudgeError
 from adjudge.service.store import sqlite as module
+from adjudge.service.store import store as store_module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, StoreError, StoreUnavailable
-from adjudge.service.store.migrations import VERSION
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.tables import TABLES
+from adjudge.service.store.schema import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -177,7 +177,7 @@ def test_paths_that_cannot_be(tmp_path):
         open_store(tmp_path / "none.db", readonly=True)
     with pytest.raises(StoreError, match="there is no folder"):
         open_store(tmp_path / "none" / "votes.db")
-    with pytest.raises(StoreError, match="it is no file"):
+    with pytest.raises(StoreError, match="it is not a file"):
         open_store(tmp_path)
     with pytest.raises(AdjudgeError, match="unknown kind of store 'mysql'.*accepted: a path, postgresql://"):
         open_store("mysql://host/votes")
@@ -206,6 +206,7 @@ def test_a_migration_that_fails_leaves_the_old_tables(path, monkeypatch):
 def test_a_migration_is_done_once_and_kept(path, monkeypatch):
     opened_with(path, 3).close()
     monkeypatch.setattr(module, "VERSION", VERSION + 1)
+    monkeypatch.setattr(store_module, "VERSION", VERSION + 1)
     monkeypatch.setattr(module, "statements", lambda number, dialect: ["CREATE TABLE more (x)"])
     for _ in range(2):
         store = open_store(path)
@@ -295,8 +296,8 @@ def test_a_damaged_file(path):
 def test_a_damaged_snapshot_is_passed_over(path, damage):
     store = opened_with(path, 3, pages=3)
     snapshots = store.snapshots(1)
-    snapshots.save(3, [b"older"])
-    snapshots.save(9, [b"newer", b"x" * 1000])
+    snapshots.save(3, b"older")
+    snapshots.save(9, b"newer" + b"x" * 1000)
     file = path.with_name("votes.db.snapshots") / "1-9.snapshot"
     data = file.read_bytes()
     wrong = {
@@ -316,7 +317,7 @@ def test_a_damaged_snapshot_is_passed_over(path, damage):
         (file.parent / "1-3.snapshot").unlink()
         with pytest.warns(DamagedSnapshot):
             assert snapshots.latest() is None
-    snapshots.save(9, [b"again"])
+    snapshots.save(9, b"again")
     assert snapshots.latest() == (9, b"again")
     store.close()
 
@@ -324,9 +325,9 @@ def test_a_damaged_snapshot_is_passed_over(path, damage):
 def test_a_snapshot_on_a_full_disk(path):
     store = opened_with(path, 3)
     snapshots = store.snapshots(1)
-    snapshots.save(2, [b"older"])
+    snapshots.save(2, b"older")
     with largest_file(10_000), pytest.raises(StoreUnavailable, match="a snapshot cannot be written"):
-        snapshots.save(3, [b"x" * 6000] * 3)
+        snapshots.save(3, b"x" * 18_000)
     assert snapshots.latest() == (2, b"older")
     assert sorted(p.name for p in path.with_name("votes.db.snapshots").iterdir()) == ["1-2.snapshot"]
     store.close()
@@ -467,8 +468,8 @@ def test_a_torn_write_ahead_log(path, tmp_path):
 
 
 def test_the_write_ahead_log_stays_short(path, monkeypatch):
-    monkeypatch.setattr(module, "WAL_BYTES", 1 << 17)
-    monkeypatch.setattr(module, "LONG_WAL", 1 << 18)
+    monkeypatch.setattr(module, "CHECKPOINT_BYTES", 1 << 17)
+    monkeypatch.setattr(module, "WRITER_CHECKPOINT_BYTES", 1 << 18)
     store = open_store(path)
     store.create_campaign("c")
     for turn in range(300):
@@ -512,7 +513,7 @@ def test_others_on_the_machine_do_not_read_a_new_store(path):
     before = os.umask(0o022)
     try:
         with closing(opened_with(path, 3)) as store:
-            store.snapshots(1).save(3, [b"state"])
+            store.snapshots(1).save(3, b"state")
             store.backup(path.with_name("backup.db"))
             beside = [*path.parent.glob("votes.db*"), path.with_name("backup.db")]
             assert {f"votes.db{end}" for end in ("", "-wal", "-shm", ".snapshots")} <= {each.name for each in beside}

@@ -34,11 +34,11 @@ def gate(store, monkeypatch):
 def test_batches_are_written_in_order_and_told(store):
     done = []
     writer = Writer(store, lambda batch, error: done.append((batch, error, threading.current_thread().name)))
-    number = writer.run(lambda store: store.create_campaign("c")).result(20)
+    number = writer.run(store.create_campaign, "c").result(20)
     batches = [batch_of(number, 1 + 3 * at, 3) for at in range(50)]
     for batch in batches:
         writer.submit(batch)
-    assert writer.run(lambda store: store.last(number)).result(20) == 150
+    assert writer.run(store.last, number).result(20) == 150
     writer.close()
     assert [one[0] for one in done] == batches
     assert {one[1:] for one in done} == {(None, "adjudge-writer")}
@@ -67,7 +67,7 @@ def test_a_failure_takes_those_with_it_that_wait(store, monkeypatch):
     assert entered.wait(20)
     writer.submit(batch_of(number, 1, 2))
     writer.submit(batch_of(number, 3, 3))
-    work = writer.run(lambda store: store.last(number))
+    work = writer.run(store.last, number)
     go.set()
     assert work.result(20) == 0
     writer.submit(batch_of(number, 1, 4))
@@ -102,8 +102,8 @@ def test_a_batch_made_in_the_belief_that_a_lost_one_is_written_is_refused(store,
 def test_an_error_of_some_work_is_of_who_waits(store):
     writer = Writer(store, lambda batch, error: None)
     with pytest.raises(ZeroDivisionError):
-        writer.run(lambda store: 1 // 0).result(20)
-    assert writer.run(lambda store: 5).result(20) == 5
+        writer.run(divmod, 1, 0).result(20)
+    assert writer.run(divmod, 5, 2).result(20) == (2, 1)
     writer.close()
 
 
@@ -129,7 +129,7 @@ def test_closed(store, monkeypatch):
     assert entered.wait(20)
     with pytest.raises(StoreUnavailable, match="has not taken all"):
         writer.close(timeout=0.01)
-    for use in (lambda: writer.submit(Batch()), lambda: writer.run(lambda store: 1)):
+    for use in (lambda: writer.submit(Batch()), lambda: writer.run(divmod, 1, 1)):
         with pytest.raises(StoreError, match="is closed"):
             use()
     go.set()

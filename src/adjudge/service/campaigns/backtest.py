@@ -23,7 +23,7 @@ from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.campaigns.trial import Ending, Trial, outcome_of
 from adjudge.service.store import events
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 Log: TypeAlias = "Store | str | os.PathLike[str] | Iterable[events.Event]"
 MAX_BACKTEST_EXAMPLES: Final = 20

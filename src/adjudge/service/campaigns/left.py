@@ -11,7 +11,7 @@ from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.store import events
 from adjudge.service.store.archive import MemoryArchive
 from adjudge.service.store.bases import Base
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 
 def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterator[tuple[int, events.Event]]:

@@ -86,7 +86,7 @@ class Readable:
         return None if record is None else (record.task, record.answer)
 
     def _archived(self, name: str) -> Archived | None:
-        if name is self._absent or not self.archive.seen(name):
+        if name is self._absent or not self.archive.may_have(name):
             self._absent = name
             return None
         data = self.archive.get(name, self.position)

@@ -17,8 +17,7 @@ from adjudge.service.store.bases import Base
 from adjudge.service.store.batch import DecisionRow
 from adjudge.service.store.errors import DamagedStore, Expired
 from adjudge.service.store.events import Created, Event
-from adjudge.service.store.protocol import Store
-from adjudge.service.store.sql import archive_row
+from adjudge.service.store.store import Store, archive_row
 
 T = TypeVar("T")
 
@@ -74,8 +73,8 @@ def replay(store: Store, campaign: int, *, until: int | None = None, archive: Ar
     >>> folder = tempfile.TemporaryDirectory()
     >>> store = open_store(folder.name + "/votes.db")
     >>> batch, number = Batch(), store.create_campaign("spam")
-    >>> batch.append(number, 1, Created(time=1, labels=["spam", "ok"], names=["Spam", "Fine"], model="fds"))
-    >>> batch.append(number, 2, Vote(time=2, task="t1", worker=1, label=0))
+    >>> batch.extend(number, 1, [Created(time=1, labels=["spam", "ok"], names=["Spam", "Fine"], model="fds")])
+    >>> batch.extend(number, 2, [Vote(time=2, task="t1", worker=1, label=0)])
     >>> store.write(batch)
     >>> state = replay(store, number)
     >>> state.position, state.votes, state.tasks.counts()["open"]

@@ -19,7 +19,7 @@ from adjudge.service.campaigns.state import CampaignState, Touched
 from adjudge.service.http.turns import Slice, Steps
 from adjudge.service.store import events
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
@@ -367,10 +367,10 @@ async def forget_old(campaign: Campaign, before: int) -> None:
         annotations, tasks = store.annotations.seen_before(number, before), store.annotations.tasks_seen_before(number, before)
         while rows := await asyncio.to_thread(next, annotations, None):
             gone = await campaign.in_turn(_select(campaign, rows, _is_over))
-            await campaign.campaigns.in_writer(partial(_remove, number, [row.annotation for row in gone], []))
+            await campaign.campaigns.in_writer(store.annotations.remove, number, [row.annotation for row in gone], [])
         while about := await asyncio.to_thread(next, tasks, None):
             over = await campaign.in_turn(_select(campaign, about, _is_task_over))
-            await campaign.campaigns.in_writer(partial(_remove, number, [], [row.task for row in over]))
+            await campaign.campaigns.in_writer(store.annotations.remove, number, [], [row.task for row in over])
 
 
 def _select(campaign: Campaign, rows: list[R], holds: Callable[[CampaignState, R], bool]) -> Steps[list[R]]:
@@ -393,7 +393,3 @@ def _is_over(state: CampaignState, row: AnnotationRow) -> bool:
 
 def _is_task_over(state: CampaignState, row: AnnotatedTaskRow) -> bool:
     return row.gold is None or row.gold != state.gold_of(row.task)
-
-
-def _remove(campaign: int, annotations: list[str], tasks: list[str], store: Store) -> None:
-    store.annotations.remove(campaign, annotations, tasks)

@@ -16,7 +16,7 @@ from adjudge.service.http.errors import Invalid, Unavailable
 from adjudge.service.http.types import BacktestAnswer, Changed, Outcome
 from adjudge.service.store.errors import Expired
 from adjudge.service.store.events import Event
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 EVENTS_PER_SLICE: Final = 64  # events, after which requests come first
 SLICE_PAUSE_S: Final = 1e-4  # seconds

@@ -141,7 +141,7 @@ class Campaign(Folding):
                 taken.append(event)
                 if vote.id is not None:
                     self.ids.remember(vote.id, content_of(event.task, event.worker, event.label), position)
-                    if (full := self.ids.full()) is not None:
+                    if (full := self.ids.take_full()) is not None:
                         ids.append(full)
                 if not position % LOOKED_EVERY and pace.is_over():
                     yield None
@@ -207,7 +207,7 @@ class Campaign(Folding):
             if vote.id in fresh:
                 known = "same" if fresh[vote.id] == says else "other"
             else:
-                known = self.ids.known(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
+                known = self.ids.look_up(vote.id, content_of(vote.task, self.names.number(vote.worker) or 0, codes[at]))
             if known == "other":
                 raise Conflict(f"the id {quote(vote.id)} was used for another vote")
             if known == "same":

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.service.campaigns.decision import Decision
@@ -34,10 +34,11 @@ from adjudge.service.store.archive import MemoryArchive
 from adjudge.service.store.batch import ArchiveRow, Batch, OutboxRow
 from adjudge.service.store.errors import StoreError, StoreUnavailable
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 from adjudge.service.store.writer import Writer
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
 MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
 FINISH: Final = 10.0  # seconds that work beside requests has to end in when the server stops
@@ -146,7 +147,7 @@ class Campaigns:
                 names.append(name)
         await self.commit()
         for name in names:
-            await self.in_writer(partial(_hasten, self.by_name[name].number, now))
+            await self.in_writer(self.store.webhooks.hasten, self.by_name[name].number, now)
         return now, names
 
     async def put(self, name: str, spec: CampaignSpec) -> tuple[Campaign, bool]:
@@ -160,7 +161,7 @@ class Campaigns:
             return there, False
         created = await self.in_folding_thread(partial(self._checked, spec))
         try:
-            number = await self.in_writer(partial(_create, name))
+            number = await self.in_writer(self._create, name)
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -200,9 +201,17 @@ class Campaigns:
             raise Invalid(error) from None
         return created
 
-    async def in_writer(self, work: Callable[[Store], T]) -> T:
-        """Run work that writes to the store in the thread that may."""
-        return await asyncio.wrap_future(self._writer.run(work))
+    def _create(self, name: str) -> int:
+        """Return the number of a new campaign; one whose first event was never written is as good as new."""
+        for number, known in self.store.campaigns():
+            if known == name and not self.store.last(number):
+                self.store.own(number)
+                return number
+        return self.store.create_campaign(name)
+
+    async def in_writer(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that writes to the store, in the only thread that may."""
+        return await asyncio.wrap_future(self._writer.run(work, *args, **kwargs))
 
     # --- writing
 
@@ -316,14 +325,14 @@ class Campaigns:
             for campaign in self.by_name.values():
                 campaign.lease = None  # before any lock is taken again: a new lease begins when its log was read
         for number, name in rows:
-            owner = await self.in_writer(partial(owner_of, number))
+            owner = await self.in_writer(owner_of, self.store, number)
             locked = now()
             loaded = await self.loaded(number)
             there = self.by_name.get(name)
             if loaded is None:  # its first event was never written
                 if there is not None:
                     del self.by_name[name], self.by_number[there.number]
-                await self.in_writer(partial(_release, number))  # another process may be about to make it
+                await self.in_writer(self.store.release, number)  # another process may be about to make it
                 continue
             if there is None:
                 there = Campaign(self, number, name, loaded)
@@ -398,20 +407,3 @@ class Campaigns:
                         break
                     except Exception:
                         log.exception("campaign %r: what the clock brings failed", campaign.name)
-
-
-def _release(campaign: int, store: Store) -> None:
-    store.release(campaign)
-
-
-def _hasten(campaign: int, time: int, store: Store) -> None:
-    store.webhooks.hasten(campaign, time)
-
-
-def _create(name: str, store: Store) -> int:
-    """Return the number of a new campaign. One whose first event was never written is as good as new."""
-    for number, known in store.campaigns():
-        if known == name and not store.last(number):
-            store.own(number)
-            return number
-    return store.create_campaign(name)

@@ -179,7 +179,7 @@ class Duties:
             position, data = await self.saved()
             await campaign.on_disk_now()
             store = campaign.campaigns.store
-            await campaign.campaigns.in_thread(lambda: store.snapshots(campaign.number).save(position, [data]))
+            await campaign.campaigns.in_thread(lambda: store.snapshots(campaign.number).save(position, data))
             self.snapshot_at = position
         finally:
             self._is_saving = False

@@ -16,9 +16,9 @@ from adjudge.errors import InputError
 from adjudge.service.campaigns.archived import Archived
 from adjudge.service.http.annotations import forget_old
 from adjudge.service.store import events
-from adjudge.service.store.bases import parts_of
+from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import ArchiveRow
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
@@ -90,12 +90,11 @@ class Expiry:
         begins, expired, labels = state.begins, state.expired, list(state.labels)
         await campaign.on_disk_now()
         checks = [
-            await campaigns.in_writer(partial(_add_part, campaign.number, position, part, body))
-            for part, body in enumerate(parts_of(data))
+            await campaigns.in_writer(campaigns.store.bases.add_part, campaign.number, position, part, body)
+            for part, body in enumerate(split_parts(data))
         ]
-        await campaigns.in_writer(
-            lambda store: store.bases.put(campaign.number, position, begins=begins, expired=expired, labels=labels, parts=checks)
-        )
+        put = partial(campaigns.store.bases.put, begins=begins, expired=expired, labels=labels, parts=checks)
+        await campaigns.in_writer(put, campaign.number, position)
         self._duties.snapshot_at = max(self._duties.snapshot_at, position)
 
     async def _delete(self) -> None:
@@ -105,26 +104,14 @@ class Expiry:
         base = await campaigns.in_thread(lambda: store.bases.find(number))
         if base is None:
             return
-        while await campaigns.in_writer(partial(_delete_some, number)):
+        while await campaigns.in_writer(store.bases.delete_some, number):
             await asyncio.sleep(0)
         await campaigns.in_thread(lambda: store.snapshots(number).forget(base.position))
         # The state's time may be earlier than that of the base, where the log was set back since.
         expired = min(base.expired, self._campaign.state.expired)
         while rows := await campaigns.in_thread(partial(_without_votes, number, expired, store)):
-            await campaigns.in_writer(partial(_replace, rows))
+            await campaigns.in_writer(store.replace_records, rows)
         await forget_old(self._campaign, expired)
-
-
-def _add_part(campaign: int, position: int, part: int, body: bytes, store: Store) -> bytes:
-    return store.bases.add_part(campaign, position, part, body)
-
-
-def _delete_some(campaign: int, store: Store) -> bool:
-    return store.bases.delete_some(campaign)
-
-
-def _replace(rows: list[ArchiveRow], store: Store) -> None:
-    store.replace_records(rows)
 
 
 def _without_votes(campaign: int, before: int, store: Store) -> list[ArchiveRow]:

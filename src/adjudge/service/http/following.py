@@ -24,7 +24,7 @@ from adjudge.service.http.turns import Slice, Steps
 from adjudge.service.store import events
 from adjudge.service.store.errors import Expired, NotOwner
 from adjudge.service.store.ids import IdIndex
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 if TYPE_CHECKING:
     from adjudge.service.http.campaigns import Campaigns
@@ -35,7 +35,7 @@ LOCKS_EVERY: Final = 5  # looks between looks at the locks: one second
 FOLLOW_BATCH_EVENTS: Final = 20_000  # events
 
 
-def owner_of(campaign: int, store: Store) -> str | None:
+def owner_of(store: Store, campaign: int) -> str | None:
     """Become the writer of a campaign, and return None; or say which other process is.
 
     - `campaign`: its number.
@@ -130,13 +130,13 @@ class Following:
         campaigns = self._campaigns
         taken: list[Campaign] = []
         for campaign in free:
-            if await campaigns.in_writer(partial(owner_of, campaign.number)) is not None:
+            if await campaigns.in_writer(owner_of, campaigns.store, campaign.number) is not None:
                 continue
             locked = now()
             try:
                 await self._catch_up(campaign)
             except BaseException:
-                await campaigns.in_writer(partial(_release, campaign.number))
+                await campaigns.in_writer(campaigns.store.release, campaign.number)
                 raise
             taken.append(campaign)
         if not taken:
@@ -221,10 +221,6 @@ class Following:
         """Note how far the log was folded; the other process has recorded the decisions on the way."""
         campaign.state.changes.clear()
         campaign.on_disk(campaign.state.position)
-
-
-def _release(campaign: int, store: Store) -> None:
-    store.release(campaign)
 
 
 def _folding(state: CampaignState, event: events.Event) -> Steps[None]:

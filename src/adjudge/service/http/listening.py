@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from adjudge.errors import AdjudgeError
 from adjudge.service.http.errors import Malformed
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 log = logging.getLogger(__name__)
 MAX_PAGE_DECISIONS: Final = 500  # read from the store at once

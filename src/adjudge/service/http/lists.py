@@ -17,7 +17,7 @@ from adjudge.service.http.errors import Invalid
 from adjudge.service.http.names import Names
 from adjudge.service.http.types import TasksPage, VoteRow, VotesPage, WorkersPage
 from adjudge.service.store.events import Event
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
@@ -73,7 +73,7 @@ async def votes(campaign: Campaign, after: int, limit: int) -> VotesPage:
 
 
 def _pages(store: Store, campaign: int, after: int, until: int) -> list[tuple[int, list[Event]]]:
-    return list(store.read(campaign, after=after, until=until, left=True))
+    return list(store.read(campaign, after=after, until=until, skip_expired=True))
 
 
 def _votes_of(campaign: Campaign, first: int, page: list[Event], limit: int) -> list[VoteRow]:

@@ -17,7 +17,7 @@ from adjudge.service.store.batch import ArchiveRow
 from adjudge.service.store.errors import DamagedStore, Expired
 from adjudge.service.store.events import Created
 from adjudge.service.store.ids import IdIndex
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 Put: TypeAlias = Callable[[ArchiveRow], object]
 log = logging.getLogger(__name__)

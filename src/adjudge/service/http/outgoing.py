@@ -166,7 +166,7 @@ class Courier:
                 failed.append(self._failure(each, error))
             outcome = "delivered" if error is None else "failed" if failed[-1].due is not None else "dead"
             self._context.metrics.deliveries[outcome] += 1
-        await self._context.campaigns.in_writer(lambda store: store.webhooks.settle(delivered, failed))
+        await self._context.campaigns.in_writer(store.webhooks.settle, delivered, failed)
         return True
 
     def _attempt(self, hook: WebhookRow | None, delivery: Delivery) -> str | None:

@@ -22,7 +22,7 @@ from adjudge.service.http import views
 from adjudge.service.http.errors import Unavailable
 from adjudge.service.http.turns import LONG_READ_US, Steps
 from adjudge.service.store import events
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState

@@ -1,1 +1,1 @@
-"""What a live service keeps: an append-only log of events per campaign, from which everything else can be rebuilt."""
+"""The durable log of a service: append-only events per campaign, from which everything else can be rebuilt."""

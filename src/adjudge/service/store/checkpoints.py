@@ -1,4 +1,4 @@
-"""Checkpoints of a SQLite file beside its commits: what the write-ahead log holds is copied into the file."""
+"""Checkpoints of a SQLite file, in parallel with its commits: they copy the write-ahead log into the file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """A thread that copies the write-ahead log into its file when it is asked to, so that no commit waits for that.
+    """A thread that copies the write-ahead log into its file on request, so that no commit waits for it.
 
-    - `connect`: returns a connection that may write. It is opened in the thread, when it is first needed.
+    `connect` returns a connection that may write. The thread calls it, when the first checkpoint is requested.
     """
 
     def __init__(self, connect: Callable[[], Any]) -> None:
@@ -23,15 +23,15 @@ class Checkpoints:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def ask(self) -> None:
-        """Let the log be copied soon."""
+    def request(self) -> None:
+        """Have the log copied soon."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="adjudge-checkpoint", daemon=True)
             self._thread.start()
         self._wanted.set()
 
     def close(self) -> None:
-        """End the thread, after what it is at."""
+        """End the thread after its current checkpoint."""
         self._closed = True
         if self._thread is not None:
             self._wanted.set()
@@ -40,8 +40,8 @@ class Checkpoints:
     def _work(self) -> None:
         try:
             connection = self._connect()
-        except Exception as error:  # the writer does it, later
-            LOG.warning("no checkpoints beside commits: %s", error)
+        except Exception as error:  # the writer makes a checkpoint later
+            LOG.warning("checkpoints cannot run in parallel with commits: %s", error)
             return
         try:
             while True:
@@ -52,7 +52,7 @@ class Checkpoints:
                 try:
                     with self.running:
                         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                except Exception as error:  # it will be tried again; a commit that fails says why
+                except Exception as error:  # a later one will retry; a commit that fails reports the reason
                     LOG.info("a checkpoint failed: %s", error)
         finally:
             connection.close()

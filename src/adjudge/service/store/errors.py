@@ -1,4 +1,4 @@
-"""What can go wrong with a store, as one-line messages: what, where, and what would be right."""
+"""Errors of a store. Each message is one line that says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from adjudge.errors import AdjudgeError, OneLine
 
 
 class StoreError(AdjudgeError):
-    """A store cannot be opened, or was asked for what it does not do."""
+    """A store cannot be opened, or does not support the request."""
 
 
-class StoreUnavailable(StoreError):  # noqa: N818 (what is so, not a kind of error)
-    """Nothing was written, or nothing can be read, for now: a full disk, a server that restarts. Later it may succeed."""
+class StoreUnavailable(StoreError):  # noqa: N818 (a condition, not a kind of error)
+    """The store cannot be written or read now, as when a disk is full or a server restarts. Nothing was written; retry later."""
 
 
 class NotOwner(StoreError):  # noqa: N818
-    """Another process writes here: the file, or the campaign."""
+    """Another process writes this file or campaign."""
 
 
 class OutOfStep(StoreError):  # noqa: N818
-    """A batch does not begin where the log of its campaign ends. Nothing of it was written; read the log again."""
+    """A batch does not begin where the log of its campaign ends. Nothing was written; read the log again."""
 
 
 class Expired(StoreError):  # noqa: N818
-    """Events were asked for that are deleted: they were older than the campaign keeps votes. What is left begins later."""
+    """The requested events are deleted, because the campaign no longer keeps votes that old. The rest of the log begins later."""
 
 
 class DamagedStore(StoreError):  # noqa: N818
-    """What is stored is not what was written; the message names the campaign and the positions."""
+    """Stored data differs from what was written; the message names the campaign and the positions."""
 
 
 class DamagedSnapshot(OneLine, UserWarning):
-    """A snapshot cannot be used, and is passed over: an older one, or the log alone, gives the same state."""
+    """A snapshot is unusable and is skipped; an older one, or the log alone, gives the same state."""

@@ -1,8 +1,8 @@
 """The events of a campaign's log: the only source of its state.
 
-An event says what was asked for, in numbers that do not change: a worker is its number, a label its place in the
-campaign's list. The names of both can change, or be erased, without a change of the log. Fields are only ever added, with
-a default, so that every log that was written can be read.
+An event records a request in numbers that never change: workers by number, labels by their index in the campaign's list. So
+names can change, or be erased, without changing the log. Fields are only ever added, with a default, so that every log ever
+written stays readable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 
 class _LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", gc=False):
-    """One entry of a log; `time` is in microseconds since 1970, and falls from one entry to the next only at a `ClockSet`."""
+    """One entry of a log; `time` is in microseconds since 1970, and decreases from one entry to the next only at a `ClockSet`."""
 
     time: int
 
@@ -22,12 +22,12 @@ class Created(_LogEntry, frozen=True, tag="created"):
     """The campaign's first event."""
 
     labels: list[str]  # ids
-    names: list[str]  # what people read
+    names: list[str]  # for people
     model: str  # fds, ds, hybrid, auto
     settings: dict[str, Any] = {}  # seed, strength, confidence of the stream
     policy: dict[str, Any] = {}  # version 1
-    refit: dict[str, Any] = {}  # when refits run: see service/campaigns/settings.py
-    retention: dict[str, Any] = {}  # how long tasks and votes are kept: see service/campaigns/settings.py
+    refit: dict[str, Any] = {}  # see service/campaigns/settings.py
+    retention: dict[str, Any] = {}  # likewise
 
 
 class TasksAdded(_LogEntry, frozen=True, tag="tasks"):
@@ -37,16 +37,16 @@ class TasksAdded(_LogEntry, frozen=True, tag="tasks"):
 
 
 class Vote(_LogEntry, frozen=True, tag="vote"):
-    """A vote of a worker who has none on the task."""
+    """The first vote of a worker on a task."""
 
     task: str
     worker: int
     label: int
-    id: str | None = None  # given by the client, to be idempotent
+    id: str | None = None  # chosen by the client, so that it can retry
 
 
 class Change(_LogEntry, frozen=True, tag="change"):
-    """Another vote of a worker who had voted on the task: it takes the place of the earlier one."""
+    """A further vote of a worker on a task, which replaces the earlier one."""
 
     task: str
     worker: int
@@ -55,21 +55,21 @@ class Change(_LogEntry, frozen=True, tag="change"):
 
 
 class Retraction(_LogEntry, frozen=True, tag="retraction"):
-    """A worker's vote on a task, taken back."""
+    """The withdrawal of a worker's vote on a task."""
 
     task: str
     worker: int
 
 
 class GoldSet(_LogEntry, frozen=True, tag="gold"):
-    """The true label of a task; None takes it back."""
+    """The true label of a task; None withdraws it."""
 
     task: str
     label: int | None
 
 
 class PolicySet(_LogEntry, frozen=True, tag="policy"):
-    """A new version of the policy: versions are numbered 1, 2, 3, … in the order of the log."""
+    """A new version of the policy; versions are numbered 1, 2, 3, … in the order of the log."""
 
     policy: dict[str, Any]
     by: str | None = None
@@ -84,21 +84,21 @@ class Ban(_LogEntry, frozen=True, tag="ban"):
 
 
 class Unban(_LogEntry, frozen=True, tag="unban"):
-    """They count again."""
+    """The votes of these workers count again."""
 
     workers: list[int]
     by: str | None = None
 
 
 class Revisit(_LogEntry, frozen=True, tag="revisit"):
-    """Archived tasks that a ban or an unban concerns: they come back into memory, and the policy looks at them again."""
+    """Archived tasks that a ban or an unban affects return to memory, and the policy is applied to them again."""
 
     tasks: list[str]
     reached: list[int] = []  # workers whose ban or unban has now reached the whole archive
 
 
 class WorkerSet(_LogEntry, frozen=True, tag="worker"):
-    """What is known of a worker beside votes: the group they belong to, whether they are an expert. None: as it was."""
+    """The group of a worker, and whether they are an expert; None leaves a field unchanged."""
 
     worker: int
     group: str | None = None
@@ -106,27 +106,27 @@ class WorkerSet(_LogEntry, frozen=True, tag="worker"):
 
 
 class Rename(_LogEntry, frozen=True, tag="rename"):
-    """A new name of a label; its id stays."""
+    """A new name for a label; its id stays."""
 
     label: int
     name: str
 
 
 class LabelAdded(_LogEntry, frozen=True, tag="label"):
-    """One more label, after all others."""
+    """A new label, after all others."""
 
     id: str
     name: str
 
 
 class Erase(_LogEntry, frozen=True, tag="erase"):
-    """The name of a worker was erased; their votes and what was learned of them stay, under the number."""
+    """The name of a worker was erased; their votes and everything learned from them stay, under the number."""
 
     worker: int
 
 
 class Override(_LogEntry, frozen=True, tag="override"):
-    """A person decides a task, whatever the votes say."""
+    """A person decides a task, regardless of its votes."""
 
     task: str
     label: int
@@ -135,7 +135,7 @@ class Override(_LogEntry, frozen=True, tag="override"):
 
 
 class Reopen(_LogEntry, frozen=True, tag="reopen"):
-    """A decision is appealed: the task is open again."""
+    """A decision is appealed, which opens the task again."""
 
     task: str
     by: str | None = None
@@ -143,23 +143,23 @@ class Reopen(_LogEntry, frozen=True, tag="reopen"):
 
 
 class RefitBegun(_LogEntry, frozen=True, tag="refit-begun"):
-    """A refit reads the votes in force here."""
+    """A refit reads the votes in force at this point."""
 
 
 class RefitDone(_LogEntry, frozen=True, tag="refit"):
-    """It takes effect here; `read` is the position of its `RefitBegun`."""
+    """A refit takes effect at this point; `read` is the position of its `RefitBegun`."""
 
     read: int
 
 
 class Tick(_LogEntry, frozen=True, tag="tick"):
-    """The clock made a decision: every hold that was due at this time has ended."""
+    """The clock made decisions: every hold that was due at this time has ended."""
 
 
 class Sweep(_LogEntry, frozen=True, tag="sweep"):
-    """Tasks leave memory for the archive: of the decided ones and of the others so many, those untouched for longest.
+    """Tasks leave memory for the archive: the given numbers of decided and of other tasks, longest untouched first.
 
-    Of the others, `emptied` stay and lose their votes, which have expired.
+    Of the other tasks, `emptied` stay in memory and lose their votes, which have expired.
     """
 
     decided: int
@@ -170,25 +170,25 @@ class Sweep(_LogEntry, frozen=True, tag="sweep"):
 class Truncated(_LogEntry, frozen=True, tag="truncated"):
     """Votes have expired: the log up to a position is deleted, and so are the votes of archived tasks untouched since a time."""
 
-    until: int  # the position
+    until: int  # the last deleted position
     before: int  # the time of the first event that is kept
 
 
 class SettingsChanged(_LogEntry, frozen=True, tag="settings"):
-    """New rules for refits or retention; None: as it was."""
+    """New rules for refits or retention; None leaves a field unchanged."""
 
     refit: dict[str, Any] | None = None
     retention: dict[str, Any] | None = None
 
 
 class BreakerReset(_LogEntry, frozen=True, tag="breaker-reset"):
-    """A person has looked: automatic decisions go on."""
+    """A person has looked into a tripped breaker: automatic decisions resume."""
 
     by: str | None = None
 
 
 class ClockSet(_LogEntry, frozen=True, tag="clock"):
-    """An operator has set the log's time, which was ahead, back to that of the clock: the only event whose time may fall."""
+    """An operator has set the time of a log that was ahead back to that of the clock: the only event whose time may decrease."""
 
     by: str | None = None
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""Votes and decisions of a campaign as frames, some thousand rows at a time, for `adjudge.io.write.write_batches`."""
+"""Votes and decisions of a campaign as a sequence of frames, for `adjudge.io.write.write_batches`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import polars as pl
 
 from adjudge.service.store.events import Change, Created, LabelAdded, Retraction, Vote
 from adjudge.service.store.ids import hash_of
+from adjudge.service.store.rows import encode_text
 
 if TYPE_CHECKING:
-    from adjudge.service.store.protocol import Store
+    from adjudge.service.store.store import Store
 
-ROWS_PER_FRAME: Final = 1 << 16  # of a frame
+ROWS_PER_FRAME: Final = 1 << 16
 TIME: Final = pl.Datetime("us", "UTC")
 VOTES_SCHEMA: Final = {
     "task": pl.String(),
@@ -46,26 +47,19 @@ DECISIONS_SCHEMA: Final = {
 
 
 def vote_frames(store: Store, campaign: int, *, in_force: bool = True) -> Iterator[pl.DataFrame]:
-    """Yield votes in the order of the log: at least one frame, which may be empty. Those that have expired are not there.
+    """Yield votes that have not expired, in the order of the log: at least one frame, which may be empty.
 
-    Columns: task, worker (its name; `#7` where the name of worker 7 was erased), label (its id), time, position, event and id.
-
-    - `store`: where they are.
-    - `campaign`: its number.
-    - `in_force`: the last vote of each worker on each task, unless it was retracted. Otherwise every vote, change and
-      retraction (which has no label).
+    Columns: task, worker (the name, or `#7` if the name of worker 7 was erased), label (its id), time, position, event and id.
+    With `in_force`, only the last vote of each worker on each task, unless it was retracted; otherwise every vote, change and
+    retraction (which has no label).
     """
     until = store.last(campaign)
-    kept = _in_force(store, campaign, until) if in_force else None
-    return _frames(_vote_rows(store, campaign, until, kept, _names(store, campaign)), VOTES_SCHEMA)
+    kept = _positions_in_force(store, campaign, until) if in_force else None
+    return _frames(_vote_rows(store, campaign, until, kept), VOTES_SCHEMA)
 
 
 def decision_frames(store: Store, campaign: int) -> Iterator[pl.DataFrame]:
-    """Yield decisions in the order of their positions, a column for each of their fields: at least one frame.
-
-    - `store`: where they are.
-    - `campaign`: its number.
-    """
+    """Yield decisions in the order of the log, a column for each of their fields: at least one frame."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
 
     def rows() -> Iterator[tuple[Any, ...]]:
@@ -78,7 +72,7 @@ def decision_frames(store: Store, campaign: int) -> Iterator[pl.DataFrame]:
 
 
 def _micros(time: object) -> int | None:
-    """Return a time as JSON has it (RFC 3339) in microseconds since 1970."""
+    """Return a time from JSON (RFC 3339) in microseconds since 1970."""
     if time is None:
         return None
     moment = msgspec.convert(time, datetime)
@@ -86,65 +80,63 @@ def _micros(time: object) -> int | None:
 
 
 def _names(store: Store, campaign: int) -> dict[int, str]:
-    """Return the names of workers by number: for each that was erased one that nobody has."""
+    """Return the names of workers by number, with an unused one in place of each that was erased."""
     names = dict(store.workers(campaign))
     taken = set(names.values())
     for number, name in names.items():
         if name is None:
-            made = f"#{number}"
-            while made in taken:
-                made = "#" + made
-            names[number] = made
+            substitute = f"#{number}"
+            while substitute in taken:
+                substitute = "#" + substitute
+            names[number] = substitute
     return {number: str(name) for number, name in names.items()}
 
 
-def _vote_rows(
-    store: Store, campaign: int, until: int, kept: npt.NDArray[np.int64] | None, names: dict[int, str]
-) -> Iterator[tuple[Any, ...]]:
-    base = store.bases.find(campaign)
+def _vote_rows(store: Store, campaign: int, until: int, kept: npt.NDArray[np.int64] | None) -> Iterator[tuple[Any, ...]]:
+    names, base = _names(store, campaign), store.bases.find(campaign)
     labels: list[str] = [] if base is None else list(base.labels)
-    known = 0 if base is None else base.position  # the labels up to here are known
+    labels_position = 0 if base is None else base.position
     at = 0
-    for first, events in store.read(campaign, until=until, left=True):
+    for first, events in store.read(campaign, until=until, skip_expired=True):
         for position, event in enumerate(events, first):
             if isinstance(event, Vote | Change | Retraction):
                 if kept is not None:
-                    while at < len(kept) and kept[at] < position:  # they have expired since
+                    while at < len(kept) and kept[at] < position:  # expired meanwhile
                         at += 1
                     if at == len(kept) or kept[at] != position:
                         continue
                 label = None if isinstance(event, Retraction) else labels[event.label]
-                own = None if isinstance(event, Retraction) else event.id
+                vote_id = None if isinstance(event, Retraction) else event.id
                 name = names.get(event.worker, f"#{event.worker}")
-                yield event.task, name, label, event.time, position, event.__struct_config__.tag, own
+                yield event.task, name, label, event.time, position, event.__struct_config__.tag, vote_id
             elif isinstance(event, Created):
                 labels = list(event.labels)
-            elif isinstance(event, LabelAdded) and position > known:
+            elif isinstance(event, LabelAdded) and position > labels_position:
                 labels.append(event.id)
 
 
-def _in_force(store: Store, campaign: int, until: int) -> npt.NDArray[np.int64]:
-    """Return the positions of votes that none followed of the same worker on the same task, in order: 24 bytes per vote."""
+def _positions_in_force(store: Store, campaign: int, until: int) -> npt.NDArray[np.int64]:
+    """Return the positions of votes in force, in order; this takes 24 bytes per vote of the log."""
     keys, positions, counts = bytearray(), array("q"), bytearray()
-    for first, events in store.read(campaign, until=until, left=True):
+    for first, events in store.read(campaign, until=until, skip_expired=True):
         for position, event in enumerate(events, first):
             if isinstance(event, Vote | Change | Retraction):
-                keys += hash_of(f"{event.worker} {event.task}".encode("utf-8", "surrogatepass"))
+                keys += hash_of(encode_text(f"{event.worker} {event.task}"))
                 positions.append(position)
                 counts.append(not isinstance(event, Retraction))
     pairs = np.frombuffer(keys, np.uint64).reshape(-1, 2)
-    where = np.frombuffer(positions, np.int64)
-    order = np.lexsort((where, pairs[:, 1], pairs[:, 0]))
+    places = np.frombuffer(positions, np.int64)
+    order = np.lexsort((places, pairs[:, 1], pairs[:, 0]))
     ordered = pairs[order]
     last = np.ones(len(order), bool)
     last[:-1] = (ordered[1:] != ordered[:-1]).any(1)
     last &= np.frombuffer(counts, bool)[order]
-    return np.sort(where[order[last]])
+    return np.sort(places[order[last]])
 
 
 def _frames(rows: Iterator[tuple[Any, ...]], schema: dict[str, Any]) -> Iterator[pl.DataFrame]:
-    number = 0
-    while (some := list(islice(rows, ROWS_PER_FRAME))) or not number:
-        raw = {name: pl.Int64() if kind == TIME else kind for name, kind in schema.items()}
-        yield pl.DataFrame(some, schema=raw, orient="row").cast({"time": TIME})
-        number += 1
+    stored = {name: pl.Int64() if kind == TIME else kind for name, kind in schema.items()}
+    is_first = True
+    while (chunk := list(islice(rows, ROWS_PER_FRAME))) or is_first:
+        yield pl.DataFrame(chunk, schema=stored, orient="row").cast({"time": TIME})
+        is_first = False

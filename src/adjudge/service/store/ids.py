@@ -1,7 +1,7 @@
-"""Which ids clients have given to their votes, and with what content: so that a repeated request counts once.
+"""The ids that clients gave to their votes, and the votes they stand for, so that a repeated request counts once.
 
-Ids are kept for ever, in little memory. The newest are in a dictionary. Every 32 768 of them become a *generation*: pages of
-sorted hashes in the store. A Bloom filter tells of most new ids that no generation holds them.
+Ids are kept forever, in little memory. The newest are in a dictionary. Every 32,768 of them become a *generation*: pages of
+sorted hashes in the store. For most new ids, a Bloom filter tells without a query that no generation has them.
 """
 
 from __future__ import annotations
@@ -17,56 +17,48 @@ import numpy as np
 from adjudge.service.store.bloom import HASH_BYTES, Bloom
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.events import Change, Vote
+from adjudge.service.store.rows import encode_text
 
 if TYPE_CHECKING:
-    from adjudge.service.store.protocol import Store
+    from adjudge.service.store.store import Store
 
-GENERATION: Final = 1 << 15  # ids
-ADDED_EVERY: Final = 16  # new ids, until some of the last generation are put into the filter
-ADDED_AT_ONCE: Final = 512
-IDS_PER_PAGE: Final = 60  # ids; two pages of 60 fill a page of SQLite
-Answer: TypeAlias = Literal["new", "same", "other"]
+IDS_PER_GENERATION: Final = 1 << 15
+FILTER_INTERVAL_IDS: Final = 16  # new ids between additions to the filter
+FILTER_CHUNK_IDS: Final = 512  # ids of the last generation added at once
+IDS_PER_PAGE: Final = 60  # two pages of 60 fill a page of SQLite
+IdStatus: TypeAlias = Literal["new", "same", "other"]
 
 
 def content_of(task: str, worker: int, label: int) -> bytes:
-    """Return what an id stands for, from the fields of a `Vote` or `Change`.
-
-    - `task`: its id.
-    - `worker`, `label`: their numbers, as the log has them.
-    """
-    return f"{worker} {label} {task}".encode("utf-8", "surrogatepass")
+    """Return the content that an id stands for, from the fields of a `Vote` or `Change`."""
+    return encode_text(f"{worker} {label} {task}")
 
 
 def hash_of(data: bytes) -> bytes:
-    """Return the hash under which ids, contents and tasks are kept: 16 bytes.
-
-    - `data`: what is hashed.
-    """
+    """Return the hash, of 16 bytes, under which ids, contents and tasks are stored."""
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
 class Generation:
-    """Ids that were given between two positions of a log: what a `Batch` carries to the store.
+    """Ids that were given between two positions of a log, as a `Batch` carries them to the store.
 
-    - `campaign`: its number.
-    - `number`: 0, 1, 2, …
-    - `until`: every id up to this position is in this generation, or in an earlier one.
-    - `contents`: the hash of the content, by the hash of the id.
+    `until` is the position up to which this and the earlier generations have every id; `contents` maps the hash of an id to
+    that of its content.
     """
 
     __slots__ = ("campaign", "contents", "number", "until", "written")
 
     def __init__(self, campaign: int, number: int, until: int, contents: dict[bytes, bytes]) -> None:
         self.campaign = campaign
-        self.number = number
+        self.number = number  # 0, 1, 2, …
         self.until = until
         self.contents = contents
-        self.written = False  # the store says so once it is on disk: from then on it is found there
+        self.written = False  # set by the store once the generation is on disk, where lookups then find it
 
     def pages(self) -> Iterator[tuple[bytes, bytes, bytes]]:
-        """Yield where each page begins, where the next one does, and the page: its sorted hashes of ids, then those of contents.
+        """Yield the first hash of each page, that of the next page, and the page: sorted hashes of ids, then of contents.
 
-        The first page begins and the last one ends with no hash: so every hash has a page, and a missing page is noticed.
+        The first page begins and the last one ends with no hash, so that every hash has a page and a missing one is noticed.
         """
         ids = np.frombuffer(b"".join(self.contents), ">u8").reshape(-1, 2)
         contents = np.frombuffer(b"".join(self.contents.values()), ">u8").reshape(-1, 2)
@@ -79,7 +71,7 @@ class Generation:
 
 
 class _IndexState(msgspec.Struct, array_like=True):
-    """The state of an index, for a snapshot: bounded, since generations are in the store."""
+    """The state of an index for a snapshot; its size is bounded, as generations are in the store."""
 
     generation: int
     after: int
@@ -90,11 +82,8 @@ class _IndexState(msgspec.Struct, array_like=True):
 class IdIndex:
     """The ids that were given in one campaign. One thread uses it.
 
-    - `store`: where generations are; None where nothing need outlive the process.
-    - `campaign`: its number.
-    - `state`: of `state()`, from a snapshot: the index then begins as it was. Without one it begins with what the store has.
-
-    The log after the position `after` must be given to it: `catch_up` does, up to a position.
+    Without a store, nothing outlives the process. With `state`, from a snapshot, the index resumes as it was; without it, it
+    begins with the generations of the store. `catch_up` adds the ids of the log after the position `after`.
 
     >>> index = IdIndex(None, 1)
     >>> vote = content_of("t1", 0, 1)
@@ -107,7 +96,7 @@ class IdIndex:
         self._campaign = campaign
         self._recent: dict[bytes, bytes] = {}
         self._unwritten: list[Generation] = []  # not yet in the store, or not in the filter
-        self._full: list[Generation] = []  # and not yet handed out by `full`
+        self._full: list[Generation] = []  # and not yet taken by `take_full`
         self._filter = Bloom()
         self._adding = b""  # hashes of the last generation that are not in the filter yet
         self._generation = 0  # the number of the next
@@ -119,90 +108,76 @@ class IdIndex:
             if number != self._generation:
                 raise DamagedStore(f"ids of campaign {campaign} are missing: generation {self._generation}; restore a backup")
             assert store is not None
-            self._filter.add_many(b"".join(body[: len(body) // 2] for body in store.id_pages(campaign, number)))
+            self._filter.add(*(body[: len(body) // 2] for body in store.id_pages(campaign, number)))
             self._generation += 1
             self.after = until
-            self._recent = {}  # what was recent then is in a generation now
-        if len(self._filter) != self._generation * GENERATION:
-            have = f"{len(self._filter)} of {self._generation * GENERATION}"
+            self._recent = {}  # they are in a generation by now
+        if len(self._filter) != self._generation * IDS_PER_GENERATION:
+            have = f"{len(self._filter)} of {self._generation * IDS_PER_GENERATION}"
             raise DamagedStore(f"ids of campaign {campaign} are missing: {have} are there; restore a backup")
 
     def _restore(self, state: bytes, stored: int) -> None:
-        """Begin as an index with this state was, where the store has all that it had."""
+        """Resume from a state, provided that the store has all of its generations."""
         try:
-            known = msgspec.msgpack.decode(state, type=_IndexState)
+            saved = msgspec.msgpack.decode(state, type=_IndexState)
         except msgspec.DecodeError as error:
             raise DamagedStore(f"the ids in a snapshot of campaign {self._campaign} cannot be read: {error}") from error
-        if known.generation <= stored:
-            self._generation, self.after, self._recent = known.generation, known.after, known.recent
-            self._filter = Bloom.restored(known.filter)
+        if saved.generation <= stored:
+            self._generation, self.after, self._recent = saved.generation, saved.after, saved.recent
+            self._filter = Bloom.from_state(saved.filter)
 
     def __len__(self) -> int:
-        return self._generation * GENERATION + len(self._recent)
+        return self._generation * IDS_PER_GENERATION + len(self._recent)
 
-    @property
-    def memory(self) -> int:
-        """Bytes that the filter takes; the recent ids take some megabytes at most beside it."""
-        return self._filter.memory
+    def remember(self, id: str, content: bytes, position: int) -> IdStatus:  # noqa: A002 (the name of the field)
+        """Return whether an id is new, and store it then, or was given before with the same or with other content.
 
-    def remember(self, id: str, content: bytes, position: int) -> Answer:  # noqa: A002 (the name of the field)
-        """Return whether an id is new, and is remembered now; or was given before with the same content, or with other.
-
-        - `id`: as the client gave it.
-        - `content`: what it stands for: see `content_of`.
-        - `position`: of the event that carries it, where it is new.
+        `content` is the result of `content_of`, and `position` that of the event that carries the id.
         """
-        key, value = hash_of(id.encode("utf-8", "surrogatepass")), hash_of(content)
-        known = self._recent.get(key) or self._older(key)
+        key, value = hash_of(encode_text(id)), hash_of(content)
+        known = self._find(key)
         if known is not None:
             return "same" if known == value else "other"
         self._recent[key] = value
         self.after = position
-        if self._adding and not len(self._recent) % ADDED_EVERY:
-            self._add(ADDED_AT_ONCE)
-        if len(self._recent) == GENERATION:
+        if self._adding and not len(self._recent) % FILTER_INTERVAL_IDS:
+            self._add(FILTER_CHUNK_IDS)
+        if len(self._recent) == IDS_PER_GENERATION:
             self._close()
         return "new"
 
-    def known(self, id: str, content: bytes) -> Answer:  # noqa: A002
-        """Return what `remember` would, and remember nothing.
-
-        - `id`, `content`: as there.
-        """
-        key = hash_of(id.encode("utf-8", "surrogatepass"))
-        known = self._recent.get(key) or self._older(key)
+    def look_up(self, id: str, content: bytes) -> IdStatus:  # noqa: A002
+        """Return what `remember` would, without storing anything."""
+        known = self._find(hash_of(encode_text(id)))
         return "new" if known is None else "same" if known == hash_of(content) else "other"
 
-    def full(self) -> Generation | None:
-        """Return a generation for the batch that carries the last remembered id, once it is full; else None.
+    def take_full(self) -> Generation | None:
+        """Return a generation for the batch that carries the last remembered id, if it has become full.
 
-        To be asked after every `remember`. A batch that is lost takes the index with it: make it anew from the store then.
+        Call this after every `remember`. If a batch is lost, create the index again from the store.
         """
         return self._full.pop(0) if self._full else None
 
     def _close(self) -> None:
-        """Make the recent ids a generation."""
-        self._add(GENERATION)
+        """Turn the recent ids into a generation."""
+        self._add(IDS_PER_GENERATION)
         closed = Generation(self._campaign, self._generation, self.after, self._recent)
         self._adding = b"".join(closed.contents)
-        self._unwritten = [*(one for one in self._unwritten if not one.written), closed]
+        self._unwritten = [*(generation for generation in self._unwritten if not generation.written), closed]
         self._full.append(closed)
         self._generation += 1
         self._recent = {}
 
     def _add(self, count: int) -> None:
-        """Put some of the last generation into the filter: all of it at once would take milliseconds."""
+        """Add some of the last generation to the filter; all of it at once would take milliseconds."""
         size = count * HASH_BYTES
-        self._filter.add_many(self._adding[:size])
+        self._filter.add(self._adding[:size])
         self._adding = self._adding[size:]
         if not self._adding:
-            self._unwritten = [one for one in self._unwritten if not one.written]
+            self._unwritten = [generation for generation in self._unwritten if not generation.written]
 
     def catch_up(self, until: int) -> None:
-        """Take in the ids of the log after `after`.
-
-        - `until`: the last position to read.
-        """
+        """Add the ids of the log after `after`, up to a position."""
         assert self._store is not None
         for first, events in self._store.read(self._campaign, after=self.after, until=until):
             for position, event in enumerate(events, first):
@@ -211,34 +186,31 @@ class IdIndex:
         self.after = max(self.after, until)
 
     def state(self, position: int) -> bytes:
-        """Return what a snapshot keeps: a new index with it needs only the log after this position.
-
-        - `position`: up to which the log was given to this index.
-        """
+        """Return the state for a snapshot; with it, an index needs only the log after `position`."""
         self.after = max(self.after, position)
-        self._add(GENERATION)
+        self._add(IDS_PER_GENERATION)
         return msgspec.msgpack.encode(_IndexState(self._generation, self.after, self._recent, self._filter.state()))
 
-    def _older(self, key: bytes) -> bytes | None:
-        """Return the content of an id that is not recent."""
+    def _find(self, key: bytes) -> bytes | None:
+        """Return the hash of the content of an id, None if the id is unknown."""
+        recent = self._recent.get(key)
+        if recent is not None:
+            return recent
         for generation in self._unwritten:
             if key in generation.contents:
                 return generation.contents[key]
-        for start, end in self._filter.where(key):
+        for start, end in self._filter.ranges(key):
             if self._store is not None:
-                for body in self._store.id_candidates(self._campaign, key, start // GENERATION, -(-end // GENERATION)):
-                    found = found_in(body, key)
-                    if found is not None:
-                        return found
+                numbers = start // IDS_PER_GENERATION, -(-end // IDS_PER_GENERATION)
+                for body in self._store.id_candidates(self._campaign, key, *numbers):
+                    content = find_in_page(body, key)
+                    if content is not None:
+                        return content
         return None
 
 
-def found_in(body: bytes, key: bytes) -> bytes | None:
-    """Return the content that a page has for an id; None where it has none.
-
-    - `body`: the page.
-    - `key`: the hash of the id.
-    """
+def find_in_page(body: bytes, key: bytes) -> bytes | None:
+    """Return the content that a page has for the hash of an id, None if it has none."""
     half = len(body) // 2
     at = bisect_left(range(half // HASH_BYTES), key, key=lambda i: body[i * HASH_BYTES : (i + 1) * HASH_BYTES])
     start = at * HASH_BYTES

@@ -1,7 +1,7 @@
-"""Pages of a log, each with a checksum over itself and all before it.
+"""Pages of a log, each with a checksum over itself and everything before it.
 
-A page is what one commit wrote of one campaign. Its checksum is the hash of the previous page's checksum and its own body.
-So a page that was changed, or is of another log, is found and named when the log is read; positions show one that is missing.
+A page holds the events that one commit wrote to one campaign. Its checksum is the hash of the previous page's checksum and its
+own body. So reading the log finds and names a page that was changed or belongs to another log; positions reveal a missing one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from adjudge.service.store.rows import CHECKSUM_BYTES
 
 
 class StoredPage(NamedTuple):
-    """A page as it is stored: positions `first` to `first + size - 1`."""
+    """A page as stored: positions `first` to `first + size - 1`."""
 
     first: int
     size: int  # events
@@ -34,26 +34,26 @@ class StoredPage(NamedTuple):
 
 
 class LogHead(NamedTuple):
-    """Where a log ends: its last position (0 where it is empty), and the checksum up to there."""
+    """The end of a log: its last position (0 if it is empty), and the checksum up to there."""
 
     last: int
     checksum: bytes
 
 
-def empty(campaign: int) -> LogHead:
-    """Return the head of a log without events; it differs by campaign, so that no log passes for another's."""
+def empty_head(campaign: int) -> LogHead:
+    """Return the head of a log without events; it differs by campaign, so that no log can replace another."""
     return LogHead(0, checksum(b"adjudge", b"%d" % campaign))
 
 
-def checksum(*parts: bytes) -> bytes:
-    """Return the hash of these bytes, one part after the other."""
+def checksum(*parts: bytes | memoryview) -> bytes:
+    """Return the hash of the parts, joined."""
     whole = blake2b(digest_size=CHECKSUM_BYTES)
     for part in parts:
         whole.update(part)
     return whole.digest()
 
 
-def sealed(head: LogHead, events: list[Event]) -> StoredPage:
+def seal_page(head: LogHead, events: list[Event]) -> StoredPage:
     """Return the page that continues a log with these events."""
     body = encode(events)
     return StoredPage(head.last + 1, len(events), body, checksum(head.checksum, body))
@@ -61,13 +61,13 @@ def sealed(head: LogHead, events: list[Event]) -> StoredPage:
 
 @dataclass(slots=True)
 class Chain:
-    """Checks pages of a campaign, one after the other, from a head on."""
+    """Checks the pages of a campaign, one after another, starting from a head."""
 
     campaign: int
     head: LogHead
 
-    def opened(self, page: StoredPage) -> list[Event]:
-        """Return the events of the next page, and move the head to its end; raise where it is damaged."""
+    def open_page(self, page: StoredPage) -> list[Event]:
+        """Return the events of the next page, and move the head to its end; raise `DamagedStore` if it is damaged."""
         where = f"positions {page.first} to {page.last} of campaign {self.campaign}"
         if page.first != self.head.last + 1:
             gap = f"the log of campaign {self.campaign} is damaged: a page with {where} follows position {self.head.last}"
@@ -76,7 +76,7 @@ class Chain:
             raise DamagedStore(f"the log is damaged at {where}: the checksum differs; restore a backup")
         try:
             events = decode(page.body)
-        except msgspec.DecodeError as error:  # the bytes are as they were written: by a newer version, then
+        except msgspec.DecodeError as error:  # the bytes are intact, so a newer version wrote them
             raise DamagedStore(f"{where} cannot be read: {error}; a newer adjudge may have written them") from error
         if len(events) != page.size:
             raise DamagedStore(f"the log is damaged at {where}: {len(events)} events are there; restore a backup")
@@ -84,25 +84,17 @@ class Chain:
         return events
 
 
-def damage(campaign: int, pages: Iterable[StoredPage], head: LogHead | None = None) -> Iterator[str]:
-    """Yield what is wrong with each damaged page of a log, and continue behind it.
-
-    - `campaign`: its number.
-    - `pages`: all of them, in order.
-    - `head`: where they go on from; None: they begin the log.
-    """
-    chain = Chain(campaign, head or empty(campaign))
+def find_damage(chain: Chain, pages: Iterable[StoredPage]) -> Iterator[str]:
+    """Yield an error message for each damaged page, and continue behind it."""
     for page in pages:
         try:
-            chain.opened(page)
+            chain.open_page(page)
         except DamagedStore as error:
             yield str(error)
             chain.head = LogHead(page.last, page.checksum)
 
 
-_decisions: Final[msgspec.json.Decoder[list[tuple[int, str, msgspec.Raw]]]] = msgspec.json.Decoder(
-    list[tuple[int, str, msgspec.Raw]]
-)
+_decisions: Final = msgspec.json.Decoder(list[tuple[int, str, msgspec.Raw]])
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -112,13 +104,10 @@ def decision_page(rows: list[DecisionRow]) -> bytes:
 
 
 def decision_rows(body: bytes) -> list[DecisionRow]:
-    """Return the decisions of a page.
-
-    - `body`: the page.
-    """
+    """Return the decisions in the body of a page."""
     return [DecisionRow(position, task, bytes(raw)) for position, task, raw in _decisions.decode(body)]
 
 
 def json_text(text: str) -> bytes:
-    """Return text as JSON writes it into a page, to look for it there."""
+    """Return text as JSON writes it into a page, to search pages for it."""
     return _encoder.encode(text)

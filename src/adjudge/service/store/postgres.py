@@ -1,7 +1,7 @@
-"""A store in PostgreSQL: several processes over one database, each campaign written by one of them.
+"""A store in PostgreSQL: several processes share one database, and each campaign is written by one of them.
 
-The same tables as in SQLite, in a schema of their own. A session's advisory lock says which process owns a campaign. The lock
-and the writes share one connection: where the connection breaks, the lock is gone and nothing more can be written by it.
+The same tables as in SQLite, in a schema of their own. A session's advisory lock determines which process owns a campaign. The
+lock and the writes share one connection: when it breaks, the lock is released and nothing more can be written over it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ import logging
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.errors import NotOwner, OutOfStep, StoreError, StoreUnavailable
-from adjudge.service.store.link import Row
-from adjudge.service.store.migrations import VERSION, statements
 from adjudge.service.store.pages import checksum
-from adjudge.service.store.protocol import Snapshots
-from adjudge.service.store.snapshots import SNAPSHOTS_PER_CAMPAIGN, SnapshotReader, Unusable, check_header, header_of
-from adjudge.service.store.sql import SqlStore
-from adjudge.service.store.tables import COLUMN_TYPES, TABLES
+from adjudge.service.store.rows import Link, Row
+from adjudge.service.store.schema import COLUMN_TYPES, TABLES, VERSION, statements
+from adjudge.service.store.snapshots import SNAPSHOTS_PER_CAMPAIGN, Snapshots, Unusable
+from adjudge.service.store.store import Store
 
 try:
     import psycopg
@@ -36,9 +34,8 @@ except ImportError as missing:
 LOG: Final = logging.getLogger(__name__)
 SCHEMA_NAME: Final = "adjudge"
 LOCKS: Final = 0x41444A47  # "ADJG": the first key of our advisory locks; the second is the campaign, or 0 for migrations
-READERS: Final = 8  # connections kept for the next reader
-CONNECT_S: Final = 5
-PART: Final = 1 << 20  # bytes of a snapshot in one row
+CONNECT_TIMEOUT_S: Final = 5
+SNAPSHOT_TABLES: Final = ("snapshot", "snapshot_part")
 HELD: Final = """FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = ?::oid
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
@@ -52,18 +49,18 @@ class PostgresLink:
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self.connection = connection
-        self.pid = connection.info.backend_pid  # by which the server knows it
+        self.pid = connection.info.backend_pid  # identifies it on the server
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Return what a query gives."""
-        return self.connection.execute(_translated(sql), values, binary=True).fetchall()
+        """Return the result of a query."""
+        return self.connection.execute(_with_psycopg_marks(sql), values, binary=True).fetchall()
 
     def run(self, sql: str, *values: object) -> int:
         """Return how many rows a statement has changed."""
-        return self.connection.execute(_translated(sql), values).rowcount
+        return self.connection.execute(_with_psycopg_marks(sql), values).rowcount
 
     def numbers(self, table: str, count: int) -> list[int]:
-        """Return so many numbers for new rows of a table."""
+        """Return numbers for new rows of a table."""
         sql = "SELECT nextval(pg_get_serial_sequence(?, 'number')) FROM generate_series(1, ?)"
         return [row[0] for row in self.rows(sql, table, count)]
 
@@ -75,45 +72,41 @@ class PostgresLink:
         sql = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"
         self.run(sql, *(list(column) for column in zip(*rows, strict=True)))
 
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(psycopg.Error):
+            self.connection.close()
 
-class PostgresStore(SqlStore):
-    """A store in PostgreSQL.
 
-    - `url`: `postgresql://user:password@host/database`.
-    - `readonly`: reads only; the tables must be there.
-    """
+class PostgresStore(Store):
+    """A store in PostgreSQL, at `postgresql://user:password@host/database`; with `readonly` the tables must exist."""
 
     is_shared = True
     contains = "position(?::bytea in body) > 0"
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
-        super().__init__()
+        super().__init__(_without_password(url), readonly=readonly)
         self._address = url
-        self.url = _printable(url)
-        self.readonly = readonly
-        # Unique: so a process knows its own locks from those of another with the same number on another machine.
+        # Unique, so that a process can tell its own locks from those of another with the same number on another machine.
         self._name = f"adjudge {socket.gethostname()[:24]} {os.getpid()} {secrets.token_hex(4)}"
-        self._pool: list[PostgresLink] = []
-        self._guard = threading.Lock()
-        self._closed = False
         self._owned: set[int] = set()
         self._unbroken: frozenset[int] = frozenset()  # those of them that this connection has held since `own` was called
         self._writer: PostgresLink | None = None
         try:
-            with self._translated("opened"):
+            with self._translate_errors("opened"):
                 if readonly:
                     with self.reading() as link:
-                        self._check(link)
+                        self._read_version(link)
                 else:
-                    self._writer = PostgresLink(self._connected())
+                    self._writer = PostgresLink(self._connect())
                     self._migrate(self._writer)
         except BaseException:
             self.close()
             raise
 
-    def _connected(self, *, reads: bool = False) -> psycopg.Connection[Row]:
+    def _connect(self, *, reads: bool = False) -> psycopg.Connection[Row]:
         connection = psycopg.connect(
-            self._address, autocommit=True, connect_timeout=CONNECT_S, application_name=self._name, client_encoding="utf8"
+            self._address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, application_name=self._name, client_encoding="utf8"
         )
         try:
             connection.execute(f"SET search_path = {SCHEMA_NAME}")
@@ -125,13 +118,13 @@ class PostgresStore(SqlStore):
 
     # Tables
 
-    def _check(self, link: PostgresLink) -> int:
-        """Return the version of the tables, 0 where there are none; raise where they are not ours, or newer."""
+    def _read_version(self, link: Link) -> int:
+        """Return the version of the tables, 0 if there are none; raise if they are of another program, or newer."""
         encoding, sync = link.rows("SELECT current_setting('server_encoding'), current_setting('fsync')")[0]
         if encoding != "UTF8":
             raise StoreError(f"the database {self.url} has the encoding {encoding}: adjudge needs one with UTF8")
         if sync != "on":
-            LOG.warning("PostgreSQL runs with fsync=%s: votes that were acknowledged may be lost when its machine fails", sync)
+            LOG.warning("PostgreSQL runs with fsync=%s: acknowledged votes may be lost when its machine fails", sync)
         tables = {row[0] for row in link.rows("SELECT tablename FROM pg_tables WHERE schemaname = ?", SCHEMA_NAME)}
         if "store" not in tables:
             if tables:
@@ -139,22 +132,14 @@ class PostgresStore(SqlStore):
             if self.readonly:
                 raise StoreError(f"there is no store in {self.url}")
             return 0
-        version = int(link.rows("SELECT version FROM store")[0][0])
-        if version > VERSION:
-            raise StoreError(
-                f"the store {self.url} is of a newer adjudge (its tables have version {version}, this one knows {VERSION}): "
-                "upgrade adjudge"
-            )
-        if self.readonly and version < VERSION:
-            raise StoreError(f"the store {self.url} is of an older adjudge (version {version}): open it for writing once")
-        return version
+        return self._check_version(int(link.rows("SELECT version FROM store")[0][0]))
 
     def _migrate(self, link: PostgresLink) -> None:
-        version = self._check(link)
+        version = self._read_version(link)
         while version < VERSION:
             with link.connection.transaction():
                 link.run("SELECT pg_advisory_xact_lock(?, 0)", LOCKS)
-                version = self._check(link)  # another process may have done it
+                version = self._read_version(link)  # another process may have migrated it
                 if version == VERSION:
                     return
                 if version == 0:
@@ -168,9 +153,12 @@ class PostgresStore(SqlStore):
 
     # Connections
 
+    def _connect_reader(self) -> PostgresLink:
+        return _Reader(self)
+
     @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        """Turn errors of PostgreSQL into ours. Their first line is enough, and quotes no values."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
+        """Raise errors of PostgreSQL as ours. Their first line is enough, and quotes no values."""
         try:
             yield
         except psycopg.Error as error:
@@ -178,36 +166,15 @@ class PostgresStore(SqlStore):
             if isinstance(error, psycopg.errors.UniqueViolation):
                 raise OutOfStep(f"the store {self.url} was written by another process at the same time: {reason}") from error
             kind = StoreUnavailable if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) else StoreError
-            raise kind(f"the store {self.url} cannot be {what}: {reason}") from error
-
-    @contextmanager
-    def reading(self) -> Iterator[PostgresLink]:
-        """Lend a connection that reads."""
-        with self._translated("read"):
-            with self._guard:
-                if self._closed:
-                    raise StoreError(f"the store {self.url} is closed")
-                link = self._pool.pop() if self._pool else None
-            if link is None:
-                link = _Reader(self)
-            try:
-                yield link
-            except BaseException:
-                link.connection.close()
-                raise
-            with self._guard:
-                if len(self._pool) < READERS and not self._closed:
-                    self._pool.append(link)
-                    return
-            link.connection.close()
+            raise kind(f"the store {self.url} cannot be {action}: {reason}") from error
 
     @contextmanager
     def writing(self) -> Iterator[PostgresLink]:
-        """Lend the connection that writes, for one transaction; a new one where the old one broke."""
+        """Lend the connection that writes, for one transaction; a new one if the old one broke."""
         if self._closed or self.readonly:
-            raise StoreError(f"the store {self.url} is {'closed' if self._closed else 'open for reading only'}")
-        with self._translated("written"):
-            link = self._live()
+            raise self._refusal()
+        with self._translate_errors("written"):
+            link = self._live_writer()
             try:
                 with link.connection.transaction():
                     yield link
@@ -215,30 +182,29 @@ class PostgresStore(SqlStore):
                 self._drop_broken()
                 raise
 
-    def _live(self) -> PostgresLink:
-        """Return the writing connection, made again with its locks where it broke."""
+    def _live_writer(self) -> PostgresLink:
+        """Return the writing connection; if it broke, reconnect and take its locks again."""
         if self._writer is None or self._writer.connection.closed:
-            link = PostgresLink(self._connected())
+            link = PostgresLink(self._connect())
             try:
                 held = {campaign for campaign in sorted(self._owned) if self._lock(link, campaign)}
-            except BaseException:  # it broke again: what is owned is asked for next time
-                link.connection.close()
+            except BaseException:  # it broke again: the next call takes the locks
+                link.close()
                 raise
-            # Another process may have owned a campaign meanwhile, and written: whoever calls `own` again reads the log again.
+            # Another process may have owned a campaign meanwhile, and written: callers of `own` read the log again.
             self._writer, self._owned, self._unbroken = link, held, frozenset()
             self._heads.clear()
         return self._writer
 
     def _drop_broken(self) -> None:
         if self._writer is not None and (self._writer.connection.closed or self._writer.connection.broken):
-            with suppress(psycopg.Error):
-                self._writer.connection.close()
+            self._writer.close()
             self._writer = None
 
-    # Who writes what
+    # Owners
 
     def own(self, campaign: int) -> None:
-        """Make this process the one that writes a campaign."""
+        """Make this process the one that writes a campaign; raise `NotOwner` if another is."""
         with self.writing() as link:
             if campaign not in self._owned:
                 if not self._lock(link, campaign):
@@ -248,16 +214,16 @@ class PostgresStore(SqlStore):
             self._unbroken |= {campaign}
 
     def _lock(self, link: PostgresLink, campaign: int) -> bool:
-        """Return whether the lock of a campaign was free, or held by a lost connection of this very process."""
+        """Take the lock of a campaign if it is free, or held by a lost connection of this process; return whether it was."""
         for _ in range(3):
             if link.rows("SELECT pg_try_advisory_lock(?, ?)", LOCKS, campaign)[0][0]:
                 return True
             held = link.rows(OWNER, LOCKS, campaign)
             if not held:
-                continue  # it has ended since
+                continue  # the holder has released it since
             if held[0][1] != self._name:
                 return False
-            link.rows("SELECT pg_terminate_backend(?, 2000)", held[0][0])  # nobody is at its other end
+            link.rows("SELECT pg_terminate_backend(?, 2000)", held[0][0])  # a lost connection of ours
         return False
 
     def _not_owner(self, campaign: int) -> NotOwner:
@@ -275,18 +241,18 @@ class PostgresStore(SqlStore):
                 link.rows("SELECT pg_advisory_unlock(?, ?)", LOCKS, campaign)
 
     def owner(self, campaign: int) -> str | None:
-        """Return which process owns a campaign: its machine and number."""
+        """Return the process that owns a campaign: its machine and number."""
         with self.reading() as link:
             rows = link.rows(OWNER, LOCKS, campaign)
-        return _process(rows[0][1]) if rows else None
+        return _describe_process(rows[0][1]) if rows else None
 
     def others(self) -> dict[int, str]:
-        """Return the campaigns that other processes own, by number, and which processes."""
+        """Return the campaigns that other processes own, and these processes."""
         with self.reading() as link:
-            return {campaign: _process(name) for campaign, name in link.rows(OTHERS, LOCKS, self._name)}
+            return {campaign: _describe_process(name) for campaign, name in link.rows(OTHERS, LOCKS, self._name)}
 
     def held(self) -> frozenset[int]:
-        """Return the campaigns whose locks the writing connection holds now, by a query of another connection."""
+        """Return the campaigns whose locks the writing connection holds now, by a query on another connection."""
         unbroken, writer = self._unbroken, self._writer
         if writer is None or not unbroken:
             return frozenset()
@@ -295,10 +261,10 @@ class PostgresStore(SqlStore):
         return unbroken.intersection(row[0] for row in rows) if self._writer is writer else frozenset()
 
     def write(self, batch: Batch) -> None:
-        """Write a batch in one transaction; it is on disk when this returns."""
-        with self._translated("written"):
+        """Write a batch in one transaction, which is on disk when this returns."""
+        with self._translate_errors("written"):
             if not self._closed and not self.readonly:
-                self._live()  # may lose campaigns to other processes
+                self._live_writer()  # may lose campaigns to other processes
         for campaign in batch.campaigns():
             if campaign not in self._owned:
                 raise self._not_owner(campaign)
@@ -311,19 +277,16 @@ class PostgresStore(SqlStore):
         return PostgresSnapshots(self, campaign)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is committed now into one file."""
+        """Write everything committed into one file."""
         from adjudge.service.store.backup import copy_tables
 
-        with self._translated("copied"), self._connected(reads=True) as connection:
+        with self._translate_errors("copied"), self._connect(reads=True) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction():
-                copy_tables(lambda table: _copied(connection, table), self, Path(path))
+                copy_tables(lambda table: _copy_rows(connection, table), self, Path(path))
 
     def fill(self, tables: Mapping[str, Iterable[Row]]) -> None:
-        """Put the rows of a backup into tables that are empty, in one transaction.
-
-        - `tables`: the rows of each table, all columns in the order of `TABLES`.
-        """
+        """Insert the rows of a backup, all columns in the order of `TABLES`, into empty tables, in one transaction."""
         with self.writing() as link:
             for table, rows in tables.items():
                 if link.rows(f"SELECT 1 FROM {table} LIMIT 1"):
@@ -344,27 +307,22 @@ class PostgresStore(SqlStore):
         """Do nothing: the server does it."""
 
     def close(self) -> None:
-        """Let go of the connections, and of the campaigns with them."""
-        with self._guard:
-            self._closed = True
-            links, self._pool = self._pool, []
+        """Close the connections, which releases the campaigns."""
+        self._close_readers()
         if self._writer is not None:
-            with suppress(psycopg.Error):  # at once, and not when the server has noticed the end of the connection
+            with suppress(psycopg.Error):  # at once, instead of when the server notices the end of the connection
                 self._writer.rows("SELECT pg_advisory_unlock_all()")
-            links.append(self._writer)
-        for link in links:
-            with suppress(psycopg.Error):
-                link.connection.close()
-        self._writer = None
+            self._writer.close()
+            self._writer = None
         self._owned.clear()
 
 
 class _Reader(PostgresLink):
-    """A connection that reads, and is made again where it broke: each query is a transaction of its own."""
+    """A connection that reads, and reconnects if it broke: each query is a transaction of its own."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        super().__init__(store._connected(reads=True))
+        super().__init__(store._connect(reads=True))
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         try:
@@ -372,81 +330,67 @@ class _Reader(PostgresLink):
         except psycopg.OperationalError:
             if not self.connection.closed:
                 raise
-            self.connection = self._store._connected(reads=True)
+            self.connection = self._store._connect(reads=True)
             return super().rows(sql, *values)
 
 
-class PostgresSnapshots(SnapshotReader):
-    """Snapshots of a campaign, as rows.
+class PostgresSnapshots(Snapshots):
+    """Snapshots of a campaign as rows."""
 
-    - `store`: whose log they are bound to.
-    - `campaign`: its number.
-    """
+    _store: PostgresStore
 
-    def __init__(self, store: PostgresStore, campaign: int) -> None:
-        self._store = store
-        self._campaign = campaign
-
-    def save(self, position: int, chunks: Iterable[bytes]) -> None:
-        """Keep the state at a position, through a connection of its own: the writer need not wait."""
-        header = header_of(self._store, self._campaign, position)
+    def save(self, position: int, state: bytes) -> None:
+        """Save the state at a position, on a connection of its own, so that the writer need not wait."""
+        header = self._header(position)
         key = (self._campaign, position)
-        with self._store._translated("written"), self._store._connected() as connection, connection.transaction():
-            link = PostgresLink(connection)
-            for table in ("snapshot", "snapshot_part"):
+        with self._transaction() as link:
+            for table in SNAPSHOT_TABLES:
                 link.run(f"DELETE FROM {table} WHERE campaign = ? AND position = ?", *key)
             checks = [header]
-            for part, body in enumerate(_parts(chunks)):
+            for part, body in enumerate(split_parts(state)):
                 link.run("INSERT INTO snapshot_part (campaign, position, part, body) VALUES (?, ?, ?, ?)", *key, part, body)
                 checks.append(checksum(body))
             link.run(
                 "INSERT INTO snapshot (campaign, position, header, checksum) VALUES (?, ?, ?, ?)", *key, header, checksum(*checks)
             )
             old = "SELECT position FROM snapshot WHERE campaign = ? ORDER BY position DESC OFFSET ? LIMIT 1"
-            for (least,) in link.rows(old, self._campaign, SNAPSHOTS_PER_CAMPAIGN):
-                for table in ("snapshot", "snapshot_part"):
-                    link.run(f"DELETE FROM {table} WHERE campaign = ? AND position <= ?", self._campaign, least)
+            for (last,) in link.rows(old, self._campaign, SNAPSHOTS_PER_CAMPAIGN):
+                for table in SNAPSHOT_TABLES:
+                    link.run(f"DELETE FROM {table} WHERE campaign = ? AND position <= ?", self._campaign, last)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[PostgresLink]:
+        with self._store._translate_errors("written"), self._store._connect() as connection, connection.transaction():
+            yield PostgresLink(connection)
 
     def positions(self) -> list[int]:
-        """Return the positions of all snapshots, the newest first."""
+        """Return the positions of all snapshots, newest first."""
         with self._store.reading() as link:
             rows = link.rows("SELECT position FROM snapshot WHERE campaign = ? ORDER BY position DESC", self._campaign)
         return [row[0] for row in rows]
 
     def read(self, position: int) -> bytes | None:
-        """Return the state at a position, None if it is of no use any more; raise `Unusable` if it cannot be used."""
+        """Return the state at a position, None if it is no longer needed; raise `Unusable` if it cannot be used."""
         key = self._campaign, position
         with self._store.reading() as link:
             head = link.rows("SELECT header, checksum FROM snapshot WHERE campaign = ? AND position = ?", *key)
             rows = link.rows("SELECT part, body FROM snapshot_part WHERE campaign = ? AND position = ? ORDER BY part", *key)
             if not head or not link.rows("SELECT 1 FROM snapshot WHERE campaign = ? AND position = ?", *key):
-                return None  # a newer one has taken its place meanwhile
+                return None  # superseded meanwhile
         header, check = head[0]
         numbers, bodies = [row[0] for row in rows], [row[1] for row in rows]
         if numbers != list(range(len(rows))) or checksum(header, *map(checksum, bodies)) != check:
             raise Unusable("the checksum differs")
-        return b"".join(bodies) if check_header(self._store, self._campaign, position, header) else None
+        return b"".join(bodies) if self._is_current(position, header) else None
 
     def forget(self, before: int) -> None:
-        """Remove the snapshots of earlier positions."""
-        with self._store._translated("written"), self._store._connected() as connection, connection.transaction():
-            for table in ("snapshot", "snapshot_part"):
-                PostgresLink(connection).run(f"DELETE FROM {table} WHERE campaign = ? AND position < ?", self._campaign, before)
+        """Remove the snapshots of positions before this one."""
+        with self._transaction() as link:
+            for table in SNAPSHOT_TABLES:
+                link.run(f"DELETE FROM {table} WHERE campaign = ? AND position < ?", self._campaign, before)
 
 
-def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in pieces that fit a row."""
-    waiting = bytearray()
-    for chunk in chunks:
-        waiting += chunk
-        while len(waiting) >= PART:
-            yield bytes(waiting[:PART])
-            del waiting[:PART]
-    if waiting:
-        yield bytes(waiting)
-
-
-def _copied(connection: psycopg.Connection[Row], table: str) -> Iterator[Row]:
+def _copy_rows(connection: psycopg.Connection[Row], table: str) -> Iterator[Row]:
     """Yield all rows of a table."""
     copy = f"COPY (SELECT {', '.join(TABLES[table])} FROM {table} ORDER BY 1, 2) TO STDOUT (FORMAT BINARY)"
     with connection.cursor() as cursor, cursor.copy(copy) as source:
@@ -459,19 +403,18 @@ def _types(table: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _translated(sql: str) -> str:
-    """Return SQL with the marks of psycopg; none of ours has a question mark or percent sign in it otherwise."""
+def _with_psycopg_marks(sql: str) -> str:
+    """Return SQL with psycopg's placeholders; our statements contain no other question marks or percent signs."""
     return sql.replace("?", "%s")
 
 
-def _process(name: str | None) -> str:
-    """Return in words which process a connection is of, by the name that it has given."""
+def _describe_process(name: str | None) -> str:
+    """Return the process of a connection in words, by the application name that it has set."""
     words = (name or "").split(" ")
     return f"process {words[2]} on {words[1]}" if len(words) == 4 and words[0] == "adjudge" else "another process"
 
 
-def _printable(url: str) -> str:
-    """Return an address without its password."""
+def _without_password(url: str) -> str:
     try:
         parts: dict[str, Any] = conninfo_to_dict(url)
     except psycopg.Error:

@@ -1,7 +1,7 @@
 """A store in one SQLite file: nothing to install, nothing to start.
 
-Write-ahead log, `synchronous=FULL`: a commit has reached the disk when it returns. One connection writes. Readers have
-their own, and neither waits for the other. A lock on a file beside the store keeps a second writer out.
+Write-ahead log with `synchronous=FULL`: a commit has reached the disk when it returns. One connection writes; readers have
+their own, and neither waits for the other. A lock on a file next to the store keeps a second writer out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,13 +19,11 @@ from adjudge.errors import refuse_windows
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.checkpoints import Checkpoints
 from adjudge.service.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
-from adjudge.service.store.link import Row
-from adjudge.service.store.migrations import VERSION, statements
-from adjudge.service.store.pages import LogHead, sealed
-from adjudge.service.store.protocol import Snapshots
-from adjudge.service.store.snapshots import FileSnapshots
-from adjudge.service.store.sql import SqlStore, decision_values
-from adjudge.service.store.tables import TABLES
+from adjudge.service.store.pages import LogHead, seal_page
+from adjudge.service.store.rows import Row
+from adjudge.service.store.schema import TABLES, VERSION, statements
+from adjudge.service.store.snapshots import FileSnapshots, Snapshots
+from adjudge.service.store.store import Store, decision_values
 
 try:
     import fcntl
@@ -35,12 +32,11 @@ except ImportError:  # Windows, where stores are only read
 
 APPLICATION: Final = 0x41444A47  # "ADJG", in the header of the file
 BUSY_MS: Final = 5000  # how long another program may hold SQLite's lock
-READERS: Final = 8  # connections kept for the next reader
-MOST_VALUES: Final = 999  # in one statement, in every version of SQLite
-WAL_BYTES: Final = 4 << 20  # written since the last checkpoint: time for the next
-LONG_WAL: Final = 64 << 20  # since the last checkpoint without commits beside it: only after one does the log begin anew
-KEPT_WAL: Final = 64 << 20  # bytes of the write-ahead log's file that stay allocated
-# A view of this connection alone: what is inserted into it becomes a page of the log and one of decisions.
+MAX_VALUES_PER_STATEMENT: Final = 999  # in every version of SQLite
+CHECKPOINT_BYTES: Final = 4 << 20  # written since the last checkpoint when the next one is due
+WRITER_CHECKPOINT_BYTES: Final = 64 << 20  # likewise without one in the writer's thread, which alone restarts the log
+MAX_WAL_FILE_BYTES: Final = 64 << 20  # of the write-ahead log's file that stay allocated
+# A view of this connection only: what is inserted into it becomes a page of the log and one of decisions.
 ONE_PAGE: Final = (
     "PRAGMA temp_store = MEMORY",
     """CREATE TEMP VIEW page AS SELECT 0 AS campaign, 0 AS first, 0 AS count, 0 AS body, 0 AS checksum,
@@ -56,7 +52,7 @@ ONE_PAGE: Final = (
         END""",
 )
 INSERT_PAGE: Final = "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-PRIVATE: Final = 0o600  # mode of a new file
+NEW_FILE_MODE: Final = 0o600
 CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 SQLITE_REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -77,10 +73,10 @@ class SqliteLink:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self.bytes = 0  # written in this transaction, about
+        self.bytes = 0  # written in this transaction, approximately
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Return what a query gives."""
+        """Return the result of a query."""
         return self.connection.execute(sql, values).fetchall()
 
     def run(self, sql: str, *values: object) -> int:
@@ -89,67 +85,62 @@ class SqliteLink:
         return self.connection.execute(sql, values).rowcount
 
     def numbers(self, table: str, count: int) -> list[int]:
-        """Return so many numbers for new rows of a table, in a transaction that inserts them."""
+        """Return numbers for new rows of a table, in a transaction that inserts them."""
         rows = self.rows("SELECT seq FROM sqlite_sequence WHERE name = ?", table)
         last = rows[0][0] if rows else 0
         return list(range(last + 1, last + 1 + count))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Insert rows, many with one statement: the interpreter's lock is let go of and fought for at each."""
-        most = MOST_VALUES // len(columns)
+        """Insert many rows per statement, as each statement releases the interpreter's lock and competes for it again."""
+        limit = MAX_VALUES_PER_STATEMENT // len(columns)
         marks = f"({', '.join('?' * len(columns))})"
         start = 0
         while start < len(rows):
-            # Powers of two: few different statements, which SQLite need not parse again.
-            size = min(1 << (most.bit_length() - 1), 1 << ((len(rows) - start).bit_length() - 1))
+            # Powers of two give few different statements, so that SQLite can reuse the parsed ones.
+            size = min(1 << (limit.bit_length() - 1), 1 << ((len(rows) - start).bit_length() - 1))
             values = [value for row in rows[start : start + size] for value in row]
             sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([marks] * size)}"
             self.connection.execute(sql, values)
             self.bytes += 4096 * size + sum(len(value) for value in values if isinstance(value, bytes))
             start += size
 
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
 
-class SqliteStore(SqlStore):
-    """A store in one SQLite file.
 
-    - `path`: of the file; it is made where it is missing.
-    - `readonly`: reads only, beside a process that writes; then the file must be there.
-    """
+class SqliteStore(Store):
+    """A store in one SQLite file, which is created if it is missing, unless `readonly`."""
 
     is_shared = False
     contains = "instr(body, ?) > 0"
 
     def __init__(self, path: str | os.PathLike[str], *, readonly: bool = False) -> None:
-        super().__init__()
+        super().__init__(os.fspath(path), readonly=readonly)
         self.path = Path(os.path.realpath(path))
-        self.url = os.fspath(path)
-        self.readonly = readonly
-        self._pool: list[SqliteLink] = []
-        self._guard = threading.Lock()
-        self._closed = False
         self._lock: int | None = None
         self._writer: SqliteLink | None = None
-        self._since = WAL_BYTES  # bytes since the last checkpoint, about; one may be due from before
-        self._length = 0  # bytes since the last one that the writer made
-        self._checkpoints = Checkpoints(lambda: self._connection("rw"))
-        self._erased = False
-        self._check()
+        self._uncopied_bytes = CHECKPOINT_BYTES  # since the last checkpoint, approximately; one may be due from before
+        self._wal_bytes = 0  # since the last one in the writer's thread
+        self._checkpoints = Checkpoints(lambda: self._connect("rw"))
+        self._must_truncate = False  # the write-ahead log still has deleted data
+        self._check_file()
         if readonly:
-            with self._translated("opened"), self.reading() as link:
-                self._version(link.connection)
+            with self.reader() as connection:
+                self._read_version(connection)
             return
         try:
-            self._lock = _locked(self.path)
-            with self._translated("opened"):
-                self._writer = SqliteLink(self._opened_for_writing())
+            self._lock = _acquire_lock(self.path)
+            with self._translate_errors("opened"):
+                self._writer = SqliteLink(self._connect_writer())
         except BaseException:
             self._unlock()
             raise
 
-    def _check(self) -> None:
-        """Raise where there is no such file, or cannot be."""
+    def _check_file(self) -> None:
+        """Raise if there is no such file, or cannot be."""
         try:
-            found = self.path.stat()
+            mode = self.path.stat().st_mode
         except FileNotFoundError:
             if self.readonly:
                 raise StoreError(f"there is no store {self.url}") from None
@@ -158,35 +149,38 @@ class SqliteStore(SqlStore):
             return
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot open the store {self.url}: {getattr(error, 'strerror', None) or error}") from error
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"cannot open the store {self.url}: it is no file")
+        if not stat.S_ISREG(mode):
+            raise StoreError(f"cannot open the store {self.url}: it is not a file")
 
-    def _connection(self, mode: str) -> sqlite3.Connection:
+    def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"file:{quote(os.fspath(self.path))}?mode={mode}"
-        if mode == "ro" and not os.access(self.path.parent, os.W_OK) and not _beside(self.path, "-wal").exists():
-            uri += "&immutable=1"  # nobody writes it; SQLite would want to make files beside it
+        if mode == "ro" and not os.access(self.path.parent, os.W_OK) and not _add_suffix(self.path, "-wal").exists():
+            uri += "&immutable=1"  # nothing writes it, and SQLite cannot create its own files in the folder
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
         connection.execute("PRAGMA trusted_schema = OFF")
         return connection
 
-    def _opened_for_writing(self) -> sqlite3.Connection:
+    def _connect_reader(self) -> SqliteLink:
+        return SqliteLink(self._connect("ro"))
+
+    def _connect_writer(self) -> sqlite3.Connection:
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise StoreUnavailable(f"the store {self.url} cannot be opened: the file is read-only")
-        # Secrets of webhooks and names of workers are in it: others on the machine do not read a new one. What SQLite makes
-        # beside it has the same mode.
-        with suppress(OSError):  # SQLite says what is wrong
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
-        connection = self._connection("rwc")
+        # It contains secrets of webhooks and names of workers, so other users of the machine must not read it. The files that
+        # SQLite creates next to it get the same mode.
+        with suppress(OSError):  # SQLite reports the reason
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_MODE))
+        connection = self._connect("rwc")
         try:
-            self._version(connection)
+            self._read_version(connection)
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
             if mode != "wal":
                 raise StoreError(f"the store {self.url} cannot have a write-ahead log here ({mode}): use a local disk")
-            # Every commit is synced. Checkpoints are the writer's to time, so that none makes a commit wait for long.
-            for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {KEPT_WAL}"):
+            # Every commit is synced. The writer schedules checkpoints, so that none makes a commit wait for long.
+            for setting in ("synchronous = FULL", "wal_autocheckpoint = 0", f"journal_size_limit = {MAX_WAL_FILE_BYTES}"):
                 connection.execute(f"PRAGMA {setting}")
             connection.execute("PRAGMA secure_delete = ON")  # an erased name is overwritten
-            make_tables(connection, self._version(connection))
+            make_tables(connection, self._read_version(connection))
             for statement in ONE_PAGE:
                 connection.execute(statement)
         except BaseException:
@@ -194,27 +188,19 @@ class SqliteStore(SqlStore):
             raise
         return connection
 
-    def _version(self, connection: sqlite3.Connection) -> int:
-        """Return the version of the tables, 0 for an empty file; raise for a file that is no store, or a newer one."""
+    def _read_version(self, connection: sqlite3.Connection) -> int:
+        """Return the version of the tables, 0 for an empty file; raise if the file is not a store, or a newer one."""
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if application != APPLICATION:
-            empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if application or version or not empty or self.readonly:
+            is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if application or version or not is_empty or self.readonly:
                 raise StoreError(f"{self.url} is a database of another program, not a store of adjudge: give another path")
             return 0
-        if version > VERSION:
-            raise StoreError(
-                f"the store {self.url} is of a newer adjudge (its tables have version {version}, this one knows {VERSION}): "
-                "upgrade adjudge"
-            )
-        if self.readonly and version < VERSION:
-            raise StoreError(f"the store {self.url} is of an older adjudge (version {version}): open it for writing once")
-        return version
+        return self._check_version(version)
 
     @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        """Turn errors of SQLite into ours."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -224,52 +210,30 @@ class SqliteStore(SqlStore):
             if code in CORRUPT:
                 raise DamagedStore(f"the store {self.url} is damaged: {error}; restore a backup") from error
             reason = SQLITE_REASONS.get(code, str(error))
-            raise StoreUnavailable(f"the store {self.url} cannot be {what}: {reason}") from error
-
-    @contextmanager
-    def reading(self) -> Iterator[SqliteLink]:
-        """Lend a connection that reads."""
-        with self._translated("read"):
-            with self._guard:
-                if self._closed:
-                    raise StoreError(f"the store {self.url} is closed")
-                link = self._pool.pop() if self._pool else None
-            if link is None:
-                link = SqliteLink(self._connection("ro"))
-            try:
-                yield link
-            except BaseException:
-                link.connection.close()
-                raise
-            with self._guard:
-                if len(self._pool) < READERS and not self._closed:
-                    self._pool.append(link)
-                    return
-            link.connection.close()
+            raise StoreUnavailable(f"the store {self.url} cannot be {action}: {reason}") from error
 
     @contextmanager
     def writing(self) -> Iterator[SqliteLink]:
         """Lend the connection that writes, for one transaction."""
         if self._writer is None:
-            state = "closed" if self._closed else "open for reading only"
-            raise StoreError(f"the store {self.url} is {state}")
+            raise self._refusal()
         link = self._writer
         link.bytes = 0
-        with self._translated("written"), _transaction(link.connection):
+        with self._translate_errors("written"), _transaction(link.connection):
             yield link
-        self._since += link.bytes
+        self._uncopied_bytes += link.bytes
 
     def write(self, batch: Batch) -> None:
-        """Write a batch in one transaction; it is on disk when this returns."""
+        """Write a batch in one transaction, which is on disk when this returns."""
         if not self._write_page(batch):
             super().write(batch)
-            self._erased |= bool(batch.erased)
+            self._must_truncate |= bool(batch.erased)
 
     def _write_page(self, batch: Batch) -> bool:
-        """Write a batch that is votes of one campaign, and decisions, with one statement; return whether it was such a one.
+        """Write a batch of votes of one campaign, and decisions, with one statement; return False for any other batch.
 
-        Every statement lets go of the interpreter's lock several times, and the thread that answers requests takes it each
-        time. One statement, which is its own transaction, is the least that there can be.
+        Every statement releases the interpreter's lock several times, and the thread that answers requests takes it each time.
+        A single statement, which is its own transaction, is the minimum.
         """
         campaign, page = next(iter(batch.pages.items()), (0, None))
         head = self._heads.get(campaign)
@@ -277,99 +241,101 @@ class SqliteStore(SqlStore):
             return False
         rows = batch.decisions.get(campaign)
         if rows and rows[0].position < page.first:
-            return False  # others may be stored that begin at the same position
-        new = sealed(head, page.events)
-        told: tuple[object, ...] = (None,) * 4
+            return False  # a stored row may begin at the same position
+        new = seal_page(head, page.events)
+        decided: tuple[object, ...] = (None,) * 4
         if rows:
             _, first, _, *others = decision_values(campaign, 0, rows)
-            told = first, *others
+            decided = first, *others
         try:
-            with self._translated("written"):
-                self._writer.connection.execute(INSERT_PAGE, (campaign, *new, *told))
+            with self._translate_errors("written"):
+                self._writer.connection.execute(INSERT_PAGE, (campaign, *new, *decided))
         except StoreError as error:
-            del self._heads[campaign]  # the disk is asked again
+            del self._heads[campaign]  # the next write reads it from disk
             if isinstance(error.__cause__, sqlite3.IntegrityError):
-                return False  # the page does not follow the last one: the other way says so
+                return False  # the page does not follow the last one: the general way raises the error
             raise
         self._heads[campaign] = LogHead(new.last, new.checksum)
-        self._since += 16384 + len(new.body) + sum(len(value) for value in told if isinstance(value, bytes))
+        self._uncopied_bytes += 16384 + len(new.body) + sum(len(value) for value in decided if isinstance(value, bytes))
         return True
 
     def overwrite(self) -> None:
-        """Let what was deleted be gone from the write-ahead log as well, at the next quiet moment."""
-        self._erased = True
+        """Have deleted data erased from the write-ahead log as well, at the next quiet moment."""
+        self._must_truncate = True
 
     def own(self, campaign: int) -> None:
-        """Do nothing: who writes the file writes all campaigns."""
+        """Do nothing: the process that writes the file writes all campaigns."""
         if self._writer is None:
             raise NotOwner(f"campaign {campaign} of {self.url} cannot be written: the store is open for reading only")
 
     def release(self, campaign: int) -> None:
-        """Do nothing: who writes the file writes all campaigns."""
+        """Do nothing: the process that writes the file writes all campaigns."""
 
     def owner(self, campaign: int) -> str | None:
-        """Return which process writes the file."""
-        return _holder(self.path)
+        """Return the process that writes the file."""
+        return _lock_holder(self.path)
 
     def others(self) -> dict[int, str]:
-        """Return nothing: who writes the file writes all campaigns."""
+        """Return nothing: the process that writes the file writes all campaigns."""
         return {}
 
     def held(self) -> frozenset[int]:
-        """Return all campaigns: the kernel holds the lock of the file for as long as it is open."""
+        """Return all campaigns: the kernel holds the lock of the file as long as it is open."""
         return frozenset() if self._writer is None else frozenset(row.number for row in self.campaigns())
 
     def snapshots(self, campaign: int) -> Snapshots:
-        """Return the snapshots of a campaign: files beside the store."""
-        return FileSnapshots(self, _beside(self.path, ".snapshots"), campaign)
+        """Return the snapshots of a campaign: files next to the store."""
+        return FileSnapshots(self, _add_suffix(self.path, ".snapshots"), campaign)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write all that is committed now into one file."""
+        """Write everything committed into one file."""
         from adjudge.service.store.backup import copy_sqlite
 
-        with self._translated("copied"), self.reading() as link:
-            copy_sqlite(link.connection, self, Path(path))
+        with self.reader() as connection:
+            copy_sqlite(connection, self, Path(path))
+
+    @contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection of SQLite that reads."""
+        with self.reading() as link:
+            assert isinstance(link, SqliteLink)
+            yield link.connection
 
     def tables(self) -> dict[str, Iterator[Row]]:
-        """Return the rows of each table, all columns in the order of `TABLES`; of a store that nobody writes."""
+        """Return the rows of each table, all columns in the order of `TABLES`; the store must not be written meanwhile."""
         return {table: self._table(table) for table in TABLES}
 
     def _table(self, table: str) -> Iterator[Row]:
-        columns = ", ".join(TABLES[table])
-        with self.reading() as link:
-            yield from link.connection.execute(f"SELECT {columns} FROM {table} ORDER BY rowid")
+        with self.reader() as connection:
+            yield from connection.execute(f"SELECT {', '.join(TABLES[table])} FROM {table} ORDER BY rowid")
 
     def tidy(self, *, idle: bool = False) -> None:
-        """Copy the write-ahead log into the file, if it is long or there is time."""
-        if self._writer is None or self._since < (1 if idle else WAL_BYTES):
+        """Copy the write-ahead log into the file, if it is long or the writer is idle."""
+        if self._writer is None or self._uncopied_bytes < (1 if idle else CHECKPOINT_BYTES):
             return
-        self._length += self._since
-        self._since = 0
-        if not idle and self._length < LONG_WAL:
-            self._checkpoints.ask()
+        self._wal_bytes += self._uncopied_bytes
+        self._uncopied_bytes = 0
+        if not idle and self._wal_bytes < WRITER_CHECKPOINT_BYTES:
+            self._checkpoints.request()
             return
         connection = self._writer.connection
-        with self._checkpoints.running, suppress(sqlite3.Error):  # it will be tried again; a commit that fails says why
+        with self._checkpoints.running, suppress(sqlite3.Error):  # the next one retries; a commit that fails says why
             _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if pages == copied:  # otherwise a reader needs the rest: the next turn tries again
-                self._length = 0
-            if self._erased:  # names are still in the write-ahead log: empty it, unless a reader needs it now
+            if pages == copied:  # else a reader needs the rest: retry next time
+                self._wal_bytes = 0
+            if self._must_truncate:  # empty the write-ahead log, unless a reader needs it now
                 connection.execute("PRAGMA busy_timeout = 0")
                 try:
-                    self._erased = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+                    self._must_truncate = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
                 finally:
                     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 
     def close(self) -> None:
-        """Let go of the file; the last connection to it copies the write-ahead log into it."""
+        """Close the file; the last connection to it copies the write-ahead log into it."""
         self._checkpoints.close()
-        with self._guard:
-            self._closed = True
-            links, self._pool = self._pool, []
-        for link in links:
-            link.connection.close()
+        self._close_readers()
         if self._writer is not None:
-            self._writer.connection.close()
+            self._writer.close()
             self._writer = None
         self._unlock()
 
@@ -379,12 +345,33 @@ class SqliteStore(SqlStore):
             self._lock = None
 
 
-def make_tables(connection: sqlite3.Connection, version: int = 0) -> None:
-    """Bring the tables to the current version, a transaction for each step.
+class TokenStore(SqliteStore):
+    """A SQLite store opened without the lock of its writer: tokens can be changed, the log is only read."""
 
-    - `connection`: to the file.
-    - `version`: that it has; 0 for an empty one.
-    """
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path, readonly=True)
+        with self._translate_errors("opened"):
+            connection = self._connect("rw")
+            # Every commit is synced; only the server copies the write-ahead log into the file, when it has time.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            self._writer = SqliteLink(connection)
+
+    def own(self, campaign: int) -> None:
+        """Refuse: only the server writes the log."""
+        raise NotOwner(f"campaign {campaign} of {self.url} cannot be written: the store is open for tokens only")
+
+    def create_campaign(self, name: str) -> int:
+        """Refuse: only the server writes the log."""
+        raise NotOwner(f"a campaign cannot be made in {self.url}: the store is open for tokens only")
+
+    def write(self, batch: object) -> None:
+        """Refuse: only the server writes the log."""
+        raise NotOwner(f"the log of {self.url} cannot be written: the store is open for tokens only")
+
+
+def make_tables(connection: sqlite3.Connection, version: int = 0) -> None:
+    """Migrate the tables from a version to the current one, a transaction for each step; an empty file has version 0."""
     for number in range(version + 1, VERSION + 1):
         with _transaction(connection):
             for statement in statements(number, "sqlite"):
@@ -395,40 +382,37 @@ def make_tables(connection: sqlite3.Connection, version: int = 0) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Make what is done one transaction: committed at the end, undone after an error."""
+    """Commit at the end, or roll back after an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite undoes some errors by itself
+        if connection.in_transaction:  # SQLite rolls back after some errors by itself
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
         raise
 
 
-def _lock_file(path: Path) -> Path:
-    return _beside(path, ".lock")
+def _add_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
 
 
-def _beside(path: Path, end: str) -> Path:
-    return path.with_name(path.name + end)
-
-
-def _locked(path: Path) -> int:
-    """Return a descriptor that holds the lock of a store's writer; it is let go of when the process ends, however it does."""
+def _acquire_lock(path: Path) -> int:
+    """Return a descriptor that holds the lock of a store's writer; the system releases it however the process ends."""
     refuse_windows("writing to a store")
+    lock = _add_suffix(path, ".lock")
     try:
-        handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise StoreUnavailable(f"the store {path} cannot be opened for writing: {_lock_file(path)}: {error.strerror}") from error
+        raise StoreUnavailable(f"the store {path} cannot be opened for writing: {lock}: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(handle, 0)
         os.pwrite(handle, b"%d" % os.getpid(), 0)
     except BlockingIOError:
         os.close(handle)
-        who = _holder(path) or "another process"
+        who = _lock_holder(path) or "another process"
         raise NotOwner(f"the store {path} is being written by {who}: end it first, or open another store") from None
     except OSError as error:
         os.close(handle)
@@ -436,13 +420,13 @@ def _locked(path: Path) -> int:
     return handle
 
 
-def _holder(path: Path) -> str | None:
-    """Return which process holds the lock of a store's writer."""
-    try:
-        handle = os.open(_lock_file(path), os.O_RDONLY | os.O_CLOEXEC) if hasattr(fcntl, "flock") else -1
-    except OSError:
+def _lock_holder(path: Path) -> str | None:
+    """Return the process that holds the lock of a store's writer."""
+    if not hasattr(fcntl, "flock"):
         return None
-    if handle < 0:
+    try:
+        handle = os.open(_add_suffix(path, ".lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

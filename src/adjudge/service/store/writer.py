@@ -1,4 +1,4 @@
-"""The one thread that writes a store: whole batches, in the order in which they were submitted."""
+"""The only thread that writes to a store: whole batches, in the order of submission."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.errors import StoreError, StoreUnavailable
-from adjudge.service.store.protocol import Store
+from adjudge.service.store.store import Store
 
 LOG: Final = logging.getLogger(__name__)
+P = ParamSpec("P")
 T = TypeVar("T")
-IDLE_S: Final = 0.2  # without work, until there is time to tidy up
+IDLE_S: Final = 0.2  # without work, before the store is tidied
 
 
 class Writer:
     """The thread that owns the writing connection of a store.
 
-    A batch that fails takes those with it that were waiting behind it: they were made in the belief that it is written.
-    While a batch is on its way to the disk, fill the next: so one commit serves all that came meanwhile.
-
-    - `store`: open for writing. Only this thread writes it from now on; closing the writer leaves it open.
-    - `on_done`: called in the writer's thread with each batch, and None or the error.
+    While one batch is being written, fill the next one, so that one commit serves all requests that came meanwhile. A batch
+    that fails also fails those waiting behind it, because they assume that it was written. `on_done` is called in this thread
+    with each batch, and None or the error. From now on only this thread writes the store; closing the writer leaves it open.
 
     >>> from adjudge.service.store.opening import open_store
     >>> from adjudge.service.store.events import Tick
@@ -33,9 +32,9 @@ class Writer:
     >>> folder = tempfile.TemporaryDirectory()
     >>> store = open_store(folder.name + "/votes.db")
     >>> writer = Writer(store, lambda batch, error: None)
-    >>> number = writer.run(lambda store: store.create_campaign("spam")).result()
+    >>> number = writer.run(store.create_campaign, "spam").result()
     >>> batch = Batch()
-    >>> batch.append(number, 1, Tick(time=0))
+    >>> batch.extend(number, 1, [Tick(time=0)])
     >>> writer.submit(batch)
     >>> writer.close()
     >>> store.last(number)
@@ -53,24 +52,18 @@ class Writer:
         self._thread.start()
 
     def submit(self, batch: Batch) -> None:
-        """Let a batch be written; `on_done` says when it is, or why it is not.
-
-        - `batch`: not to be changed any more.
-        """
+        """Have a batch written, which must not change any more; `on_done` reports the outcome."""
         self._put(batch)
 
-    def run(self, work: Callable[[Store], T]) -> Future[T]:
-        """Let the writer's thread do something with the store, after what was submitted before; return what will come of it.
-
-        - `work`: called with the store.
-        """
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call a function in the writer's thread, after everything submitted before; return the future of its result."""
         future: Future[T] = Future()
 
         def do() -> None:
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(work(self._store))
-                except BaseException as error:  # of whoever waits for it
+                    future.set_result(work(*args, **kwargs))
+                except BaseException as error:  # raised to whoever waits for the future
                     future.set_exception(error)
 
         self._put(do)
@@ -84,10 +77,7 @@ class Writer:
             self._queue.put(work)
 
     def close(self, timeout: float | None = None) -> None:
-        """Write what was submitted, then end the thread; raise if that takes too long.
-
-        - `timeout`: seconds to wait; None for as long as it takes.
-        """
+        """Write everything submitted, then end the thread; raise if that takes longer than `timeout` seconds."""
         with self._guard:
             if not self._closed:
                 self._closed = True
@@ -97,15 +87,15 @@ class Writer:
             raise StoreUnavailable(f"the store {self._store.url} has not taken all that was submitted within {timeout} s")
 
     def _work(self) -> None:
-        idle = False
+        is_idle = False
         while True:
             try:
-                work = self._queue.get(timeout=None if idle else IDLE_S)
+                work = self._queue.get(timeout=None if is_idle else IDLE_S)
             except queue.Empty:
                 self._store.tidy(idle=True)
-                idle = True
+                is_idle = True
                 continue
-            idle = False
+            is_idle = False
             if work is None:
                 return
             if isinstance(work, Batch):
@@ -117,30 +107,30 @@ class Writer:
         try:
             self._store.write(batch)
         except Exception as error:
-            for one in (batch, *self._waiting()):
-                self._tell(one, error)
+            for failed in (batch, *self._take_waiting()):
+                self._report(failed, error)
         else:
-            self._tell(batch, None)
+            self._report(batch, None)
             self._store.tidy()
 
-    def _waiting(self) -> list[Batch]:
-        """Take the batches that wait out of the queue; other work stays."""
-        waiting: list[Batch] = []
+    def _take_waiting(self) -> list[Batch]:
+        """Take all batches out of the queue; other work stays."""
+        batches: list[Batch] = []
         others: list[Any] = []
         with self._guard:
             while not self._queue.empty():
                 work = self._queue.get()
                 if isinstance(work, Batch):
-                    waiting.append(work)
+                    batches.append(work)
                 else:
                     others.append(work)
             for work in others:
                 self._queue.put(work)
-        return waiting
+        return batches
 
-    def _tell(self, batch: Batch, error: Exception | None) -> None:
-        """Call `on_done`; whatever it does, the thread lives on."""
+    def _report(self, batch: Batch, error: Exception | None) -> None:
+        """Call `on_done`; the thread survives whatever it raises."""
         try:
             self._on_done(batch, error)
         except Exception:
-            LOG.exception("what to do after a batch failed")
+            LOG.exception("handling the outcome of a batch failed")

@@ -17,7 +17,6 @@ from adjudge.service.http import types as t
 from adjudge.service.http.addresses import check
 from adjudge.service.http.call import Call, Reply
 from adjudge.service.http.errors import Invalid, NotFound
-from adjudge.service.store.protocol import Store
 from adjudge.service.store.webhooks import WebhookRow
 
 MAX_WEBHOOKS: Final = 20  # of a campaign: each makes every commit larger
@@ -49,10 +48,11 @@ async def add_webhook(call: Call) -> Reply:
     now = time.time_ns() // 1000
     settings: dict[str, Any] = {} if body.statuses is None else {"statuses": list(dict.fromkeys(body.statuses))}
 
-    def add(store: Store) -> tuple[int, list[WebhookRow]]:
-        if len(store.webhooks.targets(campaign.number)) >= MAX_WEBHOOKS:
+    def add() -> tuple[int, list[WebhookRow]]:
+        webhooks = context.campaigns.store.webhooks
+        if len(webhooks.targets(campaign.number)) >= MAX_WEBHOOKS:
             raise Invalid(f"a campaign has at most {MAX_WEBHOOKS} webhooks: remove one first")
-        return store.webhooks.add(campaign.number, body.url, secret, settings, now), store.webhooks.targets(campaign.number)
+        return webhooks.add(campaign.number, body.url, secret, settings, now), webhooks.targets(campaign.number)
 
     number, hooks = await context.campaigns.in_writer(add)
     context.outbox.load(hooks, campaign.number)
@@ -65,11 +65,12 @@ async def delete_webhook(call: Call) -> t.WebhooksAnswer:
     campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
     campaign.require_open()
 
-    def remove(store: Store) -> list[WebhookRow]:
-        if all(hook.number != number for hook in store.webhooks.targets(campaign.number)):
+    def remove() -> list[WebhookRow]:
+        webhooks = call.context.campaigns.store.webhooks
+        if all(hook.number != number for hook in webhooks.targets(campaign.number)):
             raise NotFound("there is no webhook of that id")
-        store.webhooks.remove(number, now)
-        return store.webhooks.targets(campaign.number)
+        webhooks.remove(number, now)
+        return webhooks.targets(campaign.number)
 
     hooks = await call.context.campaigns.in_writer(remove)
     call.context.outbox.load(hooks, campaign.number)
@@ -104,7 +105,8 @@ async def redeliver(call: Call) -> Reply:
     campaign, text, now = call.campaign, call.ids[1], time.time_ns() // 1000
     campaign.require_open()
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-    if not await call.context.campaigns.in_writer(lambda store: store.webhooks.redeliver(campaign.number, number, now)):
+    campaigns = call.context.campaigns
+    if not await campaigns.in_writer(campaigns.store.webhooks.redeliver, campaign.number, number, now):
         raise NotFound("there is no delivery of that id that was given up")
     call.context.wake.set()
     return Reply(202, t.RedeliveryAnswer(number))
