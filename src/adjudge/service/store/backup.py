@@ -97,7 +97,7 @@ def copy_sqlite(source: sqlite3.Connection, store: Store, path: Path) -> None:
 def restore(backup: str | os.PathLike[str], url: str | os.PathLike[str]) -> None:
     """Create a store from a backup, after checking every row of it.
 
-    `url` is the path of the new store, where nothing may exist, or the address of a database without a store.
+    `url` is an unused path for the new store, or the address of a database without a store.
     """
     source = SqliteStore(backup, readonly=True)
     try:

@@ -26,7 +26,7 @@ class Expired(StoreError):  # noqa: N818
 
 
 class DamagedStore(StoreError):  # noqa: N818
-    """Stored data differs from what was written; the message names the campaign and the positions."""
+    """Stored data was changed since it was written; the message names the campaign and the positions."""
 
 
 class DamagedSnapshot(OneLine, UserWarning):

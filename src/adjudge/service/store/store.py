@@ -309,7 +309,7 @@ class Store(ABC):
         """Yield the log after a position and up to another, in pieces: the position of the first event, and the events.
 
         Checksums are verified. If requested events have expired, also while they are being read, this raises `Expired`, and
-        whoever folds the log starts over from its base; `skip_expired` yields the rest instead.
+        a reader that folds the log starts over from its base; `skip_expired` yields the rest instead.
         """
         before, start, deleted = self._before(campaign, after + 1)
         if after < deleted.last and not skip_expired:
@@ -342,7 +342,7 @@ class Store(ABC):
             return head_of(link, campaign)
 
     def _before(self, campaign: int, position: int) -> tuple[LogHead, int, LogHead]:
-        """Return the head before the page that holds a position, where that page begins, and the end of the deleted part."""
+        """Return the head before the page that holds a position, the first position of that page, and the end of the deleted part."""
         with self.reading() as link:
             rows = link.rows(
                 "SELECT first, count, checksum FROM log WHERE campaign = ? AND first <= ? ORDER BY first DESC LIMIT 2",

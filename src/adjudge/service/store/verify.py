@@ -18,7 +18,7 @@ SHARED_TABLES: Final = ("campaign", "token", "webhook", "outbox")  # checked for
 
 
 class CampaignReport(NamedTuple):
-    """The content of a campaign, and what is damaged."""
+    """The contents of a campaign, and the damage in it."""
 
     campaign: int
     name: str

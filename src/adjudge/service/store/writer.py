@@ -63,7 +63,7 @@ class Writer:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(work(*args, **kwargs))
-                except BaseException as error:  # raised to whoever waits for the future
+                except BaseException as error:  # raised where the future is awaited
                     future.set_exception(error)
 
         self._put(do)
@@ -129,7 +129,7 @@ class Writer:
         return batches
 
     def _report(self, batch: Batch, error: Exception | None) -> None:
-        """Call `on_done`; the thread survives whatever it raises."""
+        """Call `on_done`; the thread survives any error it raises."""
         try:
             self._on_done(batch, error)
         except Exception:
