@@ -13,9 +13,9 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 55_049,  # 50,000
-    "files": 342,  # 430
-    "tiny files": 9,  # 12
+    "code lines": 54_889,  # 50,000
+    "files": 336,  # 430
+    "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
     "parameters of aggregate": 17,  # 20

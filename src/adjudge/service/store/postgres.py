@@ -34,7 +34,7 @@ except ImportError as missing:
 LOG: Final = logging.getLogger(__name__)
 SCHEMA_NAME: Final = "adjudge"
 LOCKS: Final = 0x41444A47  # "ADJG": the first key of our advisory locks; the second is the campaign, or 0 for migrations
-POSTGRES_TIMEOUT_S: Final = 5
+CONNECT_LIMIT_S: Final = 5
 SNAPSHOT_TABLES: Final = ("snapshot", "snapshot_part")
 HELD: Final = """FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = ?::oid
@@ -106,7 +106,7 @@ class PostgresStore(Store):
 
     def _connect(self, *, reads: bool = False) -> psycopg.Connection[Row]:
         connection = psycopg.connect(
-            self._address, autocommit=True, connect_timeout=POSTGRES_TIMEOUT_S, application_name=self._name, client_encoding="utf8"
+            self._address, autocommit=True, connect_timeout=CONNECT_LIMIT_S, application_name=self._name, client_encoding="utf8"
         )
         try:
             connection.execute(f"SET search_path = {SCHEMA_NAME}")

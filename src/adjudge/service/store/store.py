@@ -342,7 +342,7 @@ class Store(ABC):
             return head_of(link, campaign)
 
     def _before(self, campaign: int, position: int) -> tuple[LogHead, int, LogHead]:
-        """Return the head before the page that holds a position, the first position of that page, and the end of the deleted part."""
+        """Return the head before the page with a position, the first position of that page, and the end of the deleted part."""
         with self.reading() as link:
             rows = link.rows(
                 "SELECT first, count, checksum FROM log WHERE campaign = ? AND first <= ? ORDER BY first DESC LIMIT 2",
