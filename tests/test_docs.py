@@ -167,7 +167,16 @@ def test_decisions_are_numbered_once_and_listed():
     records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     listed = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
     assert len({path.name[:3] for path in records}) == len(records)
-    assert [path.name for path in records if f"\n{int(path.name[:3])}. [" not in listed or f"({path.name})" not in listed] == []
+    assert [path.name for path in records if f"\n- {int(path.name[:3])}: [" not in listed or f"({path.name})" not in listed] == []
+
+
+@pytest.mark.parametrize("record", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=lambda path: path.stem)
+def test_a_decision_has_a_date_a_status_and_code_that_exists(record):
+    header = record.read_text(encoding="utf-8").splitlines()[2]
+    assert re.match(r"\*\*Date\*\* 20\d\d-\d\d-\d\d · \*\*Status\*\* \w.* · \*\*Governs\*\* `", header)
+    governed = re.findall(r"`([^`]+)`", header.split("**Governs**")[1])
+    assert governed
+    assert [path for path in governed if not (ROOT / path).exists()] == []
 
 
 def parameters():

@@ -1,7 +1,7 @@
 """One page that answers what people ask of their votes: a single file that needs no network, no server and no library.
 
 A content-security policy in the page allows its own script and style by their hashes, and nothing else: whatever stands in the
-votes, nothing of it can run, and nothing can be fetched. docs/decisions/036-report.md has the reasons.
+votes, nothing of it can run, and nothing can be fetched. docs/decisions/040-altair.md has the reasons.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A yardstick has, for every task that counts, the probability that a label is right. Under truth it is 1 or 0. Without truth it is
 the honest probability of the fit to all votes: so labels of small panels are judged by everything that is known of a task, and
-not by what the small panel thinks of itself, which was further from the truth on public sets (docs/decisions/039-panels.md).
+not by what the small panel thinks of itself, which was further from the truth on public sets.
 """
 
 from __future__ import annotations
