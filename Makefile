@@ -10,7 +10,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # Installs a Debian package where that is allowed, and says what to install where it is not.
 # ("no" where neither is possible: the caller decides whether that matters.)
-apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq $(1); } || { echo "please install $(1), then run make again"; false; }
+apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(1) >/dev/null; } || { echo "please install $(1), then run make again"; false; }
 
 # Without pip's remarks on places to look for packages; whether it succeeded is asked of Python afterwards.
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
