@@ -467,7 +467,48 @@ def test_a_torn_write_ahead_log(path, tmp_path):
     assert sizes == set(acknowledged)
 
 
-def test_the_write_ahead_log_stays_short(path, monkeypatch):
+WAL_BYTES = 1 << 18
+
+
+@pytest.fixture
+def short_log(path, monkeypatch):
+    """A store whose writer makes every checkpoint itself, and a function that writes and returns the length of the log."""
+    monkeypatch.setattr(module, "CHECKPOINT_BYTES", WAL_BYTES)
+    monkeypatch.setattr(module, "WRITER_CHECKPOINT_BYTES", WAL_BYTES)
+    store = open_store(path)
+    store.create_campaign("c")
+
+    def write(count):
+        for _ in range(count):
+            store.write(batch_of(1, store.last(1) + 1, 20))
+            store.tidy()
+        return path.with_name("votes.db-wal").stat().st_size
+
+    yield store, write
+    store.close()
+
+
+def test_the_write_ahead_log_does_not_grow_with_the_number_of_writes(short_log):
+    _, write = short_log
+    assert write(100) < 2 * WAL_BYTES
+    assert write(900) < 2 * WAL_BYTES
+
+
+def test_the_write_ahead_log_grows_for_a_reader_and_not_after_it(short_log):
+    store, write = short_log
+    write(20)
+    with store.reader() as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM log").fetchone() == (20,)
+        length = write(100)
+        assert length > 4 * WAL_BYTES
+        assert reader.execute("SELECT count(*) FROM log").fetchone() == (20,)
+        reader.execute("COMMIT")
+    write(30)  # copies the log, then starts it again
+    assert write(200) < length + 2 * WAL_BYTES
+
+
+def test_commits_and_checkpoints_in_parallel_lose_nothing(path, monkeypatch):
     monkeypatch.setattr(module, "CHECKPOINT_BYTES", 1 << 17)
     monkeypatch.setattr(module, "WRITER_CHECKPOINT_BYTES", 1 << 18)
     store = open_store(path)
@@ -475,8 +516,7 @@ def test_the_write_ahead_log_stays_short(path, monkeypatch):
     for turn in range(300):
         store.write(batch_of(1, 1 + 20 * turn, 20))
         store.tidy()
-    assert path.with_name("votes.db-wal").stat().st_size < 1 << 20
-    assert store.last(1) == 6000
+    assert log_of(store, 1) == votes(1, 6000)
     store.close()
 
 

@@ -319,16 +319,16 @@ class SqliteStore(Store):
             self._checkpoints.request()
             return
         connection = self._writer.connection
+        mode = "TRUNCATE" if self._must_truncate else "RESTART"
         with self._checkpoints.running, suppress(sqlite3.Error):  # the next one retries; a commit that fails says why
-            _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if pages == copied:  # else a reader needs the rest: retry next time
+            connection.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
+            try:
+                busy = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()[0]
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            if not busy:  # else a reader needs the log, which cannot start again from its beginning: retry next time
                 self._wal_bytes = 0
-            if self._must_truncate:  # empty the write-ahead log, unless a reader needs it now
-                connection.execute("PRAGMA busy_timeout = 0")
-                try:
-                    self._must_truncate = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
-                finally:
-                    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+                self._must_truncate = False
 
     def close(self) -> None:
         """Close the file; the last connection to it copies the write-ahead log into it."""
