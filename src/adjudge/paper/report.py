@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from string import Template
 from typing import Final
 
 import polars as pl
@@ -32,154 +34,79 @@ EXPLAINED_DEVIATIONS: Final = {
 }
 
 
+ONLINE: Final = """Half of the questions are fitted at once, the others arrive whole, one after the other. Iterations are
+those of the initial fit; seconds are those of everything."""
+MULTIPLE: Final = """The paper's AffectAnnotation was never published; these are other sets of the kind, so that the
+differences say little. Five annotators, five random subsets, accuracy per (question, option)."""
+
+
 def text(made: Tables, plan: GridPlan, sets: list[str], *, drawn: bool) -> str:
-    """Return the report as Markdown; tables and plots beside it are linked."""
-    parts = [_head(plan, sets), _accuracy(made, drawn), _table1(made), _table2(made, drawn), _switch(made)]
-    parts += [_rates(made, drawn), _scaling(made, drawn), _online(made), _multiple(made), _missing(sets)]
-    return "\n".join(parts)
-
-
-def _head(plan: GridPlan, sets: list[str]) -> str:
-    methods = ", ".join(published.METHODS.values())
-    return f"""# The paper, reproduced
-
-{published.figures()["source"].partition(". figure1")[0]}.
-
-adjudge {__version__}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}. Sets:
-{", ".join(published.PAPER_SET_NAMES[name] for name in sets)}. Methods: {methods}. Questions: those with truth and at least
-as many votes as the paper's Table 1 gives annotators. Votes: {SUBSET_DESCRIPTIONS[plan.subset]}. Every point is run with
-{plan.trials} seeds, which decide ties; accuracy and iterations are means over them, times are medians.
-"""
-
-
-def _accuracy(made: Tables, drawn: bool) -> str:
-    judged = made["verdicts"]
-    strict = judged.filter(pl.col("strict"))
-    met = strict.filter(pl.col("verdict") == "exact")
-    known, off = (judged.filter(pl.col("verdict") == v).drop("strict", "verdict") for v in ("known", "off"))
-    others = judged.filter(~pl.col("strict"))
-    close = others.filter(pl.col("verdict") != "off")
-    lines = ["## Figure 1: accuracy, time and iterations", "", *_picture("figure1", drawn).splitlines()]
-    if len(strict):
-        names = ", ".join(published.PAPER_SET_NAMES[s] for s in dict.fromkeys(strict["set"]))
-        lines.append(
-            f"DS and Hybrid on {names} should meet the paper's accuracy "
-            f"and iterations exactly, with every seed: **{len(met)} of {len(strict)} points do**"
-            + (f", and {len(known)} miss for the reasons named below." if len(known) else ".")
-        )
-    lines += [
-        f"Of the other {len(others)} points **{len(close)} have a mean accuracy within {100 * POINTS:.1f} points of the "
-        f"paper's, or within {MAX_STANDARD_DEVIATIONS:.0f} standard deviations over the seeds**.",
-        "",
-        markdown(summary(judged)),
-        "Every point: [figure1.csv](figure1.csv), [verdicts.csv](verdicts.csv).",
-        "",
-    ]
-    if len(known) or len(off):
-        lines += ["What is not met, and the likely reason:", "", markdown(pl.concat([known, off]))]
-    return "\n".join(lines)
-
-
-def _table1(made: Tables) -> str:
-    return f"""## Table 1: speed-ups
-
-Means of the ratios over the numbers of annotators from 2 on; the paper leaves out one annotator, as its curves tell.
-Iterations are the algorithm's. Time is the implementation's: where a fit takes a millisecond, as here, much of it is
-not spent in iterations, so that ratios of time are smaller than those of iterations. Our IWMV stops when no label
-changed, be it in the first iteration; the paper counts two even for one annotator, where nothing changes.
-
-{markdown(made["table1"])}"""
-
-
-def _table2(made: Tables, drawn: bool) -> str:
-    return f"""## Table 2: negative log-likelihood at convergence
-
-{markdown(made["table2"])}
-SP differs in every method by about the same amount, because the first five votes of a question are others in the
-authors' file: five votes of each question drawn at random give DS 12363 to 12412. On Adult2 two independent
-implementations agree on our figures for DS and Hybrid. FDS depends on how ties fall.
-
-{_picture("likelihood", drawn)}In every iteration: [likelihood.csv](likelihood.csv). FDS starts lower and stops soon; DS goes
-below it; Hybrid follows DS until its switch and rises a little with the first hard pass, which serves C2, not the likelihood.
-"""
-
-
-def _switch(made: Tables) -> str:
-    low, high = published.SWITCH
-    found = made["switch"]
-    shares: list[float] = found["share"].to_list()
-    inside = found.filter(pl.col("share").is_between(low, high))
-    per_set = found.group_by("set", maintain_order=True).agg(
-        pl.col("share").min().alias("share, least"), pl.col("share").mean().alias("mean"), pl.col("share").max().alias("most")
+    """Return the report as Markdown: `report.md` with its figures; tables and plots beside it are linked."""
+    verdicts, switch = made["verdicts"], made["switch"]
+    strict, others = verdicts.filter(pl.col("strict")), verdicts.filter(~pl.col("strict"))
+    known, off = (verdicts.filter(pl.col("verdict") == v).drop("strict", "verdict") for v in ("known", "off"))
+    shares: list[float] = switch["share"].to_list()
+    of_set = (
+        pl.col("share").min().alias("share, least"),
+        pl.col("share").mean().alias("mean"),
+        pl.col("share").max().alias("most"),
     )
-    return f"""## The Hybrid's switch
-
-The paper: the switch comes after 45 to 75% of the iterations. Ours, for 2 annotators and more: between
-{min(shares):.0%} and {max(shares):.0%}, inside the paper's range at {len(inside)} of {len(found)} points.
-
-{markdown(per_set)}"""
-
-
-def _rates(made: Tables, drawn: bool) -> str:
-    return f"""## The linear rate of convergence
-
-Near the limit the gap (log-likelihood for DS, C2 for FDS) shrinks by about the same factor in every iteration: the rate
-below, a straight line on the plot's logarithmic scale. FDS is at its limit after a few iterations; DS creeps. DS's
-limit is where the priors move by less than 1e-9, or iteration 3000.
-
-{_picture("convergence", drawn)}{markdown(made["convergence"])}"""
-
-
-def _scaling(made: Tables, drawn: bool) -> str:
-    return f"""## Time against tasks, votes, workers and labels
-
-Slopes of the time of one iteration on logarithmic axes, on simulated crowds, one thread. The paper states O(QACn): every
-worker counts for every question. Here only votes that were cast cost time, O(votes x labels) an iteration, so that more
-workers with the same number of votes are free.
-
-{_picture("scaling", drawn)}{markdown(made["exponents"])}"""
-
-
-def _online(made: Tables) -> str:
-    head = "## Tables 3 and 4: online aggregation on SP\n\n"
-    if "table3" not in made:
-        return head + "Not run: SP is not among the sets of this run, or this version has no online learner.\n"
-    return f"""{head}Half of the questions are fitted at once, the others arrive whole, one after the other. Iterations are
-those of the initial fit; seconds are those of everything.
-
-{markdown(made["table3"])}
-{markdown(made["table4"])}"""
-
-
-def _multiple(made: Tables) -> str:
-    head = "## Table 5: several correct options\n\n"
-    if "table5" not in made:
-        return head + "Not run: the data folder has no multi-label set, or this version takes one label per vote.\n"
-    return f"""{head}The paper's AffectAnnotation was never published; these are other sets of the kind, so that the
-differences say little. Five annotators, five random subsets, accuracy per (question, option).
-
-{markdown(made["table5"])}"""
+    left_out = [title for name, title in published.PAPER_SET_NAMES.items() if name not in sets]
+    shown = ("summary", summary(verdicts)), ("switch", switch.group_by("set", maintain_order=True).agg(of_set))
+    pictures = (
+        ("figure1", "figure1"),
+        ("likelihood", "likelihood"),
+        ("convergence", "convergence_picture"),
+        ("scaling", "scaling"),
+    )
+    return Template(files("adjudge.paper").joinpath("report.md").read_text(encoding="utf-8")).substitute(
+        {name: markdown(frame) for name, frame in (*made.items(), *shown)}
+        | {place: f"![{name}]({name}.svg)\n\n" if drawn else "" for name, place in pictures},
+        source=published.figures()["source"].partition(". figure1")[0],
+        version=__version__,
+        cores=os.cpu_count(),
+        machine=platform.machine(),
+        python=platform.python_version(),
+        sets=", ".join(published.PAPER_SET_NAMES[name] for name in sets),
+        methods=", ".join(published.METHODS.values()),
+        subset=SUBSET_DESCRIPTIONS[plan.subset],
+        trials=plan.trials,
+        exact=_exact(strict, len(known)),
+        others=len(others),
+        close=len(others.filter(pl.col("verdict") != "off")),
+        points=f"{100 * POINTS:.1f}",
+        deviations=f"{MAX_STANDARD_DEVIATIONS:.0f}",
+        unmet=f"\nWhat is not met, and the likely reason:\n\n{markdown(pl.concat([known, off]))}"
+        if len(known) + len(off)
+        else "",
+        least_share=f"{min(shares):.0%}",
+        largest_share=f"{max(shares):.0%}",
+        inside=len(switch.filter(pl.col("share").is_between(*published.SWITCH))),
+        switches=len(switch),
+        online=_tables(made, ONLINE, ("table3", "table4"), "SP is not among the sets of this run"),
+        multiple=_tables(made, MULTIPLE, ("table5",), "the data folder has no multi-label set"),
+        left_out=f"\n- **{', '.join(left_out)}**: left out of this run." if left_out else "",
+    )
 
 
-def _missing(sets: list[str]) -> str:
-    lines = [
-        "## What cannot be reproduced",
-        "",
-        "- **DAiSEE** (Table 1, Table 2, Figure 1): its votes were never published.",
-        "- **AffectAnnotation** (Table 5): never published either.",
-        "- **Seconds**: the paper's are those of another program on an Intel i5-5200U; only ratios can be compared.",
-        "- **SP and TREC2010 to the digit**: the public files have another order than the authors', and the first votes of a",
-        "  question are then others.",
-        "- **Ties to the digit**: the paper drew them from one random stream that it does not give.",
-    ]
-    left = [published.PAPER_SET_NAMES[name] for name in published.PAPER_SET_NAMES if name not in sets]
-    if left:
-        lines.append(f"- **{', '.join(left)}**: left out of this run.")
-    return "\n".join(lines) + "\n"
+def _exact(strict: pl.DataFrame, known: int) -> str:
+    """Return the sentence on the points that should be exact; empty if there are none."""
+    if not len(strict):
+        return ""
+    names = ", ".join(published.PAPER_SET_NAMES[s] for s in dict.fromkeys(strict["set"]))
+    met = len(strict.filter(pl.col("verdict") == "exact"))
+    return (
+        f"DS and Hybrid on {names} should meet the paper's accuracy "
+        f"and iterations exactly, with every seed: **{met} of {len(strict)} points do**"
+        + (f", and {known} miss for the reasons named below.\n" if known else ".\n")
+    )
 
 
-def _picture(name: str, drawn: bool) -> str:
-    return f"![{name}]({name}.svg)\n\n" if drawn else ""
+def _tables(made: Tables, about: str, names: Sequence[str], why_not: str) -> str:
+    """Return tables under what they are about, or why they were not made."""
+    if names[0] not in made:
+        return f"Not run: {why_not}.\n"
+    return "\n".join([about, "", *(markdown(made[name]) for name in names)])
 
 
 def judge(grid: Grid, subset: str) -> pl.DataFrame:
