@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from adjudge import __version__
 from adjudge.data.options import Number, Rules, check
+from adjudge.errors import InputError, quote
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.client.calls import Calls, Chunks, Cursor, ListPage, Sort, Total, Vote, document, given, vote_of, with_id
 from adjudge.service.client.errors import ServiceError
-from adjudge.service.client.request import DEFAULT_URL, Address, Attempts, Request, token_of
+from adjudge.service.client.request import (
+    DEFAULT_URL,
+    Address,
+    Attempts,
+    ListPage,
+    Request,
+    encode,
+    encode_fields,
+    page_reader,
+    path,
+    query_string,
+    reader,
+    text,
+    token_of,
+)
 from adjudge.service.client.streams import (
     DEFAULT_WINDOW,
     MAX_EVENT_SILENCE_S,
@@ -26,12 +40,14 @@ from adjudge.service.client.streams import (
     VoteLines,
     send_lines,
 )
+from adjudge.service.client.votes import Chunks, Total, Vote, vote_of, with_id
 from adjudge.service.http import types as t
 
 if TYPE_CHECKING:
     from adjudge.service.client.transport import Exchange
 
 T = TypeVar("T")
+Sort: TypeAlias = Literal["uncertainty", "age"]
 STREAM_REQUEST: Final[Request[Any]] = Request("", "", bytes)  # stands for an exchange that has no one answer
 WINDOW_RULE: Final = Number(1, 10_000, whole=True)  # votes that may be under way
 ROWS_PER_PAGE: Final = 1000  # rows that a list asks for at once
@@ -43,8 +59,17 @@ CLIENT_RULES: Final[Rules] = {
 }
 
 
+def document(policy: object) -> object:
+    """Return a policy as the document that is sent."""
+    if isinstance(policy, Policy):
+        return policy.document()
+    if not isinstance(policy, Mapping):
+        raise InputError(f"policy is {quote(policy)}: give an adj.Policy, or a dict with its fields")
+    return dict(policy)
+
+
 class ClientOptions:
-    """Options of a client; `Client` explains them."""
+    """Options of a client, which `Client` explains, and the requests that its calls have in common."""
 
     def __init__(self, url: str, *, token: str | None, campaign: str, timeout: float, retries: int, deadline: float) -> None:
         check({"timeout": timeout, "retries": retries, "deadline": deadline}, CLIENT_RULES)
@@ -52,18 +77,13 @@ class ClientOptions:
         self._headers = {"User-Agent": f"adjudge/{__version__}"}
         if known is not None:
             self._headers["Authorization"] = f"Bearer {known}"
-        self._calls = Calls(campaign)
+        self.campaign = text("campaign", campaign)
         self._timeout, self._retries, self._deadline = float(timeout), int(retries), float(deadline)
 
     @property
     def url(self) -> str:
         """Where the service is."""
         return str(self._address)
-
-    @property
-    def campaign(self) -> str:
-        """The name of the campaign."""
-        return self._calls.campaign
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r}, campaign={self.campaign!r})"
@@ -73,12 +93,51 @@ class ClientOptions:
             return Attempts(request, retries=None, deadline=float("inf"))
         return Attempts(request, retries=self._retries, deadline=self._deadline)
 
-    def _of(self, campaign: str) -> Self:
-        """Return the same client for another campaign."""
+    def in_campaign(self, campaign: str) -> Self:
+        """Return a client for another campaign, over the same connections.
+
+        - `campaign`: its name.
+        """
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._calls = Calls(campaign)
+        other.campaign = text("campaign", campaign)
         return other
+
+    def _path(self, *parts: str, query: Mapping[str, object] = MappingProxyType({})) -> str:
+        return path("v1", "campaigns", self.campaign, *parts) + query_string(query.items())
+
+    def _request(
+        self,
+        kind: type[T],
+        method: str,
+        *parts: str,
+        field: str | None = None,
+        fields: Mapping[str, object] | None = None,
+        query: Mapping[str, object] = MappingProxyType({}),
+        **options: Any,
+    ) -> Request[T]:
+        """Return a request about the campaign.
+
+        - `kind`, `field`: the type of the answer, or of one field of it.
+        - `parts`, `query`: of the path, after that of the campaign.
+        - `fields`: of the body; those that are None are left out.
+        - `options`: further ones of the request.
+        """
+        body = None if fields is None else encode_fields(fields)
+        return Request(method, self._path(*parts, query=query), reader(kind, field), body, **options)
+
+    def _page_request(self, kind: type[T], *parts: str, **query: object) -> Request[ListPage[T]]:
+        return Request("GET", self._path(*parts, query={**query, "limit": ROWS_PER_PAGE}), page_reader(kind, parts[-1]))
+
+    def _votes_request(self, votes: list[t.VoteIn]) -> Request[t.VoteAnswer]:
+        return Request("POST", self._path("votes"), reader(t.VoteAnswer), encode(votes))
+
+    def _vote_request(self, vote: t.VoteIn) -> Request[Decision]:
+        read = reader(list[Decision], "decisions")
+        return Request("POST", self._path("votes"), lambda body: read(body)[0], encode(vote))
+
+    def _task_decision(self, task: str) -> Request[Decision]:
+        return self._request(Decision, "GET", "tasks", text("task", task), field="decision")
 
 
 class Client(ClientOptions):
@@ -119,13 +178,6 @@ class Client(ClientOptions):
 
         self._connections = SyncConnections(self._address, self._headers)
 
-    def in_campaign(self, campaign: str) -> Self:
-        """Return a client for another campaign, over the same connections.
-
-        - `campaign`: its name.
-        """
-        return self._of(campaign)
-
     def close(self) -> None:
         """Close the connections; the next call makes new ones."""
         self._connections.close()
@@ -145,14 +197,17 @@ class Client(ClientOptions):
                 pause = attempts.after(error)
             time.sleep(pause)
 
-    def _pages(self, ask: Callable[[Cursor], Request[ListPage[T]]], after: Cursor) -> Iterator[T]:
+    def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> T:
+        return self._ask(self._request(kind, method, *parts, **options))
+
+    def _pages(self, kind: type[T], *parts: str, **query: Any) -> Iterator[T]:
         """Yield the rows of page after page."""
         while True:
-            page = self._ask(ask(after))
+            page = self._ask(self._page_request(kind, *parts, **query))
             yield from page.rows
             if page.next is None:
                 return
-            after = page.next
+            query["after"] = page.next
 
     # --- votes
 
@@ -164,8 +219,7 @@ class Client(ClientOptions):
         - `task`, `worker`, `label`: who says what of what; `label` is the id of a label of the campaign.
         - `id`: by which the service knows the vote when it is sent again; None: one is made.
         """
-        answer = self._ask(self._calls.vote(with_id(vote_of((task, worker, label, id)))))
-        return answer.decisions[0]
+        return self._ask(self._vote_request(with_id(vote_of((task, worker, label, id)))))
 
     def vote_many(self, votes: Iterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
         """Send votes in requests of up to 5,000, each taken as a whole or not at all; return the last decision of every task.
@@ -178,9 +232,9 @@ class Client(ClientOptions):
         for vote in votes:
             full = chunks.add(vote)
             if full is not None:
-                total.add(self._ask(self._calls.vote(full)))
-        if rest := chunks.rest():
-            total.add(self._ask(self._calls.vote(rest)))
+                total.add(self._ask(self._votes_request(full)))
+        if last := chunks.take():
+            total.add(self._ask(self._votes_request(last)))
         return total.answer()
 
     def stream(
@@ -201,7 +255,7 @@ class Client(ClientOptions):
 
         def connect() -> Exchange:
             silence = max(self._timeout, MAX_STREAM_SILENCE_S)
-            return self._connections.exchange(self._calls.lines(), NDJSON_TYPE, timeout=self._timeout, silence=silence)
+            return self._connections.exchange(self._path("votes:stream"), NDJSON_TYPE, timeout=self._timeout, silence=silence)
 
         lines = VoteLines(window=window, ids=ids)
         return send_lines(votes, lines, connect, lambda: self._attempts(STREAM_REQUEST), refused)
@@ -211,14 +265,20 @@ class Client(ClientOptions):
 
         - `task`, `worker`: whose vote on what.
         """
-        return self._ask(self._calls.retract(task, worker))
+        return self._call(
+            Decision,
+            "DELETE",
+            "votes",
+            fields={"task": text("task", task), "worker": text("worker", worker)},
+            instead=self._task_decision(task),
+        )
 
     def votes(self, *, after: int = 0) -> Iterator[t.VoteRow]:
         """Yield the votes in force, in the order of the log.
 
         - `after`: a position of the log behind which to begin.
         """
-        return self._pages(lambda at: self._calls.votes(at, ROWS_PER_PAGE), after)
+        return self._pages(t.VoteRow, "votes", after=after)
 
     # --- tasks
 
@@ -227,7 +287,7 @@ class Client(ClientOptions):
 
         - `task`: its id.
         """
-        return self._ask(self._calls.task(task))
+        return self._call(t.TaskView, "GET", "tasks", text("task", task))
 
     def tasks(self, *, status: Status | None = None, sort: Sort = "uncertainty") -> Iterator[Decision]:
         """Yield what is decided of the tasks in memory.
@@ -235,21 +295,21 @@ class Client(ClientOptions):
         - `status`: "open", "held", "decided", "escalated" or "locked"; None: all.
         - `sort`: "uncertainty", the least certain first, or "age", the oldest first.
         """
-        return self._pages(lambda at: self._calls.tasks(status, sort, at, ROWS_PER_PAGE), None)
+        return self._pages(Decision, "tasks", status=status, sort=sort)
 
     def add_tasks(self, tasks: Iterable[str]) -> t.Done:
         """Make tasks known before their first votes, so that `next` can give them out.
 
         - `tasks`: their ids, up to 10,000; those that are known stay as they are.
         """
-        return self._ask(self._calls.add_tasks(tasks))
+        return self._call(t.Done, "POST", "tasks", fields={"tasks": [text("task", task) for task in tasks]})
 
     def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first.
 
         - `task`: its id.
         """
-        return self._ask(self._calls.history(task))
+        return self._call(list[Decision], "GET", "tasks", text("task", task), "history", field="decisions")
 
     def next(self, worker: str, *, n: int = 1) -> list[t.NextTask]:
         """Return tasks for a worker to vote on, the most valuable first; none that they have voted on.
@@ -257,7 +317,7 @@ class Client(ClientOptions):
         - `worker`: who asks.
         - `n`: how many at most.
         """
-        return self._ask(self._calls.next(worker, n))
+        return self._call(list[t.NextTask], "GET", "next", field="tasks", query={"worker": text("worker", worker), "n": n})
 
     def gold(self, task: str, label: str | None) -> Decision:
         """Say what the true label of a task is; workers are judged by it.
@@ -265,7 +325,10 @@ class Client(ClientOptions):
         - `task`: its id.
         - `label`: the id of the label; None takes the true label back.
         """
-        return self._ask(self._calls.gold(task, label))
+        where = "tasks", text("task", task), "gold"
+        if label is None:
+            return self._call(Decision, "DELETE", *where, instead=self._task_decision(task))
+        return self._call(Decision, "PUT", *where, fields={"label": text("label", label)})
 
     def override(self, task: str, label: str, *, by: str | None = None, reason: str | None = None) -> Decision:
         """Decide a task by hand, regardless of its votes.
@@ -273,7 +336,8 @@ class Client(ClientOptions):
         - `task`, `label`: what is decided of what.
         - `by`, `reason`: who decides, and why, for the log.
         """
-        return self._ask(self._calls.override(task, given(label=label, by=by, reason=reason)))
+        fields = {"label": label, "by": by, "reason": reason}
+        return self._call(Decision, "POST", "tasks", text("task", task), "override", fields=fields)
 
     def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
         """Open a task again, as after an appeal.
@@ -281,14 +345,15 @@ class Client(ClientOptions):
         - `task`: its id.
         - `by`, `reason`: who asks for it, and why, for the log.
         """
-        return self._ask(self._calls.reopen(task, given(by=by, reason=reason)))
+        fields = {"by": by, "reason": reason}  # twice would ask for twice as many more votes
+        return self._call(Decision, "POST", "tasks", text("task", task), "reopen", fields=fields, repeatable=False)
 
     def decisions(self, *, after: int | str = 0) -> Iterator[Decision]:
         """Yield every decision that was made until now, in the order of the log.
 
         - `after`: a position of the log behind which to begin, or the place of a decision (see `Events`).
         """
-        return self._pages(lambda at: self._calls.decisions(at, ROWS_PER_PAGE), str(EventCursor(after)))
+        return self._pages(Decision, "decisions", after=str(EventCursor(after)))
 
     def events(self, *, after: int | str | None = None) -> Events:
         """Return decisions as they come, each once: an iterator that has no end, over any number of connections.
@@ -300,7 +365,9 @@ class Client(ClientOptions):
         seen = EventCursor(self.describe().position if after is None else after)
 
         def connect(at: str) -> AbstractContextManager[Iterable[ServerSentEvent]]:
-            return self._connections.events(self._calls.events(at), timeout=self._timeout, silence=MAX_EVENT_SILENCE_S)
+            return self._connections.events(
+                self._path("events", query={"after": at}), timeout=self._timeout, silence=MAX_EVENT_SILENCE_S
+            )
 
         return Events(seen, connect, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
 
@@ -308,14 +375,14 @@ class Client(ClientOptions):
 
     def workers(self) -> Iterator[t.WorkerView]:
         """Yield what is known of every worker, in the order of their first votes."""
-        return self._pages(lambda at: self._calls.workers(at, ROWS_PER_PAGE), 0)
+        return self._pages(t.WorkerView, "workers", after=0)
 
     def worker(self, worker: str) -> t.WorkerView:
         """Return what is known of a worker: accuracy with its interval, confusion, recent drift, standing.
 
         - `worker`: their id.
         """
-        return self._ask(self._calls.worker(worker))
+        return self._call(t.WorkerView, "GET", "workers", text("worker", worker))
 
     def set_worker(self, worker: str, *, group: str | None = None, expert: bool | None = None) -> t.WorkerView:
         """Set the group and the expert flag of a worker.
@@ -324,14 +391,16 @@ class Client(ClientOptions):
         - `group`: the group that they belong to; None leaves it as it is.
         - `expert`: whether they are an expert; None leaves it as it is.
         """
-        return self._ask(self._calls.set_worker(worker, given(group=group, expert=expert)))
+        fields = {"group": group, "expert": expert}
+        return self._call(t.WorkerView, "PATCH", "workers", text("worker", worker), fields=fields)
 
     def erase_worker(self, worker: str) -> t.Done:
         """Erase the name of a worker. Their votes and everything learned from them remain, without the name.
 
         - `worker`: their id.
         """
-        return self._ask(self._calls.erase_worker(worker))
+        position = self._request(t.Done, "GET")  # of the campaign
+        return self._call(t.Done, "DELETE", "workers", text("worker", worker), instead=position)
 
     def ban(
         self, workers: str | Iterable[str], *, dry_run: bool = False, by: str | None = None, reason: str | None = None
@@ -342,7 +411,9 @@ class Client(ClientOptions):
         - `dry_run`: True changes nothing: the answer says what would change.
         - `by`, `reason`: who bans them, and why, for the log.
         """
-        return self._ask(self._calls.ban(workers, given(dry_run=dry_run, by=by, reason=reason)))
+        names = [workers] if isinstance(workers, str) else [text("worker", worker) for worker in workers]
+        fields = {"workers": names, "dry_run": dry_run, "by": by, "reason": reason}
+        return self._call(t.BanAnswer, "POST", "bans", fields=fields)
 
     def unban(self, worker: str, *, dry_run: bool = False, by: str | None = None) -> t.BanAnswer:
         """Let the votes of a worker count again, and return the decisions that change.
@@ -351,13 +422,14 @@ class Client(ClientOptions):
         - `dry_run`: True changes nothing: the answer says what would change.
         - `by`: who lifts the ban, for the log.
         """
-        return self._ask(self._calls.unban(worker, given(dry_run=dry_run, by=by)))
+        fields = {"dry_run": dry_run, "by": by}
+        return self._call(t.BanAnswer, "POST", "workers", text("worker", worker), "unban", fields=fields)
 
     # --- the campaign
 
     def campaigns(self) -> list[str]:
         """Return the names of the campaigns that the token reaches."""
-        return self._ask(self._calls.campaigns())
+        return self._ask(Request("GET", path("v1", "campaigns"), reader(list[str], "campaigns")))
 
     def create(
         self,
@@ -378,14 +450,19 @@ class Client(ClientOptions):
         - `refit`: when votes are fitted again in the background.
         - `retention`: how long tasks stay in memory, and votes are kept at all.
         """
-        more = given(
-            model=model, policy=None if policy is None else document(policy), settings=settings, refit=refit, retention=retention
-        )
-        return self._ask(self._calls.create(labels, more))
+        fields = {
+            "labels": [label if isinstance(label, t.Label) else text("label", label) for label in labels],
+            "model": model,
+            "policy": None if policy is None else document(policy),
+            "settings": settings,
+            "refit": refit,
+            "retention": retention,
+        }
+        return self._call(t.CampaignView, "PUT", fields=fields)
 
     def describe(self) -> t.CampaignView:
         """Return the campaign as it stands: labels, settings, how many votes and tasks it has."""
-        return self._ask(self._calls.describe())
+        return self._call(t.CampaignView, "GET")
 
     def change(
         self,
@@ -400,7 +477,7 @@ class Client(ClientOptions):
         - `refit`: when votes are fitted again in the background.
         - `retention`: how long tasks stay in memory, and votes are kept at all.
         """
-        return self._ask(self._calls.change(given(names=names, refit=refit, retention=retention)))
+        return self._call(t.CampaignView, "PATCH", fields={"names": names, "refit": refit, "retention": retention})
 
     def add_label(self, label: str, *, name: str | None = None) -> list[t.Label]:
         """Add a label, which votes may carry from now on; return all labels.
@@ -408,7 +485,8 @@ class Client(ClientOptions):
         - `label`: its id.
         - `name`: what people read; None: the id.
         """
-        return self._ask(self._calls.add_label(label, name))
+        fields = {"id": text("label", label), "name": text("name", label if name is None else name)}
+        return self._call(list[t.Label], "POST", "labels", field="labels", fields=fields, repeatable=False)
 
     def rename_label(self, label: str, name: str) -> list[t.Label]:
         """Give a label another name, and return all labels. Its id stays, so that nothing that was decided changes.
@@ -416,15 +494,17 @@ class Client(ClientOptions):
         - `label`: its id.
         - `name`: what people read from now on.
         """
-        return self._ask(self._calls.rename_label(label, name))
+        fields = {"name": text("name", name)}
+        return self._call(list[t.Label], "PATCH", "labels", text("label", label), field="labels", fields=fields)
 
     def policy(self) -> t.PolicyView:
         """Return the version of the policy that holds."""
-        return self._ask(self._calls.policies())[-1]
+        read = reader(list[t.PolicyView], "versions")
+        return self._ask(Request("GET", self._path("policy"), lambda body: read(body)[-1]))
 
     def policies(self) -> list[t.PolicyView]:
         """Return every version of the policy, oldest first."""
-        return self._ask(self._calls.policies())
+        return self._call(list[t.PolicyView], "GET", "policy", field="versions")
 
     def set_policy(self, policy: Policy | Mapping[str, Any], *, by: str | None = None) -> t.PolicyView:
         """Make a new version of the policy, which holds at once. The one that holds already makes no new one.
@@ -432,7 +512,7 @@ class Client(ClientOptions):
         - `policy`: an `adj.Policy`, or its fields.
         - `by`: who changes it, for the log.
         """
-        return self._ask(self._calls.set_policy(policy, by))
+        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": document(policy), "by": by})
 
     def backtest(
         self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0
@@ -443,24 +523,25 @@ class Client(ClientOptions):
         - `model`: what to try; None: as it was.
         - `timeout`: seconds to wait: a long past takes long.
         """
-        return self._ask(self._calls.backtest(policy, model, timeout))
+        fields = {"policy": None if policy is None else document(policy), "model": model}
+        return self._call(t.BacktestAnswer, "POST", "policy", "backtest", fields=fields, timeout=timeout)
 
     def refit(self) -> t.RefitAnswer:
         """Begin a refit of the votes in memory, in the background."""
-        return self._ask(self._calls.refit())
+        return self._call(t.RefitAnswer, "POST", "refit", repeatable=False)
 
     def reset_breaker(self, *, by: str | None = None) -> t.Done:
         """Let automatic decisions continue after a circuit breaker has held them.
 
         - `by`: who has looked, for the log.
         """
-        return self._ask(self._calls.reset_breaker(by))
+        return self._call(t.Done, "POST", "breaker", "reset", fields={"by": by})
 
     # --- webhooks
 
     def webhooks(self) -> list[t.WebhookView]:
         """Return where decisions are posted."""
-        return self._ask(self._calls.webhooks())
+        return self._call(list[t.WebhookView], "GET", "webhooks", field="webhooks")
 
     def add_webhook(self, url: str, *, statuses: Iterable[Status] | None = None, secret: str | None = None) -> t.WebhookView:
         """Have decisions posted to an address, signed. The secret is in this answer alone.
@@ -469,37 +550,39 @@ class Client(ClientOptions):
         - `statuses`: only decisions that have come to one of these; None: every change.
         - `secret`: signs deliveries; None: one is made.
         """
-        chosen = None if statuses is None else list(statuses)
-        return self._ask(self._calls.add_webhook(given(url=url, statuses=chosen, secret=secret)))
+        fields = {"url": url, "statuses": None if statuses is None else list(statuses), "secret": secret}
+        return self._call(t.WebhookView, "POST", "webhooks", fields=fields, repeatable=False)  # twice would post each twice
 
     def delete_webhook(self, id: int) -> list[t.WebhookView]:  # noqa: A002
         """Remove a webhook, and return those that stay.
 
         - `id`: its number.
         """
-        return self._ask(self._calls.delete_webhook(id))
+        kind, where = list[t.WebhookView], "webhooks"
+        others = self._request(kind, "GET", where, field=where)
+        return self._call(kind, "DELETE", where, field=where, query={"id": id}, instead=others)
 
     def dead_letters(self) -> Iterator[t.DeadLetter]:
         """Yield the deliveries that were given up, oldest first."""
-        return self._pages(lambda at: self._calls.dead_letters(at, ROWS_PER_PAGE), 0)
+        return self._pages(t.DeadLetter, "webhooks", "dead", after=0)
 
     def redeliver(self, id: int) -> int:  # noqa: A002
         """Try a delivery again that was given up, and return its number.
 
         - `id`: its number.
         """
-        return self._ask(self._calls.redeliver(id))
+        return self._call(int, "POST", "webhooks", "dead", text("delivery", id), "redeliver", field="id", repeatable=False)
 
     # --- the server
 
     def health(self) -> t.HealthAnswer:
         """Return that the process answers, or raise `ConnectionFailed`."""
-        return self._ask(self._calls.health())
+        return self._ask(Request("GET", path("healthz"), reader(t.HealthAnswer)))
 
     def ready(self) -> t.ReadyAnswer:
         """Return whether votes can be taken now, and if not, why."""
-        return self._ask(self._calls.ready())
+        return self._ask(Request("GET", path("readyz"), reader(t.ReadyAnswer), accepts=(503,)))
 
     def metrics(self) -> str:
         """Return the figures of the server in the text format of Prometheus."""
-        return self._ask(self._calls.metrics())
+        return self._ask(Request("GET", path("metrics"), bytes.decode))

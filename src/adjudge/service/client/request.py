@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote as quote_url
 from urllib.parse import urlencode, urlsplit
 
@@ -22,6 +22,7 @@ from adjudge.service.client.errors import BY_STATUS, ConnectionFailed, NotFound,
 from adjudge.service.http.errors import ErrorAnswer
 
 T = TypeVar("T")
+Cursor: TypeAlias = int | str | None  # where a page begins
 DEFAULT_URL: Final = "http://127.0.0.1:8000"  # where `adjudge serve` listens
 TOKEN_VARIABLE: Final = "ADJUDGE_TOKEN"  # the variable of the environment
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -93,16 +94,23 @@ class Address:
         return ConnectionFailed(f"the connection to {self} was lost: {why}", sent=True, kept=kept)
 
 
-def token_of(given: str | None) -> str | None:
-    """Return the token that is given, or that of the environment; None where there is none.
+def token_of(token: str | None) -> str | None:
+    """Return a token that is valid; None: that of the environment, if it has one.
 
     Error messages never contain the token.
     """
-    token = os.environ.get(TOKEN_VARIABLE) or None if given is None else given
+    where = TOKEN_VARIABLE if token is None else "token"
+    token = os.environ.get(TOKEN_VARIABLE) or None if token is None else token
     if token is not None and (not isinstance(token, str) or not TOKEN_PATTERN.fullmatch(token)):
-        where = TOKEN_VARIABLE if given is None else "token"
         raise OptionError(f"{where} is not a token: give one line of plain characters, as `adjudge token` prints it")
     return token
+
+
+class ListPage(NamedTuple, Generic[T]):
+    """Rows, and where the next ones begin; None: there are no more."""
+
+    rows: list[T]
+    next: Cursor
 
 
 class HttpAnswer(NamedTuple):
@@ -155,14 +163,14 @@ def error_of(answer: HttpAnswer) -> ServiceError:
     if status in NO_ANSWER_STATUSES:
         return ConnectionFailed(f"no answer came from behind the proxy ({status})", sent=True, status=status)
     try:
-        told = msgspec.json.decode(answer.body, type=ErrorAnswer)
+        error = msgspec.json.decode(answer.body, type=ErrorAnswer)
     except (ValueError, RecursionError):
-        told = ErrorAnswer(BY_STATUS.get(status, Unexpected).code, _unexplained(answer))
+        error = ErrorAnswer(BY_STATUS.get(status, Unexpected).code, _unexplained(answer))
     return BY_STATUS.get(status, Unexpected)(
-        told.detail,
+        error.detail,
         status=status,
-        code=told.error,
-        request_id=told.request or answer.headers.get("x-request-id"),
+        code=error.error,
+        request_id=error.request or answer.headers.get("x-request-id"),
         retry_after=_seconds(answer.headers.get("retry-after")),
     )
 
@@ -178,14 +186,34 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
-def json_of(kind: Any) -> Callable[[bytes], Any]:
-    """Return what reads the JSON of a type."""
-    return _decoder(kind).decode
+def reader(kind: type[T], field: str | None = None) -> Callable[[bytes], T]:
+    """Return what reads the JSON of a type, or of one field of it."""
+    read = _decoder(cast(Any, kind)) if field is None else _decoder(_struct((field, kind)))
+    return read if field is None else lambda body: cast(T, getattr(read(body), field))
+
+
+def page_reader(kind: type[T], rows: str) -> Callable[[bytes], ListPage[T]]:
+    """Return what reads a page whose rows are in this field."""
+    read = _decoder(_struct((rows, list[cast(Any, kind)]), ("next", Cursor)))  # type: ignore[misc]
+    return lambda body: ListPage(*msgspec.structs.astuple(read(body)))
 
 
 @cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _struct(*fields: tuple[str, Any]) -> Any:
+    return msgspec.defstruct("Fields", fields)
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+def encode_fields(fields: Mapping[str, object]) -> bytes:
+    """Return fields as JSON, without those that are None."""
+    try:
+        return encode({name: value for name, value in fields.items() if value is not None})
+    except (TypeError, ValueError, RecursionError) as error:  # inside of a document: fields of their own are typed
+        raise InputError(f"{quote(dict(fields))} cannot be sent as JSON: {error}") from None
 
 
 def text(what: str, value: object) -> str:
@@ -214,13 +242,13 @@ def path(*parts: str) -> str:
     return "".join("/" + (part.replace(".", "%2E") if part in (".", "..") else quote_url(part, safe=":")) for part in parts)
 
 
-def query(given: Iterable[tuple[str, object]]) -> str:
+def query_string(parameters: Iterable[tuple[str, object]]) -> str:
     """Return the query string, without parameters that are None.
 
-    >>> query([("after", None), ("limit", 10)]), query([("after", None)])
+    >>> query_string([("after", None), ("limit", 10)]), query_string([("after", None)])
     ('?limit=10', '')
     """
-    pairs = [(name, str(value)) for name, value in given if value is not None]
+    pairs = [(name, str(value)) for name, value in parameters if value is not None]
     return "?" + urlencode(pairs) if pairs else ""
 
 

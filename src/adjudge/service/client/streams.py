@@ -15,7 +15,6 @@ import msgspec
 
 from adjudge.errors import OptionError, quote
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.client.calls import Vote, vote_of
 from adjudge.service.client.errors import (
     BY_CODE,
     ConnectionFailed,
@@ -26,6 +25,7 @@ from adjudge.service.client.errors import (
     Unexpected,
 )
 from adjudge.service.client.request import Attempts, encode
+from adjudge.service.client.votes import Vote, vote_of
 from adjudge.service.http.types import StreamError, VoteIn
 
 if TYPE_CHECKING:
