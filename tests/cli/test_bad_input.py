@@ -102,6 +102,7 @@ def test_memory_is_foreseen(adjudge, votes_csv, monkeypatch):
     from adjudge.engines import memory
 
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 0)
     code, _, err = adjudge("aggregate", votes_csv)
     assert code == 1
     assert "this fit needs about" in err

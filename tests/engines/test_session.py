@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.engines.local import MemoryStore
 from adjudge.engines.registry import engine_named, resolve
+from adjudge.engines.session import MemoryStore
 from adjudge.engines.shard import TieKeys
 from adjudge.kernels.cpu import compiled
 from adjudge.models.base import make
@@ -72,7 +72,7 @@ def test_majority_vote_is_counted_once(passes, engine):
     whole, measured = (engine_named(engine, 2).load(VOTES, seed=0, ties="hash") for _ in range(2))
     measured.start(hard=True)
     one, two = whole.majority(), measured.majority()  # the second without counting again
-    for name in ("labels", "confidence", "tie", "right"):
+    for name in ("labels", "confidence", "tie", "right_votes"):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
 
 
@@ -91,7 +91,7 @@ def test_the_last_pass_says_what_a_pass_after_it_would_say(monkeypatch, model, e
             alone = aggregate(VOTES, model=model, **options, **more)
         for name in ("labels", "confidence", "tie"):
             assert np.array_equal(getattr(shared.fit.outcome, name), getattr(alone.fit.outcome, name)), name
-        assert np.array_equal(shared.fit.outcome.right, alone.fit.outcome.right)
+        assert np.array_equal(shared.right_votes, alone.right_votes)
         assert shared.log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-12)
         assert np.array_equal(shared.fit.statistics.counts, alone.fit.statistics.counts)
         assert shared.trace.drop("seconds").equals(alone.trace.drop("seconds"))
@@ -106,7 +106,7 @@ def test_right_votes_are_those_of_the_posterior_and_outlive_other_passes():
     result.session.recount(np.zeros(VOTES.n_tasks, np.int32))
     result.session.start(hard=False)
     for one in (result, again):
-        np.testing.assert_allclose(one.fit.outcome.right, expected, atol=1e-9)
+        np.testing.assert_allclose(one.right_votes, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])

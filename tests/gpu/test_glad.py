@@ -102,7 +102,7 @@ class Both:
         found["value"] = passes.gradient(model, slope, curvature, _believe)
         found |= {"slope": np.array(slope[slice(0, None)]), "curvature": np.array(curvature[slice(0, None)])}
         outcome, statistics = passes.finish(model)
-        found |= {"labels": outcome.labels, "tie": outcome.tie, "confidence": outcome.confidence, "right": outcome.right}
+        found |= {"labels": outcome.labels, "tie": outcome.tie, "confidence": outcome.confidence, "right": outcome.right_votes}
         found |= {"last likelihood": outcome.log_likelihood, "counts": statistics.counts}
         return found | {"last class counts": statistics.class_counts, "posterior": passes.posterior(model)}
 

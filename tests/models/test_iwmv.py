@@ -63,22 +63,15 @@ def test_agreement_never_falls():
     assert sums == sorted(set(sums)), "it rises in each of the first iterations, which all change labels"
 
 
-def test_cycles_are_noticed():
-    from adjudge.models.em import Cycle
-
-    cycle = Cycle()
-    for digest, closed in ((b"a", False), (b"b", False), (b"a", True)):
-        cycle.see(digest)
-        assert cycle.closed == closed
-
-
 def test_a_cycle_ends_the_fit(monkeypatch):
-    """Labels that come back, as the counts of a session say, end the fit at the second pass: the first is new."""
+    """Labels that come back, as the counts of a session say, end the fit: at the second pass at the earliest."""
     from adjudge.engines.session import WorkerState
 
     votes = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=3, skill=0.45, seed=2).votes
     assert adj.aggregate(votes, model="iwmv").iterations > 3
-    monkeypatch.setattr(WorkerState, "fingerprint", lambda self: b"as ever")
-    with pytest.warns(adj.NotConverged, match="labels repeat in a cycle"):
-        result = adj.aggregate(votes, model="iwmv")
-    assert (result.iterations, result.converged) == (2, False)
+    for counted, iterations in ((b"aa", 2), (b"aba", 3)):
+        passes = iter(counted)
+        monkeypatch.setattr(WorkerState, "fingerprint", lambda self, passes=passes: bytes([next(passes)]))
+        with pytest.warns(adj.NotConverged, match="labels repeat in a cycle"):
+            result = adj.aggregate(votes, model="iwmv")
+        assert (result.iterations, result.converged) == (iterations, False)

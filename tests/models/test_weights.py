@@ -333,6 +333,7 @@ def test_rows_of_weights_are_in_the_estimate_of_memory(monkeypatch):
     plain = adj.read(crowd(1))
     assert memory.estimate(plain, 0) < memory.estimate(few, 0) < memory.estimate(many, 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "UNCHECKED_BYTES", 0)
     with pytest.raises(adj.AdjudgeError, match="round the weights to fewer distinct ones"):
         adj.aggregate(many, model="fds")
 

@@ -127,7 +127,7 @@ def _compare(parts):
     told = np.zeros((votes.n_rows, 2))
     counted = parts.sum(decision)
     told[counted.rows] = counted.lines
-    np.testing.assert_allclose(told[:, 0], outcome.right, atol=1e-11)
+    np.testing.assert_allclose(told[:, 0], outcome.right_votes(), atol=1e-11)
     session.recount(outcome.labels)
     assert np.array_equal(told[:, 1], counts_of(session)[np.arange(votes.n_rows), votes.row_label])
     assert np.array_equal(parts.dense(parts.sum(replace(decision, hard=True)), np.int64)[0], counts_of(session))

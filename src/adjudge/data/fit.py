@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -99,6 +98,7 @@ def lay_out(panel: WorkerRows, shared: Floats | None, history: Others | None) ->
     return WorkerPrior(cells, panel.by_worker(cells), totals, lent, left)
 
 
+PSEUDO_VOTES_PER_WORKER: Final = 5.0  # votes of the mean worker that every worker is lent
 WIDE_TABLE: Final = 64  # labels from which tables are summed by row, not by column
 MAX_EXACT_COUNT: Final = 2.0**53  # above it, float64 no longer tells whole numbers apart
 
@@ -145,6 +145,25 @@ def given_votes(panel: WorkerRows, counts: NDArray[np.float64] | NDArray[np.int6
         return np.stack([counts[some].sum(axis=0, dtype=np.float64) for some in rows])
     by_true = [np.bincount(panel.row_label, counts[:, c], minlength=k) for c in range(k)]
     return np.stack(by_true, axis=1).astype(np.float64) if k else np.zeros((0, 0))
+
+
+def effective_votes(votes_per_task: Floats | float, correlation: Floats | float) -> Floats:
+    """Return n / (1 + (n - 1) r), how many independent votes those of a task amount to (Kish); r below 0 counts as 0.
+
+    >>> effective_votes(9.0, np.array([-0.1, 0.0, 0.5, 1.0])).tolist()
+    [9.0, 9.0, 1.8, 1.0]
+    """
+    out: Floats = votes_per_task / (1.0 + (votes_per_task - 1.0) * np.maximum(correlation, 0.0))
+    return out
+
+
+def own_rates(right: Floats, votes: Floats, mean: float) -> Floats:
+    """Return how often each worker is right, [workers], with five votes of the mean worker lent: what errors are measured beyond.
+
+    `right` and `votes` count each worker's right votes and all votes, [workers]; `mean` is the share of right ones among all.
+    """
+    out: Floats = np.clip((right + PSEUDO_VOTES_PER_WORKER * mean) / (votes + PSEUDO_VOTES_PER_WORKER), 0.02, 0.98)
+    return out
 
 
 class TableLines(NamedTuple):
@@ -249,11 +268,6 @@ class FitOutcome:
     # [rows] expected number of right votes in the row: counted, or a function that counts them when workers are asked for
     right_votes: NDArray[np.float64] | Callable[[], NDArray[np.float64]]
     log_likelihood: float
-
-    @cached_property
-    def right(self) -> NDArray[np.float64]:
-        """The expected number of right votes in the row, [rows]."""
-        return self.right_votes() if callable(self.right_votes) else self.right_votes
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from adjudge.errors import OptionError, quote
 
 UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 MIN_MEMORY_BYTES: Final = 300 * 10**6  # what Python, polars and their buffers take before any vote
+UNCHECKED_BYTES: Final = 1 << 20  # smaller needs are taken to be met: asking how much is free takes longer than to meet them
 
 
 def free_memory() -> int:

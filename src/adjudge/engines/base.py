@@ -163,7 +163,7 @@ class Checkpoint:
     shares: Floats  # [K] of the last M-step: what the stopping rule follows
     trace: tuple[TraceRow, ...]
     hard: bool  # whether the next E-step is
-    seen: tuple[bytes, ...]  # see `em.Cycle`
+    seen: tuple[bytes, ...]  # fingerprints of the counts after every pass, of recipes that may cycle
 
 
 class AlternatingSteps(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjudge.data.fit import WIDE_TABLE
-from adjudge.data.memory import MIN_MEMORY_BYTES, free_memory, gib, parse_memory
+from adjudge.data.memory import MIN_MEMORY_BYTES, UNCHECKED_BYTES, free_memory, gib, parse_memory
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
@@ -155,13 +155,13 @@ def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = Fa
 
 
 def _require(votes: Votes, need: int, limit: int | None = None) -> None:
-    have, size = free_memory(), f"{votes.n_rows} rows x {votes.n_labels} labels"
+    size = f"{votes.n_rows} rows x {votes.n_labels} labels"
     if limit is not None and need + MIN_MEMORY_BYTES > limit:
         raise AdjudgeError(
             f"this fit needs about {gib(need + MIN_MEMORY_BYTES)} ({size}), but {gib(limit)} are allowed: allow more, "
             f"{_fewer_rows(votes)}merge rare labels, or drop workers with few votes"
         )
-    if need > have:
+    if need > UNCHECKED_BYTES and need > (have := free_memory()):
         raise AdjudgeError(
             f"this fit needs about {gib(need)} ({size}), but {gib(have)} are free: "
             f"{_fewer_rows(votes)}merge rare labels, drop workers with few votes, or use a machine with more memory"

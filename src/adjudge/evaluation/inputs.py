@@ -22,9 +22,7 @@ from adjudge.io.columns import REMAINING_COLUMNS
 from adjudge.io.encode import narrow_ids, sort_order
 from adjudge.io.files import COMPRESSED_SUFFIXES, FILE_FORMATS
 from adjudge.io.frames import column, match_ids, series_of, text_column, vocabulary
-from adjudge.io.read import as_votes
 from adjudge.io.reading import Reading, Wanted
-from adjudge.io.sets import SetVotes
 from adjudge.io.sources import Opened, Source, is_spark_frame, open_table, read_frame
 from adjudge.results.result import Result
 
@@ -36,15 +34,6 @@ POSTERIOR_SUM_TOLERANCE: Final = 0.01  # how far the probabilities of a task may
 BOOLEAN_TEXTS: Final = ("true", "false")  # as text files hold booleans
 UNGROUPED_NAME: Final = "all"  # the group of all tasks, where nothing is said of groups
 TABLE_FILE_SUFFIXES: Final = frozenset({*FILE_FORMATS, *COMPRESSED_SUFFIXES, ".json"})  # a column may be called "model.version"
-
-
-def read_votes(source: Votes | Source, reading: Reading, study: str) -> Votes:
-    """Return the votes of a source for a study, which needs them in memory, with one label each."""
-    if is_spark_frame(source):
-        raise InputError(f"{study} is not run on Spark: give the votes of some tasks in memory (frame.toArrow())")
-    if isinstance(source, SetVotes):
-        raise InputError(f"{study} is for votes with one label: give one yes/no vote per task and option")
-    return as_votes(source, reading)
 
 
 class VoteSubset(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import Others, Parameters, TableLines
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, Others, Parameters, TableLines
 from adjudge.data.options import Place
 from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines.base import FitEstimate, PassSums, Recipe
@@ -36,7 +36,7 @@ from adjudge.io.workers import load_votes
 from adjudge.kernels.cpu import cores
 from adjudge.models.auto import CarefulRecipe
 from adjudge.models.dawid_skene import ConfusionRecipe
-from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER, Honest
+from adjudge.models.honest import Honest
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:

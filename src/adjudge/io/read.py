@@ -136,9 +136,19 @@ def check_read(votes: Votes, source: Opened, understood: Understood, notes: Note
     warn_suspicious(chain(find_repeated_paths(paths), empty, find_ignored_column(notes.ignored), signs), strict=strict)
 
 
-def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
-    """Return votes unchanged, and read anything else; options of reading are refused for votes."""
+def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, *, study: str | None = None) -> Votes:
+    """Return votes unchanged, and read anything else; options of reading are refused for votes.
+
+    A `study` is the name of a function that needs its votes in memory, with one label each.
+    """
     opened = Opened.of(source)
+    if study is not None:
+        from adjudge.io.sets import SetVotes
+
+        if opened.home == "spark":
+            raise InputError(f"{study} is not run on Spark: give the votes of some tasks in memory (frame.toArrow())")
+        if isinstance(opened.source, SetVotes):
+            raise InputError(f"{study} is for votes with one label: give one yes/no vote per task and option")
     if isinstance(opened.source, Votes):
         if reading != PLAIN_READING:
             reading.refuse("read")

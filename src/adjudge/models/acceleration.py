@@ -214,7 +214,8 @@ def _within(point: Floats, image: Floats, weights: Floats) -> Floats:
 def run(session: Session, recipe: Recipe, options: em.FitOptions, settled: float) -> em.Run:
     """Fit a recipe to the votes of a session in fewer passes; plain steps follow once the priors change by at most `settled`."""
     steps = AcceleratedSteps(session, recipe, settled)
-    return em.iterate(steps, recipe, lambda: steps.begin(em.begin(session, recipe, options)), options)
+    begin = em.first_pass(session, recipe, options)
+    return em.iterate(steps, recipe, lambda: steps.begin(begin()), options)
 
 
 def require_engine(engine: Engine) -> None:

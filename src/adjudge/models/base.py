@@ -28,7 +28,7 @@ from adjudge.io.encode import over_labels
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Opened, Source
 from adjudge.models.em import FitOptions, Progress, WarmStart
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, honest_fit, measure
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, find_labels, honest_fit, measure
 from adjudge.models.knowledge import Learned, loosen, transfer
 from adjudge.models.prior_knowledge import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from adjudge.results.result import Result
@@ -74,10 +74,9 @@ class Knowns:
     exists: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))  # [K] labels that there are
     in_history: NDArray[np.int64] | None = None  # codes of the labels that the history knows, of whomever
 
-    def named(self, session: Session) -> NDArray[np.bool_]:
-        """Return which labels there are, [K]: those of votes, gold, history or priors; majority vote was counted last."""
+    def named(self) -> NDArray[np.bool_]:
+        """Return which labels votes, history or priors name, [K]."""
         out = self.votes.given_labels()
-        out |= session.gather(lambda _, counts: counts.sum(axis=0)) > 0  # of gold, too
         if self.classes is not None:
             out |= self.classes.priors > 0
         if self.in_history is not None:
@@ -244,8 +243,8 @@ class Model:
             if not hasattr(session, "run"):
                 what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
                 raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
-            dependence = measure(session)
-            known = replace(known, dependence=dependence, exists=known.named(session))
+            named = known.named()
+            known = replace(known, dependence=measure(session), exists=find_labels(session, named))
         fit = model._fit(session, known)
         marked, gold_given = session.gold(), session.gold_given
         if confidence == "honest":
@@ -390,6 +389,8 @@ def make(model: str, given: Mapping[str, Any], chosen_by: str = 'model="{}"') ->
 
 def _known_name(given: object) -> str:
     """Return the short name of a model; raise if there is none of this name."""
+    if isinstance(given, str) and given in MODELS:
+        return given
     name = options.resolve_model_name(given)
     if not isinstance(name, str) or (name not in MODELS and name not in extension_names("models", MODELS)):
         raise choice_error("model", name, MODELS)

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -59,16 +60,20 @@ class Run(NamedTuple):
 
 def run(session: Session, recipe: Recipe, options: FitOptions) -> Run:
     """Fit a recipe to the votes of a session from the given start; warn `NotConverged` if iterations run out."""
-    return iterate(session, recipe, lambda: begin(session, recipe, options), options)
+    return iterate(session, recipe, first_pass(session, recipe, options), options)
 
 
-def begin(session: Session, recipe: Recipe, options: FitOptions) -> PassSums:
-    """Make the state that feeds the first M-step, and return its sums."""
-    warm = options.warm
-    if warm is not None:  # votes that are impossible under old parameters may be among these
-        session.adopt(warm.parameters, warm.priors)
-        return session.e_step(hard=recipe.starts_hard or recipe.switch >= 0.0)
-    return session.start(hard=recipe.starts_hard) if options.start is None else session.recount(options.start)
+def first_pass(session: Session, recipe: Recipe, options: FitOptions) -> Callable[[], PassSums]:
+    """Return the function that makes the state that feeds the first M-step, and returns its sums."""
+    if options.warm is not None:
+        return partial(_resume, session, options.warm, hard=recipe.starts_hard or recipe.switch >= 0.0)
+    return partial(session.start, hard=recipe.starts_hard) if options.start is None else partial(session.recount, options.start)
+
+
+def _resume(session: Session, warm: WarmStart, *, hard: bool) -> PassSums:
+    """Return the sums of an E-step under earlier parameters; votes that are impossible under these may be there."""
+    session.adopt(warm.parameters, warm.priors)
+    return session.e_step(hard=hard)
 
 
 def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options: FitOptions) -> Run:
@@ -80,15 +85,15 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
     point, warm = steps.restore(), options.warm
     previous, already = (None, 0) if warm is None else (warm.shares, warm.iterations)
     if point is None:
-        sums, trace, cycle = first(), list[TraceRow](), Cycle()
+        sums, trace, seen = first(), list[TraceRow](), tuple[bytes, ...]()
         # A fit that continues one that ended continues one that has settled.
         hard = recipe.starts_hard or (warm is not None and recipe.switch >= 0.0)
     else:
-        sums, trace, cycle = PassSums(point.class_counts), list(point.trace), Cycle(point.seen)
+        sums, trace, seen = PassSums(point.class_counts), list(point.trace), point.seen
         hard, previous = point.hard, point.shares
     classes: ClassEstimate | None = None
-    converged = False
-    while not (converged or cycle.closed) and len(trace) < recipe.max_iter:
+    converged = repeats = False  # equal counts give equal tables: a fit whose counts come again repeats itself
+    while not (converged or repeats) and len(trace) < recipe.max_iter:
         began = time.perf_counter()
         classes = recipe.class_priors(sums.class_counts)
         steps.m_step(recipe, classes.priors)
@@ -105,12 +110,13 @@ def iterate(steps: Steps, recipe: Recipe, first: Callable[[], PassSums], options
         hard = hard or change <= recipe.switch
         previous = previous if sums.step == "rejected" and previous is not None else classes.shares
         if recipe.may_cycle:
-            cycle.see(steps.fingerprint())
-        if not (converged or cycle.closed) and len(trace) < recipe.max_iter:
-            steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, cycle.seen))
+            counted = steps.fingerprint()
+            repeats, seen = counted in seen, (*seen, counted)
+        if not (converged or repeats) and len(trace) < recipe.max_iter:
+            steps.checkpoint(Checkpoint(sums.class_counts, previous, tuple(trace), hard, seen))
     assert classes is not None  # max_iter is at least 1
     if not converged:
-        why = "its labels repeat in a cycle" if cycle.closed else "raise max_iter or tol"
+        why = "its labels repeat in a cycle" if repeats else "raise max_iter or tol"
         warn_not_converged(recipe, trace, "objective" if recipe.stop == "objective" else "priors", why)
     return Run(tuple(trace), converged, classes)
 
@@ -153,19 +159,6 @@ def repeat(
         hard, previous = hard or change <= recipe.switch, classes.shares
     assert classes is not None  # max_iter is at least 1
     return Run(tuple(trace), settled, classes)
-
-
-class Cycle:
-    """Detects a cycle of hard labels: counts decide the next table, so equal counts mean equal later iterations."""
-
-    def __init__(self, seen: tuple[bytes, ...] = ()) -> None:
-        self.closed = False
-        self.seen = seen  # digests of the counts after each pass
-
-    def see(self, digest: bytes) -> None:
-        """Take the digest of the counts after a pass."""
-        self.closed = digest in self.seen
-        self.seen += (digest,)
 
 
 def share_change(classes: ClassEstimate, previous: Floats | None) -> float:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import WIDE_TABLE, Fit, Pieces, given_votes, lay_out
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, WIDE_TABLE, Fit, Pieces, effective_votes, given_votes, lay_out, own_rates
 from adjudge.data.memory import free_memory, gib
 from adjudge.data.votes import Votes, WorkerRows
 from adjudge.engines.base import Session, WorkerBlock
@@ -28,7 +28,6 @@ from adjudge.kernels.reference import HonestRule
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
-PSEUDO_VOTES_PER_WORKER: Final = 5.0  # votes of the mean worker that every worker is lent
 MAX_PSEUDO_ACCURACY: Final = 0.95  # so that a newcomer to a crowd that agrees on everything is not certain to be right
 PRIOR_WEIGHT: Final = 0.8  # of the logarithm of class priors in scores
 MIN_WORKERS_FOR_SPREAD: Final = 3  # with two votes or more, below which the spread of skill is not measured
@@ -318,8 +317,13 @@ def has_room(votes: Votes) -> bool:
 def measure_and_judge(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
     """Return the same of a fit without honest confidence; `named`, [K], are labels that there are, beside those of gold."""
     dependence = measure(session)
-    exists = named | (session.gather(lambda _, counts: counts.sum(axis=0)) > 0)
-    return judge_labels(session, labels, dependence, exists)
+    return judge_labels(session, labels, dependence, find_labels(session, named))
+
+
+def find_labels(session: Session, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which labels there are, [K]: the `named` ones, and those of tasks as they were counted last, gold among them."""
+    counted: NDArray[np.bool_] = session.gather(lambda _, counts: counts.sum(axis=0)) > 0
+    return named | counted
 
 
 class StreamSums(NamedTuple):
@@ -451,25 +455,6 @@ def rule_of(
     with np.errstate(divide="ignore"):
         log_prior = np.where(exists, PRIOR_WEIGHT * np.log((tasks + 1.0) / (tasks.sum() + n_labels)), -np.inf)
     return HonestRule(log_prior, exists / n_labels, shared_error, holds), np.ascontiguousarray(mean_worker.T)
-
-
-def effective_votes(votes_per_task: Floats | float, correlation: Floats | float) -> Floats:
-    """Return n / (1 + (n - 1) r), how many independent votes those of a task amount to (Kish); r below 0 counts as 0.
-
-    >>> effective_votes(9.0, np.array([-0.1, 0.0, 0.5, 1.0])).tolist()
-    [9.0, 9.0, 1.8, 1.0]
-    """
-    out: Floats = votes_per_task / (1.0 + (votes_per_task - 1.0) * np.maximum(correlation, 0.0))
-    return out
-
-
-def own_rates(right: Floats, votes: Floats, mean: float) -> Floats:
-    """Return how often each worker is right, [workers], with five votes of the mean worker lent: what errors are measured beyond.
-
-    `right` and `votes` count each worker's right votes and all votes, [workers]; `mean` is the share of right ones among all.
-    """
-    out: Floats = np.clip((right + PSEUDO_VOTES_PER_WORKER * mean) / (votes + PSEUDO_VOTES_PER_WORKER), 0.02, 0.98)
-    return out
 
 
 def population(pooled: Floats, accuracy: float, floor: float = 1e-6) -> Floats:

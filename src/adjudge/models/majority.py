@@ -161,7 +161,7 @@ class Wawa(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         recipe, options = OnceRecipe(self), replace(known.options, likelihood=False)
-        ended = em.repeat(session, recipe, partial(em.begin, session, recipe, options), options)
+        ended = em.repeat(session, recipe, em.first_pass(session, recipe, options), options)
         return weighted_fit(self, session, ended.trace)
 
 
@@ -325,7 +325,7 @@ class ZeroBasedSkill(Model):
     def _fit(self, session: Session, known: Knowns) -> Fit:
         recipe = SkillRecipe(self, labels=int(known.votes.given_labels().sum()))
         options = replace(known.options, likelihood=False)
-        ended = em.repeat(session, recipe, partial(em.begin, session, recipe, options), options, movement=recipe.movement)
+        ended = em.repeat(session, recipe, em.first_pass(session, recipe, options), options, movement=recipe.movement)
         if not ended.converged:
             em.warn_not_converged(recipe, ended.trace, "weights", "raise max_iter or tol")
         return weighted_fit(self, session, ended.trace, converged=ended.converged)

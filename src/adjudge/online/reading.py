@@ -11,21 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER
 from adjudge.data.options import Choice, Confidence, Kept, Number, Rules, StreamedModel
 from adjudge.data.vocabulary import Id
 from adjudge.io.frames import column, label_columns
 from adjudge.io.stream_file import LabelNames, stream_ids
 from adjudge.kernels.online_honest import SHARE_UNITS
 from adjudge.kernels.reference import ANSWER_UNIT
-from adjudge.models.honest import (
-    PSEUDO_VOTES_PER_WORKER,
-    AccuracyLaw,
-    CrowdSums,
-    StreamSums,
-    accuracy_columns,
-    stream_error,
-    stream_rule,
-)
+from adjudge.models.honest import AccuracyLaw, CrowdSums, StreamSums, accuracy_columns, stream_error, stream_rule
 
 STREAMED: Final = get_args(StreamedModel)
 RULES: Final[Rules] = {

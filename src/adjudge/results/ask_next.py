@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER
 from adjudge.data.options import Number
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.errors import InputError, OptionError, quote
 from adjudge.io.frames import column, match_ids, numbers, vocabulary
 from adjudge.io.workers import Cost, read_costs
-from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER
 from adjudge.models.knowledge import Learned
 from adjudge.models.temperature import probability_pieces
 from adjudge.results.evidence import TaskVotes, figures_at, mean_worker

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT, round_to_unit
-from adjudge.data.fit import Parameters, given_votes
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, Parameters, given_votes
 from adjudge.data.options import DEFAULTS
 from adjudge.data.votes import Votes, WorkerRows, piece
 from adjudge.engines.base import OffersScoring
@@ -28,7 +28,7 @@ from adjudge.engines.shard import hashes
 from adjudge.errors import OptionError
 from adjudge.kernels import reference
 from adjudge.kernels.reference import VOTE_SHARE, HonestRule, softened
-from adjudge.models.honest import PSEUDO_VOTES_PER_WORKER, Honest, stream_rule
+from adjudge.models.honest import Honest, stream_rule
 from adjudge.models.knowledge import Learned, transfer
 from adjudge.models.temperature import tempered
 from adjudge.results.explanation import Step

@@ -201,7 +201,7 @@ class Prepared:
             found: NDArray[np.float64] = result.fit.honest.worker_accuracy(votes, votes.by_worker(cast), result.per_set)[0]
             return found
         weight = 1.0 if votes.row_weight is None else votes.row_weight
-        accuracy: NDArray[np.float64] = votes.by_worker(result.fit.outcome.right * weight) / votes.by_worker(cast * weight)
+        accuracy: NDArray[np.float64] = votes.by_worker(result.right_votes * weight) / votes.by_worker(cast * weight)
         return accuracy
 
     def explained(self, some: TaskVotes) -> list[Explanation]:

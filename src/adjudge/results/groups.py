@@ -185,7 +185,7 @@ def _right(result: Result, members: Votes) -> Floats:
     """Return the expected number of right votes in the rows of members, [rows], as the model of the fit counts them."""
     voters = replace(result, grouping=None)
     agreeing = replace(voters, votes=members).agreeing_votes()
-    if np.array_equal(result.fit.outcome.right, voters.agreeing_votes()):  # a vote is right where it equals the label
+    if np.array_equal(result.right_votes, voters.agreeing_votes()):  # a vote is right where it equals the label
         return agreeing.astype(np.float64)
     out = np.zeros(members.n_rows)
     for cut, posterior in posterior_pieces(result.fit, result.session):

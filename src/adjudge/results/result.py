@@ -21,8 +21,7 @@ from adjudge.engines.base import Session
 from adjudge.engines.memory import require_probabilities
 from adjudge.engines.registry import EngineChoice
 from adjudge.errors import NOT_PICKLED, AdjudgeError, InputError, quote
-from adjudge.io import frames
-from adjudge.io.frames import Frame, column, label_columns, numbers
+from adjudge.io.frames import Frame, column, label_columns, numbers, to_native
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import GroupedVotes
@@ -94,18 +93,18 @@ class Result:
         `votes` are those that counted: a group of workers counts once. Where votes have weights, `weight` is their sum. Tasks
         with nothing but abstentions come last, without label.
         """
-        return self._native(self.labels_frame())
+        return to_native(self.labels_frame(), self.votes.frame_kind)
 
     @cached_property
     def probabilities(self) -> Frame:
         """Task and one column per label: the probability that it is the true one (for mv the vote share)."""
-        return self._native(self.probabilities_frame())
+        return to_native(self.probabilities_frame(), self.votes.frame_kind)
 
     @cached_property
     def posterior(self) -> Frame:
         """Task and one column per label: the model's own posterior, which decides labels; see `probabilities`."""
         require_probabilities(self.votes)
-        return self._native(_joined(self.probability_batches(posterior=True)))
+        return to_native(_joined(self.probability_batches(posterior=True)), self.votes.frame_kind)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -466,14 +465,14 @@ class Result:
     def label_batches(self) -> Iterator[pl.DataFrame]:
         """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
         outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
-        labels, frame = column(votes.labels), None
+        frame = None
         # Both kinds of parts are cut alike.
         weights = None if votes.row_weight is None else (weight_sums(votes, ptr, row) for _, ptr, row in votes.parts())
         for cut, tasks, sizes in votes.task_parts():
             frame = pl.DataFrame(
                 {
                     "task": column(tasks),
-                    "label": labels[numbers(piece(outcome.labels, cut))],
+                    "label": column(votes.labels, piece(outcome.labels, cut)),
                     "confidence": numbers(piece(outcome.confidence, cut)),
                     "votes": numbers(sizes),
                     **({} if weights is None else {"weight": numbers(next(weights))}),
@@ -516,6 +515,12 @@ class Result:
 
         return JudgedWorkers(self)
 
+    @cached_property
+    def right_votes(self) -> NDArray[np.float64]:
+        """The expected number of right votes in each row, [rows]: counted in a pass of its own where no other has done so."""
+        right = self.fit.outcome.right_votes
+        return right() if callable(right) else right
+
     def agreeing_votes(self) -> NDArray[np.int64]:
         """Return the votes of each row (a worker and a given label) that equal the label of their task, [rows]."""
         from adjudge.results.workers import agreeing_votes
@@ -533,7 +538,7 @@ class Result:
         return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def _native(self, frame: pl.DataFrame) -> Frame:
-        return frames.to_native(frame, self.votes.frame_kind)
+        return to_native(frame, self.votes.frame_kind)
 
 
 def confusion_frame(labels: Vocabulary, matrix: NDArray[np.float64]) -> pl.DataFrame:

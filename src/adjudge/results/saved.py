@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data import options
-from adjudge.data.fit import Fit, Knowledge, given_votes
+from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, Fit, Knowledge, given_votes
 from adjudge.data.options import DEFAULTS, Choice, Confidence, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import Votes, pairs_of, require_unweighted
@@ -32,7 +32,7 @@ from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
-from adjudge.models.honest import DEPENDENCE, PSEUDO_VOTES_PER_WORKER, Dependence, Honest, HonestProbabilities, rule_of
+from adjudge.models.honest import DEPENDENCE, Dependence, Honest, HonestProbabilities, rule_of
 from adjudge.models.knowledge import Learned, Scoring, transfer
 from adjudge.models.prior_knowledge import HasLearned, as_learned
 from adjudge.models.temperature import COLDEST, HOTTEST, tempered_fit

@@ -423,7 +423,7 @@ class MultiResult:
         answers = np.sum([r.votes.by_worker(r.votes.votes_per_row()) for r in self.results], axis=0)
         judged = [r.fit.honest for r in self.results]
         if any(one is None for one in judged):
-            right = np.sum([r.votes.by_worker(r.fit.outcome.right) for r in self.results], axis=0)
+            right = np.sum([r.votes.by_worker(r.right_votes) for r in self.results], axis=0)
             return {"accuracy": right / answers}
         sums = [r.votes.by_worker(one.answer_sums().T) for r, one in zip(self.results, judged, strict=True)]
         mean, doubt = (np.sum(sums, axis=0) / answers[:, None]).T

@@ -152,13 +152,14 @@ class JudgedWorkers:
             from adjudge.results.groups import members_frame
 
             return members_frame(self.result, trust=trust)
-        cast, agreeing = self.result.votes.votes_per_row(), self.result.agreeing_votes()
+        right, agreeing = self.result.right_votes, self.result.agreeing_votes()
+        cast = self.result.votes.votes_per_row()
         votes, counted = self._by_worker(cast), self._weighed(cast)
         return pl.DataFrame(
             {
                 "worker": column(self.result.votes.workers),
                 "votes": votes,
-                "accuracy": self._weighed(self.result.fit.outcome.right) / counted,
+                "accuracy": self._weighed(right) / counted,
                 "agreement": self._weighed(agreeing) / counted,
                 "abstained": abstained_column(self.result.votes, votes),
                 **(self._repeat_columns() if trust and self.result.is_here else {}),

@@ -235,6 +235,7 @@ def test_a_truth_that_nobody_gave_is_no_gold():
 def test_without_memory_nobody_is_called_a_copy(monkeypatch, caplog):
     crowd = adj.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
     monkeypatch.setattr("adjudge.results.trust.copies.free_memory", lambda: 1000)
+    monkeypatch.setattr("adjudge.results.trust.copies.UNCHECKED_BYTES", 0)
     found = adj.agreement(crowd.votes, resamples=0)
     assert "no intervals, verdicts and copies" in caplog.text
     assert found.rings == ()

@@ -17,9 +17,10 @@ from adjudge.errors import CopiedVotes, InputError, warn
 from adjudge.evaluation.agreement import coefficients, pairs
 from adjudge.evaluation.agreement.coefficients import MeasurementScale, measure_errors
 from adjudge.evaluation.agreement.pairs import CopyingPairs, PairFigures, TooManyError, VotePairs
-from adjudge.evaluation.inputs import read_truth_codes, read_votes
+from adjudge.evaluation.inputs import read_truth_codes
 from adjudge.evaluation.intervals import Bootstrap, Estimate, Floats, Integers, estimates, or_none
 from adjudge.io.frames import column, label_columns, to_native
+from adjudge.io.read import as_votes
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import as_model
@@ -274,7 +275,7 @@ def agreement(
     (0.35, 8.8, ())
     """
     options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
-    votes = read_votes(source, Reading.of(reading), "agreement")
+    votes = as_votes(source, Reading.of(reading), study="agreement")
     require_unweighted(votes, "agreement", "read the votes without weight")
     kind = coefficients.scale_of(votes.labels, scale)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))
@@ -285,7 +286,9 @@ def agreement(
         compared = read_truth_codes(votes, truth, truth_task, truth_label)
         reference = ReferenceLabels(compared, "truth")
     elif model is not None:
-        reference, compared = ReferenceLabels(fit_labels(votes, model, seed), model), fit_labels(votes, "mv", seed)
+        fitted = _fit(votes, model, seed)
+        reference = ReferenceLabels(fitted.fit.outcome.labels.astype(np.int64), model)
+        compared = fitted.session.majority().labels.astype(np.int64)
     vote_pairs = VotePairs(votes)
     seen = _study_pairs(vote_pairs, reference, model, bootstrap) if pairs else {"without_pairs": "pairs=False leaves them out"}
     errors = measure_errors(votes, compared, bootstrap)
@@ -325,8 +328,11 @@ class ReferenceLabels(NamedTuple):
 
 def fit_labels(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Integers:
     """Return the labels of a fit, [tasks]."""
-    fitted = as_model(model, seed).fit(votes, trace="light", gold=gold, confidence="posterior")
-    return fitted.fit.outcome.labels.astype(np.int64)
+    return _fit(votes, model, seed, gold).fit.outcome.labels.astype(np.int64)
+
+
+def _fit(votes: Votes, model: str, seed: int, gold: Source | None = None) -> Result:
+    return as_model(model, seed).fit(votes, trace="light", gold=gold, confidence="posterior")
 
 
 def _study_pairs(

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from adjudge.data.fit import effective_votes, own_rates
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
 from adjudge.errors import InputError, quote
@@ -30,7 +31,6 @@ from adjudge.evaluation.intervals import (
     ratio,
     sum_by,
 )
-from adjudge.models.honest import effective_votes, own_rates
 
 MAX_ORDINAL_LABELS: Final = 512  # the observed part of level ordinal is a table of label by label
 CHUNK_TASKS: Final = 1 << 18  # looked at at once

@@ -17,11 +17,11 @@ from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, 
 from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
 from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
-from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, read_votes, truth_codes
+from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, truth_codes
 from adjudge.evaluation.intervals import Integers, Paired, or_none
 from adjudge.io.answers import gold_frame
 from adjudge.io.frames import Frame, column, to_native
-from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
+from adjudge.io.read import MAX_MESSAGE_EXAMPLES, as_votes, find_unmatched, warn_suspicious
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
@@ -281,7 +281,7 @@ def compare(
     given = {"resamples": resamples, "folds": folds, "refits": 0 if refits is None else refits}
     options.check({**given, "level": level, "seed": seed}, RULES)
     chosen, how = compared_models(models, seed), Reading.of(reading)
-    votes = read_votes(source, how, "compare")
+    votes = as_votes(source, how, study="compare")
     if not len(votes):
         raise InputError("there are no votes to compare models on")
     learned, votes = _gold(votes, gold, strict=how.strict)

@@ -14,12 +14,13 @@ from adjudge.data.votes import Votes, require_unweighted
 from adjudge.errors import InputError, OptionError, pluralize, quote
 from adjudge.evaluation.agreement.agreement import fit_labels
 from adjudge.evaluation.agreement.coefficients import measure_errors
-from adjudge.evaluation.inputs import read_truth_codes, read_votes, vote_tasks
+from adjudge.evaluation.inputs import read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
 from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
 from adjudge.evaluation.panel.panels import Chosen, Panels
 from adjudge.evaluation.panel.study import PanelStudy, check_budget
+from adjudge.io.read import as_votes
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import Cost, load_votes, read_costs
@@ -85,7 +86,7 @@ def panel(
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)
-    given = read_votes(source, Reading.of(reading), "panel")
+    given = as_votes(source, Reading.of(reading), study="panel")
     require_unweighted(given, "panel", "read the votes without weight")
     given = replace(load_votes(given), found_gold=None)  # panels are to learn from their votes alone
     if given.n_workers < 2 or given.n_tasks < 2:

@@ -15,13 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from adjudge.data.fit import effective_votes
 from adjudge.data.votes import Votes
 from adjudge.evaluation.inputs import subset
 from adjudge.evaluation.intervals import Estimate, Flags, Floats, Integers
 from adjudge.evaluation.panel import yardstick as measures
 from adjudge.evaluation.panel.judges import Counts, answers
 from adjudge.evaluation.panel.yardstick import Decider, Yardstick, majority_shares
-from adjudge.models.honest import effective_votes
 
 MIN_PANELS: Final = 3  # of a size, however many votes there are
 MAX_CURVE_VOTES_PER_SIZE: Final = 400_000  # that the panels of one size may have together

@@ -16,11 +16,12 @@ from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood, Votes
 from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
-from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, read_gold_codes, read_votes
+from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, read_gold_codes
 from adjudge.evaluation.intervals import FIGURE_DECIMALS, Floats, Integers, quantile
 from adjudge.evaluation.rates import shares
 from adjudge.evaluation.rates.shares import MIN_GOLD, Needed, ShareDifference, ShareEstimate, TaskBeliefs
 from adjudge.io.frames import Frame, column, to_native
+from adjudge.io.read import as_votes
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import load_votes
@@ -261,7 +262,7 @@ def rates(
     if not isinstance(sample, bool):
         raise OptionError(f"sample is {quote(sample)}: give True or False")
     how = Reading.of(reading)
-    given = read_votes(source, how, "rates")
+    given = as_votes(source, how, study="rates")
     votes = replace(load_votes(given), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")

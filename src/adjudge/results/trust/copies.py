@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.memory import free_memory, gib
+from adjudge.data.memory import UNCHECKED_BYTES, free_memory, gib
 from adjudge.data.votes import Votes
 from adjudge.results.trust import candidates
 from adjudge.results.trust.candidates import MIN_CANDIDATE_LABELS, CellBelief
@@ -191,8 +191,7 @@ def _has_room(votes: Votes, need: int) -> bool:
     if votes.n_labels < MIN_CANDIDATE_LABELS and (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_COPY_SEARCH_CELLS:
         log.warning("no intervals, verdicts and copies: %d tasks and %d rows x %d labels are too many", *size)
         return False
-    have = free_memory()
-    if need > have:
+    if need > UNCHECKED_BYTES and need > (have := free_memory()):
         log.warning(
             "no intervals, verdicts and copies: they need about %s (%d tasks and %d rows x %d labels), but %s are free: "
             "merge rare labels, drop workers with few votes, or use a machine with more memory",
