@@ -1,5 +1,7 @@
 """Blocks and parts that write to each other, without Spark between them: the same sums as one table's."""
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,13 +19,13 @@ from adjudge.spark.blocks import (
     Receive,
     RoutedPacking,
     RoutedPart,
-    RoutedStart,
-    RoutedStep,
     RowRequest,
     at_block,
     from_block,
     from_part,
     number_rows,
+    start_part,
+    step_part,
 )
 from adjudge.spark.executor import FitSettings, TaskSums
 
@@ -92,7 +94,7 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
     session = resolve("reference").load(near, seed=0, ties="hash")
     unit = None if hard else post.settings.units.unit
     sums = session.start(hard=hard)
-    summaries = post.run(RoutedStart(hard), Receive(RECIPE, hard, delta=False, width=3, unit=unit))
+    summaries = post.run(partial(start_part, hard), Receive(RECIPE, hard, delta=False, width=3, unit=unit))
     delta = hard  # from the first pass on: hard counts of majority vote are continued from
     for _ in range(3):
         keys = [(near.workers[int(w)], LABELS[label]) for w, label in zip(near.row_worker(), near.row_label, strict=True)]
@@ -105,7 +107,10 @@ def test_passes_count_what_one_table_counts(votes, n_parts, n_blocks, hard):
         assert np.isclose(sum(t.penalty for t in summaries), params.penalty)
         classes = np.array(sums.class_counts)
         sums = session.e_step(hard=hard)
-        summaries = post.run(RoutedStep(params.priors, True, hard, delta, True), Receive(RECIPE, hard, delta, width=3, unit=unit))
+        summaries = post.run(
+            partial(step_part, params.priors, True, {"hard": hard, "delta": delta, "likelihood": True}),
+            Receive(RECIPE, hard, delta, width=3, unit=unit),
+        )
         ends = TaskSums(*sum(t.sums for t in summaries))
         assert np.isclose(ends.log_likelihood, sums.log_likelihood)
         assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
@@ -122,11 +127,12 @@ def test_the_order_of_parts_does_not_matter_to_a_bit():
     seen = []
     for _ in range(2):
         post = Mailbox(votes, 5, 2)
-        post.run(RoutedStart(False), Receive(RECIPE, False, delta=False, width=3))
+        post.run(partial(start_part, False), Receive(RECIPE, False, delta=False, width=3))
         if seen:
             post.parts = dict(reversed(post.parts.items()))
         post.run(
-            RoutedStep(np.full(3, 1 / 3), True, False, False, True), Receive(RECIPE, False, delta=False, width=3, digest=True)
+            partial(step_part, np.full(3, 1 / 3), True, {"hard": False, "delta": False, "likelihood": True}),
+            Receive(RECIPE, False, delta=False, width=3, digest=True),
         )
         seen.append(b"".join(state.counts.tobytes() + state.table.tobytes() for _, state in sorted(post.states.items())))
     assert seen[0] == seen[1]

@@ -1,6 +1,7 @@
 """What executors compute, without Spark: however tasks fall into parts, their sums are those of all votes together."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,16 @@ from adjudge.models.dawid_skene import ConfusionRecipe
 from adjudge.models.honest import _judge, measure
 from adjudge.spark import executor as spark_pass
 from adjudge.spark.executor import (
-    CountGold,
     DecisionPass,
     EStepTables,
     FitSettings,
     HonestTables,
-    MajorityPass,
-    PartPass,
-    TallyPass,
     TaskSums,
+    count_gold,
+    count_majority,
+    count_step,
     run,
+    sum_votes,
 )
 from adjudge.spark.layout import PART_DTYPES, SOURCE_CHANGED, Packing, TaskPart, lines
 from strategies import crowds
@@ -57,7 +58,7 @@ class Parts:
         self.session = engine_named("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
-        totals = [counted for one in self.lines for counted in run(work, iter([one["part"]]))]
+        totals = [counted for one in self.lines for counted in run(self.settings, work, iter([one["part"]]))]
         first, *rest = totals
         for other in rest:
             first = first.plus(other)
@@ -96,7 +97,7 @@ def counts_of(session):
 def _compare(parts):
     votes, session = parts.votes, parts.session
     sums, recipe = session.start(hard=True), ConfusionRecipe(adj.DawidSkene())
-    tally = parts.dense(parts.sum(MajorityPass(parts.settings, hard=True)), np.int64)
+    tally = parts.dense(parts.sum(partial(count_majority, hard=True)), np.int64)
     assert np.array_equal(tally[0], counts_of(session))
     before, is_hard = "votes", True
     for hard in (True, True, False, False, True):
@@ -104,7 +105,7 @@ def _compare(parts):
         params = session.estimate().params
         now = Broadcast(EStepTables(params.priors, params.table, params.uses_prior))
         sums = session.e_step(hard=hard)
-        counted = parts.sum(TallyPass(parts.settings, before, now, hard, False, True))
+        counted = parts.sum(partial(count_step, before=before, scores=now, hard=hard, delta=False, likelihood=True))
         ends = TaskSums(*counted.sums)
         assert (ends.changed, ends.impossible) == (sums.changed, sums.impossible)
         assert np.isclose(ends.log_likelihood, sums.log_likelihood, rtol=1e-12)
@@ -116,13 +117,13 @@ def _compare(parts):
         np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
         np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
         if hard and is_hard:  # what changed, added to what was, is what is
-            delta = parts.sum(TallyPass(parts.settings, before, now, True, True, False))
+            delta = parts.sum(partial(count_step, before=before, scores=now, hard=True, delta=True, likelihood=False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
             assert len(delta.rows) == 0 or ends.changed
         before, tally, is_hard = now, (counts, classes), hard
 
     outcome = session.finish()
-    decision = DecisionPass(parts.settings, "scores", before)
+    decision = DecisionPass("scores", before)
     _decide(parts, decision, outcome, session.posterior())
     told = np.zeros((votes.n_rows, 2))
     counted = parts.sum(decision)
@@ -133,7 +134,7 @@ def _compare(parts):
     assert np.array_equal(parts.dense(parts.sum(replace(decision, hard=True)), np.int64)[0], counts_of(session))
     _judge_honestly(parts, decision, outcome)
 
-    decision = DecisionPass(parts.settings, "votes")
+    decision = DecisionPass("votes")
     outcome = session.majority()
     _decide(parts, decision, outcome, session.posterior())
     assert np.array_equal(parts.dense(parts.sum(decision), np.int64)[0], counts_of(session))
@@ -141,7 +142,7 @@ def _compare(parts):
     table = np.zeros((votes.n_rows, votes.n_labels))
     table[np.arange(votes.n_rows), votes.row_label] = np.linspace(-1, 2, votes.n_rows)
     params = Parameters(params.priors, table, np.zeros((0, votes.n_labels)), uses_prior=False)
-    decision = DecisionPass(parts.settings, "weights", Broadcast(EStepTables(params.priors, table, False)))
+    decision = DecisionPass("weights", Broadcast(EStepTables(params.priors, table, False)))
     session.adopt(lambda _: params, params.priors)
     outcome = session.weighted_majority()
     _decide(parts, decision, outcome, session.posterior())
@@ -152,10 +153,10 @@ def _judge_honestly(parts, decision, outcome):
     """Pairs of votes, votes on gold, and honest figures under the labels of a decision are the session's."""
     votes, session = parts.votes, parts.session
     open_counts = session.gather(lambda _, counts: counts.copy(), gold=False)
-    gold = parts.dense(parts.sum(CountGold(parts.settings)), np.int64)[0]
+    gold = parts.dense(parts.sum(count_gold), np.int64)[0]
     assert np.array_equal(counts_of(session) - gold, open_counts)
     values = np.random.default_rng(0).normal(size=(2, 2, votes.n_rows))
-    pairs = parts.sum(PartPass(parts.settings, decision.source, PairSums(), Broadcast({"values": values}))).sums
+    pairs = parts.sum(partial(sum_votes, source=decision.source, job=PairSums(), inputs=Broadcast({"values": values}))).sums
     np.testing.assert_allclose(pairs, session.run(PairSums(), lambda *_: values), atol=1e-9)
 
     dependence = measure(session)
@@ -167,7 +168,7 @@ def _judge_honestly(parts, decision, outcome):
     _decide(parts, replace(decision, honest=judged), honestly, session.run(Probabilities(found.rule), found.lines))
     answers = np.zeros((votes.n_rows, 2), np.int64)
     inputs = Broadcast(judged.value.inputs)
-    counted = parts.sum(PartPass(parts.settings, decision.source, Answers(found.rule), inputs))
+    counted = parts.sum(partial(sum_votes, source=decision.source, job=Answers(found.rule), inputs=inputs))
     answers[counted.rows] = counted.lines
     np.testing.assert_allclose(answers.T * reference.ANSWER_UNIT, session.run(Answers(found.rule), found.lines), atol=1e-9)
 
@@ -175,7 +176,7 @@ def _judge_honestly(parts, decision, outcome):
 def _decide(parts, decision, outcome, posterior):
     """What a decision tells of tasks is what the session does."""
     votes, here = parts.votes, [(TaskPart.unpack(one["part"]), one["ids"]) for one in parts.lines]
-    labels = pl.concat([frame for part in here for frame in decision.labels(*part)]).sort("task")
+    labels = pl.concat([frame for part in here for frame in decision.labels(parts.settings.value, *part)]).sort("task")
     order = np.argsort(votes.tasks.texts())
     assert labels["task"].to_list() == [votes.tasks[int(n)] for n in order]
     assert labels["label"].to_list() == [votes.labels[int(c)] for c in outcome.labels[order]]
@@ -183,7 +184,7 @@ def _decide(parts, decision, outcome, posterior):
     assert labels["votes"].to_list() == np.diff(votes.task_ptr)[order].tolist()
     np.testing.assert_allclose(labels["confidence"], outcome.confidence[order], atol=1e-12)
     names = votes.labels.texts()
-    found = [frame for part in here for frame in decision.probabilities(*part, names)]
+    found = [frame for part in here for frame in decision.probabilities(parts.settings.value, *part, names)]
     np.testing.assert_allclose(pl.concat(found).sort("task").select(names).to_numpy(), posterior[order], atol=1e-12)
     ends = TaskSums(*parts.sum(decision).sums)
     assert ends.ties == outcome.tie.sum()

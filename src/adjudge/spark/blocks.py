@@ -7,10 +7,10 @@ only, in the order of the request. A part's own rows are sorted by block, so wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,18 +30,16 @@ from adjudge.io.frames import column, match_ids, vocabulary
 from adjudge.kernels.cpu import compiled, fastest
 from adjudge.kernels.reference import HonestRule
 from adjudge.spark.executor import (
+    Counted,
     DecisionPass,
     EStepTables,
     FitSettings,
     HonestTables,
-    PartCounts,
-    PartPass,
-    Shards,
     TaskSums,
     count_gold,
     count_majority,
     count_step,
-    sums_of,
+    sum_votes,
 )
 from adjudge.spark.garbage import spare_loaded
 from adjudge.spark.layout import PART_DTYPES, PART_SCHEMA, Packing, TaskPart, line
@@ -200,6 +198,38 @@ class BlockState(NamedTuple):
     summary: BlockSummary
 
 
+class BlockInput(NamedTuple):
+    """A block, its last state, and what was sent to it."""
+
+    number: int
+    block: BlockPanel
+    state: BlockState | None
+    messages: list[ToBlock]
+
+    @property
+    def before(self) -> BlockState:
+        """The last state, where there must be one."""
+        assert self.state is not None
+        return self.state
+
+    @property
+    def counts(self) -> Any:
+        """The counts of the block, together with others that were sent to it, [rows, K]."""
+        counts = self.before.counts
+        for one in self.messages:
+            if isinstance(one, OtherCounts):
+                counts = one.weight * one.counts + one.own * counts
+        return counts
+
+    @property
+    def tables(self) -> list[Floats]:
+        """The tables that were sent, [rows, K] each."""
+        return [one.table for one in self.messages if isinstance(one, OtherTable)]
+
+
+AtBlock = Callable[[BlockInput], BlockState]  # what happens at a block: returns its next state
+
+
 @dataclass(frozen=True)
 class Receive:
     """Adds up the counts of the parts, and takes the M-step."""
@@ -212,8 +242,9 @@ class Receive:
     unit: float | None = None  # of soft counts, which are rescaled
     of_labels: bool = True  # whether hard counts are those of labels, so that C2 is known
 
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
+    def __call__(self, given: BlockInput) -> BlockState:
         """Return the state after a pass."""
+        number, block, before, messages = given
         kind = np.int64 if self.hard else np.float64
         counts: NDArray[Any] = np.zeros((block.n_rows, self.width), kind)
         if self.delta and before is not None:
@@ -241,81 +272,33 @@ class Receive:
         return BlockState(counts, table, totals, summary)
 
 
-@dataclass(frozen=True)
-class Tabulate:
-    """Takes the M-step of a recipe that was unknown during the last pass, or that needs sums over all workers."""
-
-    recipe: Recipe
-    shared: Any
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return the state with another table."""
-        assert before is not None
-        lines = self.recipe.on(block.worker_block())(seen(before, messages), self.shared)
-        return before._replace(table=lines.table, summary=before.summary._replace(penalty=lines.penalty))
+def tabulate(recipe: Recipe, shared: Any, given: BlockInput) -> BlockState:
+    """Take the M-step of a recipe that was unknown during the last pass, or that needs sums over all workers."""
+    lines = recipe.on(given.block.worker_block())(given.counts, shared)
+    return given.before._replace(table=lines.table, summary=given.before.summary._replace(penalty=lines.penalty))
 
 
-class AtBlock(Protocol):
-    """What happens at a block."""
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return its next state."""
-        ...
+def recall(given: BlockInput) -> BlockState:
+    """Take counts that were sent for the block's own; labels stay as they are."""
+    return given.before._replace(counts=given.counts)
 
 
-def seen(state: BlockState, messages: Iterable[ToBlock]) -> Any:
-    """Return the counts of a block, together with others that were sent to it, [rows, K]."""
-    counts = state.counts
-    for one in messages:
-        if isinstance(one, OtherCounts):
-            counts = one.weight * one.counts + one.own * counts
-    return counts
+def blend(given: BlockInput) -> BlockState:
+    """Take the mean of the block's table and the one that was sent."""
+    (other,) = given.tables
+    return given.before._replace(table=(other + given.before.table) / 2.0)
 
 
-class Recall:
-    """Takes counts that were sent for its own; labels stay as they are."""
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return the next state."""
-        assert before is not None
-        return before._replace(counts=seen(before, messages))
+def pair_values(function: RowFunction, given: BlockInput) -> BlockState:
+    """Put what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
+    values = function(given.block.worker_block(), given.counts)
+    return given.before._replace(table=values.reshape(2 * len(values), given.block.n_rows).T)
 
 
-class Blend:
-    """Takes the mean of its table and the one that was sent."""
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return the next state."""
-        assert before is not None
-        (other,) = (one.table for one in messages if isinstance(one, OtherTable))
-        return before._replace(table=(other + before.table) / 2.0)
-
-
-@dataclass(frozen=True)
-class PairValues:
-    """Puts what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
-
-    function: Callable[[WorkerBlock, Any], Floats]
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return the state with [rows, quantities x 2] as its table."""
-        assert before is not None
-        values = self.function(block.worker_block(), seen(before, messages))
-        return before._replace(table=values.reshape(2 * len(values), block.n_rows).T)
-
-
-@dataclass(frozen=True)
-class HonestTable:
-    """Puts the lines of honest confidence beside the table that decided, which was sent, or alone where votes did."""
-
-    function: RowFunction
-
-    def __call__(self, number: int, block: BlockPanel, before: BlockState | None, messages: list[ToBlock]) -> BlockState:
-        """Return a state that has nothing but the table: [rows, 2 K or 3 K]."""
-        assert before is not None
-        tables = [one.table for one in messages if isinstance(one, OtherTable)]
-        lines = self.function(block.worker_block(), before.counts)
-        return BlockState(before.counts[:0], np.hstack([*tables, *lines]), (), before.summary)
+def honest_table(function: RowFunction, given: BlockInput) -> BlockState:
+    """Put the lines of honest confidence beside the table that decided, which was sent, or alone where votes did."""
+    lines = function(given.block.worker_block(), given.before.counts)
+    return BlockState(given.before.counts[:0], np.hstack([*given.tables, *lines]), (), given.before.summary)
 
 
 def _vote_classification(counts: NDArray[Any], table: Floats) -> float:
@@ -396,48 +379,16 @@ class PartInput(NamedTuple):
     labels: NDArray[Any] | None  # [tasks] after the last pass
 
 
-@dataclass(frozen=True)
-class RoutedStart:
-    """Counts majority vote: by winner (hard) or by vote shares (soft)."""
-
-    hard: bool
-
-    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32]]:
-        """Return the counts of a part, and the winners, [tasks]."""
-        counts, shards = count_majority(given.settings, given.part, hard=self.hard)
-        for _, shard in shards:
-            shard.label_by_majority(given.settings.tie_weights)
-        return counts, _labels(shards)
+def start_part(hard: bool, given: PartInput) -> Counted:
+    """Count majority vote: by winner (hard) or by vote shares (soft)."""
+    return count_majority(given.settings, given.part, hard=hard)
 
 
-@dataclass(frozen=True)
-class RoutedStep:
-    """One pass: an E-step under the received table, and the recount, with `delta` of changed labels only."""
-
-    priors: Floats  # [K]
-    uses_prior: bool
-    hard: bool
-    delta: bool
-    likelihood: bool
-
-    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32]]:
-        """Return the counts of a part, and its labels, [tasks]."""
-        assert given.table is not None
-        rules, shards = given.settings.shards(given.part)
-        _take_labels(given, shards)
-        params = EStepTables(self.priors, given.table, self.uses_prior).whole()
-        how = {"hard": self.hard, "delta": self.delta, "likelihood": self.likelihood}
-        return count_step(given.part, rules, shards, params, **how), _labels(shards)
-
-
-def _take_labels(given: PartInput, shards: Shards) -> None:
-    if given.labels is not None:
-        for tasks, shard in shards:
-            shard.take(given.labels[tasks].astype(np.int32))
-
-
-def _labels(shards: Shards) -> NDArray[np.int32]:
-    return np.concatenate([np.zeros(0, np.int32), *(shard.labels for _, shard in shards)])
+def step_part(priors: Floats, uses_prior: bool, how: Mapping[str, bool], given: PartInput) -> Counted:
+    """Count an E-step under the received table; `how` has `hard`, `likelihood`, and `delta`: only labels that change count."""
+    assert given.table is not None
+    scores = LocalBroadcast(EStepTables(priors, given.table, uses_prior))
+    return count_step(given.settings, given.part, before=given.labels, scores=scores, **how)
 
 
 @dataclass(frozen=True)
@@ -464,63 +415,53 @@ class RoutedDecision:
         if self.rule is not None and table is not None:
             lines, without = (np.ascontiguousarray(part) for part in (table[:, -2 * k : -k], table[:, -k:]))
             honest = LocalBroadcast(HonestTables(lines, without, self.rule))
-        return DecisionPass(LocalBroadcast(given.settings), self.by, scores, self.hard, honest)
+        return DecisionPass(self.by, scores, self.hard, honest)
 
-    def __call__(self, given: PartInput) -> tuple[PartCounts, NDArray[np.int32] | None]:
-        """Return the counts of a part's labels, and these, [tasks].
-
-        For EM, unless it is hard, of each row the expected right votes and the agreeing votes instead, and no labels.
-        """
-        counted, labels = self.on(given).counted(given.part)
-        return counted, labels if self.is_hard else None
+    def __call__(self, given: PartInput) -> Counted:
+        """Count a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
+        return self.on(given)(given.settings, given.part)
 
 
-@dataclass(frozen=True)
-class RoutedAnswers:
-    """Sums by row of the honest probability of every vote's answer, and of its task's label being wrong."""
+def answers_of_part(decide: RoutedDecision, given: PartInput) -> Counted:
+    """Sum by row the honest probability of every vote's answer, and of its task's label being wrong, in units of ANSWER_UNIT.
 
-    decide: RoutedDecision  # with a rule of honest confidence
-
-    def __call__(self, given: PartInput) -> tuple[PartCounts, None]:
-        """Return the sums of a part's rows, [rows, 2], in units of ANSWER_UNIT."""
-        made = self.decide.on(given)
-        judged = made.honest.value
-        work = PartPass(made.settings, made.source, Answers(judged.rule), LocalBroadcast(judged.inputs))
-        return work(given.part), None
+    `decide` has a rule of honest confidence.
+    """
+    decision = decide.on(given)
+    honest, inputs = decision.honest.value, LocalBroadcast(decision.honest.value.inputs)
+    return sum_votes(given.settings, given.part, source=decision.source, job=Answers(honest.rule), inputs=inputs)
 
 
-def gold_of_part(given: PartInput) -> tuple[PartCounts, None]:
-    """Return the counts of the votes on a part's gold tasks."""
-    return count_gold(given.settings, given.part), None
+def gold_of_part(given: PartInput) -> Counted:
+    """Count the votes on a part's gold tasks."""
+    return count_gold(given.settings, given.part)
 
 
 def pairs_of_part(settings: FitSettings, items: Items) -> Iterator[Floats]:
     """Yield sums over pairs of votes on one task of a partition, [quantities + 2], if it has any votes."""
     for _, _, given in part_inputs(settings, items):
-        if given.table is None or not len(given.table):
-            continue
-        rules, shards = given.settings.shards(given.part)
-        _take_labels(given, shards)
-        values = np.ascontiguousarray(given.table.T).reshape(-1, 2, len(given.table))
-        yield sums_of(PairSums(), rules, shards, {"values": values})
+        if given.table is not None and len(given.table):
+            inputs = LocalBroadcast({"values": np.ascontiguousarray(given.table.T).reshape(-1, 2, len(given.table))})
+            yield sum_votes(given.settings, given.part, source=given.labels, job=PairSums(), inputs=inputs)[0].sums
 
 
 def ends_of_part(settings: FitSettings, decide: RoutedDecision, items: Items) -> Iterator[Floats]:
     """Yield the sums over the tasks of a partition, [TaskSums]."""
     for _, _, given in part_inputs(settings, items):
-        yield decide.on(given)(given.part).sums
+        yield decide(given)[0].sums
 
 
 def from_part(settings: FitSettings, work: Any, items: Items) -> Iterator[tuple[int, ToBlock]]:
     """Yield (block, message) of a partition: the counts of each block's rows, then the labels and sums of the part."""
     for number, routed, given in part_inputs(settings, items):
-        counted, labels = work(given)
+        counted, shards = work(given)
+        labels = np.concatenate([np.zeros(0, np.int32), *(shard.labels for _, shard in shards)])
         bounds = np.searchsorted(counted.rows, routed.slices)
         for block in np.flatnonzero(np.diff(bounds)).tolist():
             some = slice(bounds[block], bounds[block + 1])
             indices = (counted.rows[some] - routed.slices[block]).astype(np.uint32)
             yield block, CountMessage(number, indices, counted.lines[some])
-        small = np.zeros(0, np.int8) if labels is None else labels.astype(np.min_scalar_type(max(len(settings.labels), 1)))
+        small = labels.astype(np.min_scalar_type(max(len(settings.labels), 1)))
         yield number % (len(routed.slices) - 1), TotalsMessage(number, small, counted.classes, counted.sums)
 
 
@@ -556,12 +497,12 @@ def from_block(items: Items) -> Iterator[tuple[int, Any]]:
 
 def at_block(receive: AtBlock, items: Items) -> Iterator[tuple[int, BlockState]]:
     """Yield (block, its state after a pass) of a partition, if it has a block."""
-    for number, block, before, messages in block_inputs(items):
-        yield number, receive(number, block, before, messages)
+    for given in block_inputs(items):
+        yield given.number, receive(given)
 
 
-def block_inputs(items: Items) -> Iterator[tuple[int, BlockPanel, BlockState | None, list[ToBlock]]]:
-    """Yield (its number, the block, its state, its messages) of a partition, if it has a block."""
+def block_inputs(items: Items) -> Iterator[BlockInput]:
+    """Yield the block of a partition with its state and messages, if it has a block."""
     spare_loaded()
     block: BlockPanel | None = None
     number, state, messages = 0, None, []
@@ -573,4 +514,4 @@ def block_inputs(items: Items) -> Iterator[tuple[int, BlockPanel, BlockState | N
         else:
             messages.append(item)
     if block is not None:
-        yield number, block, state, messages
+        yield BlockInput(number, block, state, messages)

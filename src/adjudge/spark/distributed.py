@@ -28,33 +28,32 @@ from adjudge.models.honest import AccuracyLaw
 from adjudge.spark import session as spark
 from adjudge.spark.blocks import (
     AtBlock,
-    Blend,
     BlockPanel,
     BlockState,
     BlockSummary,
-    HonestTable,
     Items,
     NamedBlock,
     OtherCounts,
     OtherTable,
-    PairValues,
-    Recall,
     Receive,
-    RoutedAnswers,
     RoutedDecision,
     RoutedPart,
-    RoutedStart,
-    RoutedStep,
-    Tabulate,
+    answers_of_part,
     at_block,
+    blend,
     block_inputs,
     block_of,
     ends_of_part,
     from_block,
     from_part,
     gold_of_part,
+    honest_table,
+    pair_values,
     pairs_of_part,
-    seen,
+    recall,
+    start_part,
+    step_part,
+    tabulate,
 )
 from adjudge.spark.executor import FitSettings, TaskSums, gold_tasks
 from adjudge.spark.layout import FIT_FAILED, Size
@@ -163,7 +162,7 @@ class DistributedSession(RemoteSession):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        self._pass_state = self._pass(RoutedStart(hard), self._receive(hard=hard), None)
+        self._pass_state = self._pass(partial(start_part, hard), self._receive(hard=hard), None)
         self._keep_only()
         return PassSums(self._pass_state.class_counts)
 
@@ -185,7 +184,7 @@ class DistributedSession(RemoteSession):
         state, penalty = last.state, last.summary.penalty
         if shared is not None or others or self._made is not recipe:
             with plain_errors(FIT_FAILED):
-                state = self._stored(self._at_blocks(Tabulate(recipe, shared), state, others))
+                state = self._stored(self._at_blocks(partial(tabulate, recipe, shared), state, others))
                 penalty = reduce(BlockSummary.plus, state.map(_summary).collect()).penalty
         empty: TableLines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
         self._recipe = recipe if shared is None and not others else None
@@ -204,7 +203,7 @@ class DistributedSession(RemoteSession):
         if last is not kept:
             with plain_errors(FIT_FAILED):
                 others = self._others(kept.state, partial(_counts, 1, 0))
-                self._pass_state = kept._replace(state=self._stored(self._at_blocks(Recall(), last.state, others)))
+                self._pass_state = kept._replace(state=self._stored(self._at_blocks(recall, last.state, others)))
         self._made = None
         return PassSums(kept.class_counts)
 
@@ -217,7 +216,7 @@ class DistributedSession(RemoteSession):
         one, two = self._aside, self._table
         assert one is not None
         with plain_errors(FIT_FAILED):
-            state = self._stored(self._at_blocks(Blend(), two.state, self._others(one.state, _table)))
+            state = self._stored(self._at_blocks(blend, two.state, self._others(one.state, _table)))
             state.count()  # before the states it is made of are dropped
         self._scored = DistributedTable(state, np.sqrt(one.priors * two.priors), two.uses_prior)
         self._confusion_source = None, state
@@ -229,7 +228,8 @@ class DistributedSession(RemoteSession):
         scored, before = self._table, self._pass_state
         past = before.class_counts if hard and before is not None and before.hard else None
         delta = past is not None
-        work = RoutedStep(scored.priors, scored.uses_prior, hard, delta, likelihood)
+        how = {"hard": hard, "delta": delta, "likelihood": likelihood}
+        work = partial(step_part, scored.priors, scored.uses_prior, how)
         found = self._pass(work, self._receive(hard=hard, delta=delta), scored.state)
         if past is not None:
             found = found._replace(class_counts=np.asarray(past, np.int64) + found.class_counts.astype(np.int64))
@@ -276,7 +276,7 @@ class DistributedSession(RemoteSession):
             return super().run(job, function)
         others = self._less_gold()
         with plain_errors(FIT_FAILED):
-            state = self._at_blocks(PairValues(function), self._last_pass.state, others)
+            state = self._at_blocks(partial(pair_values, function), self._last_pass.state, others)
             items = self._with_messages(self._routes.parts, state)
             found: list[Floats] = items.mapPartitions(partial(pairs_of_part, self._settings)).collect()
         return reduce(operator.add, found)
@@ -324,7 +324,7 @@ class DistributedSession(RemoteSession):
         """(block, BlockState) with the honest probabilities of answers and of wrong labels per row, in units of ANSWER_UNIT."""
         assert self._ended is not None
         decide, state = self._ended
-        return self._pass(RoutedAnswers(decide), Receive(None, True, False, 2, of_labels=False), state).state
+        return self._pass(partial(answers_of_part, decide), Receive(None, True, False, 2, of_labels=False), state).state
 
     def confusion(self, worker: object) -> Floats | None:
         """Return pi_cl of one worker, [K true, K given]; None where there is no such worker."""
@@ -452,7 +452,7 @@ class DistributedSession(RemoteSession):
         decide, state = self._decided
         others = [] if state is None else self._others(state, _table)
         with plain_errors(FIT_FAILED):
-            lines = self._stored(self._at_blocks(HonestTable(function), self._last_pass.state, others))
+            lines = self._stored(self._at_blocks(partial(honest_table, function), self._last_pass.state, others))
         return replace(decide, rule=rule), lines
 
     def _own_decision(self) -> tuple[RoutedDecision, Rdd]:
@@ -505,9 +505,8 @@ def _summary(item: tuple[int, BlockState]) -> BlockSummary:
 
 
 def _of_counts(function: Callable[[WorkerBlock, NDArray[Any]], T], items: Iterable[tuple[int, Any]]) -> Iterator[T]:
-    for _, block, state, others in block_inputs(items):
-        assert state is not None
-        yield function(block.worker_block(), seen(state, others))
+    for given in block_inputs(items):
+        yield function(given.block.worker_block(), given.counts)
 
 
 def _counts(weight: float, own: float, state: BlockState) -> OtherCounts:

@@ -32,18 +32,18 @@ from adjudge.spark import votes as spark_votes
 from adjudge.spark.distributed import DistributedSession
 from adjudge.spark.executor import (
     Broadcast,
-    CountGold,
     DecisionPass,
     EStepTables,
     FitSettings,
     HonestTables,
-    MajorityPass,
     PartCounts,
-    PartPass,
-    TallyPass,
     TaskSums,
+    count_gold,
+    count_majority,
+    count_step,
     gold_tasks,
     run,
+    sum_votes,
 )
 from adjudge.spark.layout import FIT_FAILED, PART_DTYPES, PART_SCHEMA, Packing, Size, TaskPart, lines, partitions_for, size_of
 from adjudge.spark.result import RemoteOutcome, RemoteSession, SparkResult
@@ -169,7 +169,7 @@ class SparkSession(RemoteSession, WorkerState):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        tally = self._sum(MajorityPass(self._shared_settings, hard)).add_to(self._rules.empty(hard=hard))
+        tally = self._sum(partial(count_majority, hard=hard)).add_to(self._rules.empty(hard=hard))
         self._follow("votes")
         return self._counted_now(tally, hard=hard)
 
@@ -177,7 +177,8 @@ class SparkSession(RemoteSession, WorkerState):
         """Return the sums of a pass: an E-step under the current table, and the recount."""
         tally, delta = self._count_into(hard=hard)
         now = self._broadcast_scores()
-        counted = self._sum(TallyPass(self._shared_settings, self._before, now, hard, delta, likelihood))
+        step = partial(count_step, before=self._before, scores=now, hard=hard, delta=delta, likelihood=likelihood)
+        counted = self._sum(step)
         counted.add_to(tally)
         self._follow(now)
         found = TaskSums(*counted.sums)
@@ -216,7 +217,7 @@ class SparkSession(RemoteSession, WorkerState):
             return super().run(job, function)
         counts = self._open_counts() if job.skips_gold else self._counted[0]
         inputs = self._broadcast(job.inputs(function(self._block, counts), self._block))
-        counted = self._sum(PartPass(self._shared_settings, self._source, job, inputs))
+        counted = self._sum(partial(sum_votes, source=self._source, job=job, inputs=inputs))
         inputs.destroy()
         if isinstance(job, PairSums):
             return job.result(counted.sums)
@@ -230,7 +231,7 @@ class SparkSession(RemoteSession, WorkerState):
         if self._gold is None:
             return counts
         if self._on_gold is None:
-            self._on_gold = self._sum(CountGold(self._shared_settings)).add_to(self._rules.empty(hard=True))[0]
+            self._on_gold = self._sum(count_gold).add_to(self._rules.empty(hard=True))[0]
         return counts - self._on_gold
 
     @property
@@ -278,19 +279,20 @@ class SparkSession(RemoteSession, WorkerState):
         return RemoteOutcome.of(TaskSums(*counted.sums), own.astype(np.float64), own)
 
     def _decide(self, by: DecidedBy, *, hard: bool = False) -> PartCounts:
-        self._ended = DecisionPass(self._shared_settings, by, None if by == "votes" else self._broadcast_scores(), hard)
+        self._ended = DecisionPass(by, None if by == "votes" else self._broadcast_scores(), hard)
         self._follow(None)
         self._is_current = False
         return self._sum(self._ended)
 
     def _by_task(self, ended: DecisionPass, names: list[str] | None, schema: str) -> Frame:
-        return spark.map_arrow(self._packed.select("part", "ids"), partial(_task_batches, ended, names), schema)
+        batches = partial(_task_batches, self._shared_settings, ended, names)
+        return spark.map_arrow(self._packed.select("part", "ids"), batches, schema)
 
     def _sum(self, work: Any) -> PartCounts:
         """Return the sum over the parts of all partitions."""
         cells = self._votes.n_rows * self._votes.n_labels
         with plain_errors(FIT_FAILED):
-            counts = self._parts.mapPartitions(partial(run, work))
+            counts = self._parts.mapPartitions(partial(run, self._shared_settings, work))
             # A tree costs a stage of its own: worth it where the driver would have much to add up.
             depth = 2 if counts.getNumPartitions() * cells > TREE_CELLS else 1
             total = counts.treeAggregate(None, _plus, _plus, depth)
@@ -357,11 +359,10 @@ def _pack(packing: Broadcast, batches: Iterator[Any]) -> Iterator[Any]:
     return packing.value(batches)  # type: ignore[no-any-return]
 
 
-def _task_batches(decision: DecisionPass, names: list[str] | None, batches: Iterator[Any]) -> Iterator[Any]:
+def _task_batches(settings: Broadcast, decision: DecisionPass, names: list[str] | None, batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         for data, ids in pl.DataFrame(batch).iter_rows():
-            part = TaskPart.unpack(data)
-            for frame in decision.labels(part, ids) if names is None else decision.probabilities(part, ids, names):
+            for frame in decision.frames(settings.value, TaskPart.unpack(data), ids, names):
                 yield from arrow_batches(frame)
 
 

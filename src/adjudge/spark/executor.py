@@ -31,6 +31,7 @@ from adjudge.spark.layout import TaskPart, ids_of
 REFERENCE_VOTES = 1 << 18  # votes per shard of the reference kernels, which need K numbers per vote
 DECISION_CELLS = 1 << 22  # tasks x labels decided at once
 Broadcast = Any  # of Spark: its value is loaded on first access
+LabelSource = Any  # what labels follow from: a broadcast table, "votes" (majority vote), labels, [tasks], or None: they stay
 
 
 class EStepTables(NamedTuple):
@@ -134,10 +135,11 @@ class TaskSums(NamedTuple):
 
 
 Shards = list[tuple[slice, Shard]]  # each with its tasks
+Counted = tuple[PartCounts, Shards]  # of a part, and its shards with the labels after a pass; none where these are not asked for
 
 
-def count_majority(settings: FitSettings, part: TaskPart, *, hard: bool) -> tuple[PartCounts, Shards]:
-    """Return the counts of majority vote: by winner (hard) or by vote shares (soft); and the shards."""
+def count_majority(settings: FitSettings, part: TaskPart, *, hard: bool) -> Counted:
+    """Count majority vote: by winner (hard) or by vote shares (soft)."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=hard)
     for _, shard in shards:
@@ -145,66 +147,39 @@ def count_majority(settings: FitSettings, part: TaskPart, *, hard: bool) -> tupl
     return part_counts(part, tally, TaskSums()), shards
 
 
-def count_step(part: TaskPart, rules: PassRules, shards: Shards, params: Parameters, *, hard: bool, **how: bool) -> PartCounts:
-    """Return the counts of an E-step over shards that have the labels before it; `how` has `delta` and `likelihood`.
+def label(settings: FitSettings, part: TaskPart, shards: Shards, source: LabelSource) -> None:
+    """Label the tasks of a part as `source` says."""
+    if source is None:
+        return
+    params = None if isinstance(source, str | np.ndarray) else source.value.on(part.rows)
+    for tasks, shard in shards:
+        if params is not None:
+            shard.label_by_scores(params)
+        elif isinstance(source, np.ndarray):
+            shard.take(source[tasks].astype(np.int32))
+        else:
+            shard.label_by_majority(settings.tie_weights)
+
+
+def count_step(
+    settings: FitSettings, part: TaskPart, *, before: LabelSource, scores: Broadcast, hard: bool, **how: bool
+) -> Counted:
+    """Count an E-step, given the labels before it; `how` has `delta` and `likelihood`.
 
     With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
     """
-    tally = rules.empty(hard=hard)
+    rules, shards = settings.shards(part)
+    label(settings, part, shards, before)
+    params, tally = scores.value.on(part.rows), rules.empty(hard=hard)
     sums = [shard.step(params, tally, hard=hard, **how) for _, shard in shards]
     total = TaskSums(*(sum(getattr(one, name) for one in sums) for name in ("log_likelihood", "changed", "impossible")))
-    return part_counts(part, tally, total)
-
-
-@dataclass(frozen=True)
-class MajorityPass:
-    """Counts majority vote: by winner (hard) or by vote shares (soft)."""
-
-    settings: Broadcast
-    hard: bool
-
-    def __call__(self, part: TaskPart) -> PartCounts:
-        """Return the counts of a part."""
-        return count_majority(self.settings.value, part, hard=self.hard)[0]
-
-
-def label(settings: FitSettings, part: TaskPart, shards: Shards, source: Broadcast) -> None:
-    """Label the tasks of a part by majority vote ("votes") or by a broadcast table; None leaves them as they are."""
-    if source is None:
-        return
-    params = None if isinstance(source, str) else source.value.on(part.rows)
-    for _, shard in shards:
-        if params is None:
-            shard.label_by_majority(settings.tie_weights)
-        else:
-            shard.label_by_scores(params)
-
-
-@dataclass(frozen=True)
-class TallyPass:
-    """One pass. The labels before it follow from `before`: a table, majority vote, or nothing."""
-
-    settings: Broadcast
-    before: Broadcast  # or "votes", or None
-    scores: Broadcast
-    hard: bool
-    delta: bool
-    likelihood: bool
-
-    def __call__(self, part: TaskPart) -> PartCounts:
-        """Return the counts of a part."""
-        settings: FitSettings = self.settings.value
-        rules, shards = settings.shards(part)
-        label(settings, part, shards, self.before)
-        params = self.scores.value.on(part.rows)
-        return count_step(part, rules, shards, params, hard=self.hard, delta=self.delta, likelihood=self.likelihood)
+    return part_counts(part, tally, total), shards
 
 
 @dataclass(frozen=True)
 class DecisionPass:
     """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
 
-    settings: Broadcast
     by: DecidedBy
     scores: Broadcast = None  # None where votes decide
     hard: bool = False  # whether scores count the labels they decide, instead of probabilities
@@ -217,42 +192,38 @@ class DecisionPass:
         return self.hard or self.by != "scores"
 
     @property
-    def source(self) -> Broadcast:
+    def source(self) -> LabelSource:
         """What labels follow from: a table, or "votes"."""
         return "votes" if self.scores is None else self.scores
 
-    def __call__(self, part: TaskPart) -> PartCounts:
-        """Return the counts of a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
-        return self.counted(part)[0]
-
-    def counted(self, part: TaskPart) -> tuple[PartCounts, NDArray[np.int32]]:
-        """Return the counts of a part, and its labels, [tasks]."""
-        settings: FitSettings = self.settings.value
+    def __call__(self, settings: FitSettings, part: TaskPart) -> Counted:
+        """Count a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tally, agreeing = rules.empty(hard=self.is_hard), np.zeros(len(part.rows), np.int64)
-        ends, labels = np.zeros(len(TaskSums._fields)), [np.zeros(0, np.int32)]
+        ends = np.zeros(len(TaskSums._fields))
         for piece, shard, sure, tie, likelihood in self._decided(settings, part, shards, tally):
             ends += TaskSums(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
-            labels.append(shard.labels)
             if self.is_hard:
                 continue
             ptr = part.task_ptr[piece.start : piece.stop + 1]
             votes = part.row[ptr[0] : ptr[-1]]
-            own = rules.row_label[votes] == np.repeat(labels[-1], np.diff(ptr))
+            own = rules.row_label[votes] == np.repeat(shard.labels, np.diff(ptr))
             agreeing += np.bincount(votes[own], minlength=len(agreeing))
         if not self.is_hard:
             right = decode_coarse(tally[0][np.arange(len(agreeing)), rules.row_label], settings.units.unit)
             tally = np.stack([right, agreeing], axis=1), tally[1]
-        return part_counts(part, tally, TaskSums(*ends)), np.concatenate(labels)
+        return part_counts(part, tally, TaskSums(*ends)), shards if self.is_hard else []
 
-    def ends(self, part: TaskPart) -> PartCounts:
+    def ends(self, settings: FitSettings, part: TaskPart) -> Counted:
         """Return the sums over a part's tasks alone."""
-        counted, k = self(part), len(self.settings.value.labels)
-        return PartCounts.nothing(k)._replace(sums=counted.sums)
+        return PartCounts.nothing(len(settings.labels))._replace(sums=self(settings, part)[0].sums), []
 
-    def labels(self, part: TaskPart, ids: bytes) -> Iterator[pl.DataFrame]:
+    def frames(self, settings: FitSettings, part: TaskPart, ids: bytes, names: list[str] | None) -> Iterator[pl.DataFrame]:
+        """Yield the labels of a part's tasks, or probabilities in columns of these names."""
+        return self.labels(settings, part, ids) if names is None else self.probabilities(settings, part, ids, names)
+
+    def labels(self, settings: FitSettings, part: TaskPart, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
-        settings: FitSettings = self.settings.value
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
         for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.is_hard)):
@@ -268,9 +239,8 @@ class DecisionPass:
             columns.append(pl.lit(None, pl.Boolean).alias("gold"))
         yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(columns)
 
-    def probabilities(self, part: TaskPart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
+    def probabilities(self, settings: FitSettings, part: TaskPart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""
-        settings: FitSettings = self.settings.value
         tables = self._tables(part)
         tasks, shards = ids_of(ids), settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]
         if tables[1] is not None:
@@ -319,24 +289,13 @@ class DecisionPass:
             yield piece, shard, sure, tie, likelihood
 
 
-@dataclass(frozen=True)
-class CountGold:
-    """Counts the votes on gold tasks under the labels that were given."""
-
-    settings: Broadcast
-
-    def __call__(self, part: TaskPart) -> PartCounts:
-        """Return the counts of a part."""
-        return count_gold(self.settings.value, part)
-
-
-def count_gold(settings: FitSettings, part: TaskPart) -> PartCounts:
-    """Return the counts of the votes on a part's gold tasks."""
+def count_gold(settings: FitSettings, part: TaskPart) -> Counted:
+    """Count the votes on a part's gold tasks under the labels that were given."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=True)
     for _, shard in shards:
         shard.count_gold(tally)
-    return part_counts(part, tally, TaskSums())
+    return part_counts(part, tally, TaskSums()), []
 
 
 class PartStore(NamedTuple):
@@ -350,30 +309,17 @@ class PartStore(NamedTuple):
         return [act(*shard) for shard in self.shards]
 
 
-@dataclass(frozen=True)
-class PartPass:
-    """A pass that adds up over votes; the labels follow from `source`, as in `label`."""
-
-    settings: Broadcast
-    source: Broadcast
-    job: PairSums | Answers
-    inputs: Broadcast  # `RowInputs`
-
-    def __call__(self, part: TaskPart) -> PartCounts:
-        """Return the sums of a part: over all votes, or of its rows, [rows, 2]."""
-        settings: FitSettings = self.settings.value
-        rules, shards = settings.shards(part)
-        label(settings, part, shards, self.source)
-        sums = sums_of(self.job, rules, shards, self.job.inputs_at(self.inputs.value, part.rows))
-        if isinstance(self.job, PairSums):
-            return PartCounts.nothing(len(settings.labels))._replace(sums=sums)
-        return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums())
-
-
-def sums_of(job: PairSums | Answers, rules: PassRules, shards: Shards, inputs: RowInputs) -> NDArray[Any]:
-    """Return the sums of a pass over shards that have their labels."""
+def sum_votes(
+    settings: FitSettings, part: TaskPart, *, source: LabelSource, job: PairSums | Answers, inputs: Broadcast
+) -> Counted:
+    """Sum a pass over a part: over all votes, or by its rows, [rows, 2]; `inputs` are `RowInputs`."""
+    rules, shards = settings.shards(part)
+    label(settings, part, shards, source)
     store: Any = PartStore(rules, shards)  # sums need nothing else of a store
-    return job.over(store, inputs)
+    sums: NDArray[Any] = job.over(store, job.inputs_at(inputs.value, part.rows))
+    if isinstance(job, PairSums):
+        return PartCounts.nothing(len(settings.labels))._replace(sums=sums), []
+    return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums()), []
 
 
 def gold_tasks(votes: int, data: bytes) -> int:
@@ -382,12 +328,12 @@ def gold_tasks(votes: int, data: bytes) -> int:
     return int(((part.gold >= 0) & (np.diff(part.task_ptr) >= votes)).sum())
 
 
-def run(work: Callable[[TaskPart], PartCounts], parts: Iterator[bytes]) -> Iterator[PartCounts]:
+def run(settings: Broadcast, work: Callable[[FitSettings, TaskPart], Counted], parts: Iterator[bytes]) -> Iterator[PartCounts]:
     """Yield the sum over the parts of a partition, if it has any."""
     spare_loaded()
     total = None
     for data in parts:
-        counted = work(TaskPart.unpack(data))
+        counted, _ = work(settings.value, TaskPart.unpack(data))
         total = counted if total is None else total.plus(counted)
     if total is not None:
         yield total

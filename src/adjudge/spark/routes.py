@@ -69,9 +69,7 @@ def task_frames(settings: FitSettings, decide: RoutedDecision, names: list[str] 
     ids = next((item.data for _, item in every if isinstance(item, TaskIds)), None)
     for _, _, given in part_inputs(settings, (one for one in every if not isinstance(one[1], TaskIds))):
         assert ids is not None
-        decision = decide.on(given)
-        frames = decision.labels(given.part, ids) if names is None else decision.probabilities(given.part, ids, names)
-        for frame in frames:
+        for frame in decide.on(given).frames(given.settings, given.part, ids, names):
             yield ipc(frame)
 
 
