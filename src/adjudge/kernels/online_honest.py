@@ -58,7 +58,7 @@ def log(x: float) -> float:
     return math.log(x) if x > 0.0 else LOG_ZERO
 
 
-def shifted(line: Units, share: Units, sign: int) -> Units:
+def shift(line: Units, share: Units, sign: int) -> Units:
     """Return a line of counts after a share was put in (1) or taken out (-1)."""
     return tuple(a + sign * b for a, b in zip(line, share, strict=True))
 
@@ -85,6 +85,24 @@ class PendingChange:
         self._sizes[name] += key not in part and key not in self._tables[name]
         part[key] = value
 
+    def put_task(self, task: int, **values: Any) -> None:
+        """Set values of a task, by table."""
+        for name, value in values.items():
+            self.put(name, task, value)
+
+    def add(self, fact: str, number: int) -> None:
+        """Add a number to a fact."""
+        self.put("fact", fact, self.get("fact", fact) + number)
+
+    def shift(self, name: str, key: Any, share: Units, sign: int) -> None:
+        """Put a share into a line of counts (1), or take it out (-1)."""
+        self.put(name, key, shift(self.get(name, key), share, sign))
+
+    def count(self, names: tuple[str, str, str], row: int, share: Units, sign: int = 1) -> None:
+        """Put the share of a vote into the counts by row, by worker and by given label, or take it out."""
+        for name, key in zip(names, (row, *self.get("pair", row)), strict=True):
+            self.shift(name, key, share, sign)
+
     def size(self, name: str) -> int:
         """Return how many keys a table has."""
         return self._sizes[name]
@@ -101,7 +119,7 @@ class PendingChange:
         self.put(f"{name} text", code, text)
         return code
 
-    def merged(self) -> dict[str, dict[Any, Any]]:
+    def merge(self) -> dict[str, dict[Any, Any]]:
         """Return the tables with the change in them."""
         return {name: {**table, **self.parts[name]} if self.parts[name] else table for name, table in self._tables.items()}
 
@@ -256,20 +274,14 @@ def stream_pair_sums(
     return totals[0], totals[1], totals[2], float(alike), float(pairs)
 
 
-def measured_of(lent: Any, lent_total: float, rule: tuple[Any, ...], votes: int, changes: int, one: int) -> Measured:
-    """Return what is kept of a renewal; `rule` is a `reference.HonestRule`."""
-    log_prior, uniform, shared_error, holds = rule
+def keep_measured(moment: tuple[float, float, float, int, int], lent: Any, log_prior: Any, uniform: Any, one: int) -> Measured:
+    """Return what is kept of a renewal; `moment` has lent_total, shared_error, holds, votes, changes; `lent` counts in `one`."""
+    lent_total, shared_error, holds, votes, changes = moment
     units = [[x * float(one) for x in line] for line in lent.tolist()]
     return Measured(units, lent_total * float(one), log_prior.tolist(), uniform.tolist(), shared_error, holds, votes, changes)
 
 
-def restored(moment: tuple[float, float, float, int, int], lent: Any, log_prior: Any, uniform: Any) -> Measured:
-    """Return what was measured before a stream was saved; `moment` has lent_total, shared_error, holds, votes, changes."""
-    lent_total, shared_error, holds, votes, changes = moment
-    return Measured(lent.tolist(), lent_total, log_prior.tolist(), uniform.tolist(), shared_error, holds, votes, changes)
-
-
-def widened(measured: Measured) -> Measured:
+def widen(measured: Measured) -> Measured:
     """Return what was measured with one more label, which nobody has given."""
     lent = [[*line, 0.0] for line in measured.lent] + [[0.0] * (len(measured.lent) + 1)]
     return measured._replace(lent=lent, log_prior=[*measured.log_prior, -math.inf], uniform=[*measured.uniform, 0.0])

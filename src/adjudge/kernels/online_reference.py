@@ -30,6 +30,11 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
     return cast("Callable[Concatenate[Online, P], R]", run)
 
 
+def _figure(what: str, read: Callable[[Online, PendingChange], int]) -> property:
+    """Return a property that reads a number of the state."""
+    return property(_alone(lambda online: read(online, online._begin())), doc=what)
+
+
 class Online(Judging):
     """Counts kept vote by vote; the same methods as the compiled `Online`.
 
@@ -43,31 +48,13 @@ class Online(Judging):
         self._lock = threading.RLock()
         self._pending: dict[str, dict[Any, Any]] | None = None
 
-    @property
-    @_alone
-    def tasks(self) -> int:
-        """The number of tasks."""
-        return self._live(self._begin())
-
-    @property
-    @_alone
-    def labels(self) -> int:
-        """The number of labels."""
-        self._begin()
-        return self._k
-
-    @property
-    @_alone
-    def abstentions(self) -> int:
-        """The number of votes without a label."""
-        found: int = self._begin().get("fact", "abstentions")
-        return found
-
-    @property
-    @_alone
-    def workers(self) -> int:
-        """The number of workers."""
-        return self._begin().size("worker")
+    tasks = _figure("The number of tasks.", lambda self, state: self._live(state))
+    labels = _figure("The number of labels.", lambda self, _: self._k)
+    workers = _figure("The number of workers.", lambda _, state: state.size("worker"))
+    abstentions = _figure("The number of votes without a label.", lambda _, state: state.get("fact", "abstentions"))
+    evicted = _figure(
+        "The number of tasks that were evicted and did not come back.", lambda _, state: state.get("fact", "evicted")
+    )
 
     @_alone
     def learn(self, task: str, worker: str, label: int, task_numbers: bool, worker_numbers: bool) -> None:
@@ -96,7 +83,7 @@ class Online(Judging):
             self._take_out(change, place)
             self._drop(change, place, who)
             self._settle(change, place)
-            self._changed(change, theirs)
+            change.add("changes", theirs)
             self._commit(change)
         return theirs
 
@@ -121,7 +108,7 @@ class Online(Judging):
             self._take_out(change, place)
             change.put("held", place, label)
             self._settle(change, place)
-            self._changed(change, len(change.get("votes", place)))
+            change.add("changes", len(change.get("votes", place)))
         self._commit(change)
         return True
 
@@ -137,21 +124,13 @@ class Online(Judging):
         self._name(change, rows, -1)
         change.put("votes", place, ())
         self._settle(change, place)
-        self._changed(change, len(rows))
+        change.add("changes", len(rows))
         if self._gold(change, task) >= 0:
             change.put("gold", task, -1)
-        change.put("held", place, -1)
-        change.put("gone", place, True)
-        change.put("fact", "gone", change.get("fact", "gone") + 1)
+        change.put_task(place, held=-1, gone=True)
+        change.add("gone", 1)
         self._commit(change)
         return len(rows)
-
-    @property
-    @_alone
-    def evicted(self) -> int:
-        """The number of tasks that were evicted and did not come back."""
-        number: int = self._begin().get("fact", "evicted")
-        return number
 
     @_alone
     def evict(self, task: str) -> Record | None:
@@ -310,10 +289,10 @@ class Online(Judging):
 
         False says that a label was added since it was measured.
         """
-        change, rule = self._begin(), (log_prior, uniform, shared_error, holds)
+        change, moment = self._begin(), (lent_total, shared_error, holds, votes, changes)
         if len(uniform) != self._k:
             return False
-        change.put("fact", "measured", honest.measured_of(lent, lent_total, rule, votes, changes, SHARE_UNITS))
+        change.put("fact", "measured", honest.keep_measured(moment, lent, log_prior, uniform, SHARE_UNITS))
         self._commit(change)
         return True
 
@@ -367,12 +346,12 @@ class Online(Judging):
             "gold_texts": gold_texts,
             "gold_labels": np.array([state["gold"][task] for task in golds], np.int32),
             "order": np.array(list(state["number"].values()), np.int64),
-            **self._kept_apart(state),
+            **self._snapshot_of_base(state),
             "abstentions": state["fact"]["abstentions"],
             "numbers": (state["fact"]["task numbers"], state["fact"]["worker numbers"]),
         }
 
-    def _kept_apart(self, state: dict[str, dict[Any, Any]]) -> dict[str, Any]:
+    def _snapshot_of_base(self, state: dict[str, dict[Any, Any]]) -> dict[str, Any]:
         """Return what a snapshot has of evicted tasks, and of what was measured."""
         facts, out = state["fact"], {}
         for name, classes in (("base count", "base classes"), ("base labelled", "base labelled classes")):
@@ -400,16 +379,16 @@ class Online(Judging):
         if self._due(state, kind):
             return False
         whole = self._alive(state)
-        found = [self._answer(state, task, kind) for task in whole["votes"]]
+        answers = [self._answer(state, task, kind) for task in whole["votes"]]
         votes = np.array([len(rows) for rows in whole["votes"].values()], np.int64)
-        label = np.array([f[0] for f in found], np.int32)
-        confidence = np.array([posterior[winner] for winner, _, posterior in found], np.float64)
-        tie = np.array([f[1] for f in found], np.bool_)
+        label = np.array([winner for winner, _, _ in answers], np.int32)
+        confidence = np.array([posterior[winner] for winner, _, posterior in answers], np.float64)
+        tie = np.array([is_tied for _, is_tied, _ in answers], np.bool_)
         gold = np.array(list(whole["held"].values()), np.int32) >= 0
         label[(votes == 0) & ~gold] = -1
-        there = any(known >= 0 for known in whole["gold"].values())
+        has_gold = any(known >= 0 for known in whole["gold"].values())
         texts = pack(whole["task text"].values())
-        return texts, whole["fact"]["task numbers"], label, confidence, tie, votes, gold if there else None
+        return texts, whole["fact"]["task numbers"], label, confidence, tie, votes, gold if has_gold else None
 
     @_alone
     def crowd(self, kind: int) -> tuple[Any, ...] | bool:
@@ -505,7 +484,7 @@ class Online(Judging):
         if changes >= 0:
             change.put("fact", "changes", changes)
         if measured is not None:
-            change.put("fact", "measured", honest.restored(measured, lent, log_prior, uniform))
+            change.put("fact", "measured", honest.keep_measured(measured, lent, log_prior, uniform, 1))
         change.put("fact", "abstentions", abstentions)
         change.put("fact", "task numbers", task_numbers)
         change.put("fact", "worker numbers", worker_numbers)
@@ -537,7 +516,7 @@ class Online(Judging):
     @_alone
     def counts(self) -> tuple[list[int], list[int]]:
         """Return the counts by row, [rows * K], and by class, [K], in units."""
-        state = self._begin().merged()
+        state = self._begin().merge()
         return [units for line in state["count"].values() for units in line], list(state["fact"]["classes"])
 
     def _begin(self) -> PendingChange:
@@ -579,7 +558,7 @@ class Online(Judging):
                 raise IndexError("no such label")
             place, who = self._task(change, task), change.code("worker", worker)
             if label == MISSING_LABEL:
-                change.put("fact", "abstentions", change.get("fact", "abstentions") + 1)
+                change.add("abstentions", 1)
             else:
                 rows.append((place, self._row(change, who, label)))
         for place, row in rows:
@@ -593,5 +572,5 @@ class Online(Judging):
                 self._put_label(change, place, 1)
             else:
                 self._settle(change, place)
-            self._changed(change, 1)
+            change.add("changes", 1)
         self._commit(change)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adjudge.kernels import online_honest as honest
 from adjudge.kernels import reference
-from adjudge.kernels.online_honest import SHARE_UNITS, PendingChange, Units, shifted
+from adjudge.kernels.online_honest import SHARE_UNITS, PendingChange, Units, shift
 
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
 # end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
@@ -74,7 +74,7 @@ class StreamSteps:
     def _widen(self, change: PendingChange, label_hash: int) -> None:
         """Add a label, after all others."""
         for name in (*SHARE_TABLES, *LABEL_TABLES, *BASE_TABLES, "share"):
-            for key, line in change.merged()[name].items():
+            for key, line in change.merge()[name].items():
                 change.put(name, key, (*line, 0))
         for name in WIDE_FACTS:
             change.put("fact", name, (*change.get("fact", name), 0))
@@ -83,7 +83,7 @@ class StreamSteps:
         change.put("fact", "label hash", np.append(self._label_hash, np.uint64(label_hash)))
         measured: honest.Measured | None = change.get("fact", "measured")
         if measured is not None:  # nobody has given the label: it has no part in what was measured
-            change.put("fact", "measured", honest.widened(measured))
+            change.put("fact", "measured", honest.widen(measured))
 
     def _find(self, state: PendingChange, text: str) -> int | None:
         """Return the code of a task, None where there is no such task."""
@@ -105,29 +105,23 @@ class StreamSteps:
 
     def _alive(self, state: PendingChange) -> dict[str, dict[Any, Any]]:
         """Return the tables of the tasks that there are, in the order of their numbers."""
-        whole, kept = state.merged(), self._in_order(state)
+        whole, kept = state.merge(), self._in_order(state)
         return {**whole, **{name: {task: whole[name][task] for task in kept} for name in BY_TASK}}
 
     def _in_order(self, state: PendingChange) -> list[int]:
         """Return the codes of the tasks that there are, in the order of their numbers."""
-        there = [task for task in range(state.size("votes")) if not state.get("gone", task)]
-        return sorted(there, key=lambda task: int(state.get("number", task)))
+        tasks = [task for task in range(state.size("votes")) if not state.get("gone", task)]
+        return sorted(tasks, key=lambda task: int(state.get("number", task)))
 
     def _task(self, change: PendingChange, text: str) -> int:
-        found = self._find(change, text)
-        place = change.next_code("task", text) if found is None else found
-        if found is None:
+        place = self._find(change, text)
+        if place is None:
+            place = change.next_code("task", text)
             data = np.frombuffer(text.encode(), np.uint8)
             hashed = reference.hash_texts(np.array([0, len(data)], np.int64), data)
-            change.put("votes", place, ())
-            change.put("share", place, (0,) * self._k)
-            change.put("label", place, -1)
-            change.put("fitted", place, 0)
-            change.put("held", place, self._gold(change, text))
-            change.put("key", place, reference.tie_keys(hashed, self._seed))
-            change.put("gone", place, False)
-            change.put("number", place, change.get("fact", "tasks seen"))
-            change.put("fact", "tasks seen", change.get("fact", "tasks seen") + 1)
+            change.put_task(place, votes=(), share=(0,) * self._k, label=-1, fitted=0, held=self._gold(change, text), gone=False)
+            change.put_task(place, key=reference.tie_keys(hashed, self._seed), number=change.get("fact", "tasks seen"))
+            change.add("tasks seen", 1)
         return place
 
     def _row(self, change: PendingChange, worker: int, label: int) -> int:
@@ -155,9 +149,6 @@ class StreamSteps:
             named[change.get("pair", row)[1]] += sign
         change.put("fact", "named", tuple(named))
 
-    def _changed(self, change: PendingChange, number: int) -> None:
-        change.put("fact", "changes", change.get("fact", "changes") + number)
-
     def _take_out(self, change: PendingChange, task: int) -> None:
         """Take the part of a task out of all counts, before its votes change."""
         self._put(change, task, -1)
@@ -168,25 +159,21 @@ class StreamSteps:
         rows, share = change.get("votes", task), change.get("share", task)
         if not rows:
             return
-        change.put("fact", "classes", shifted(change.get("fact", "classes"), share, sign))
-        change.put("fact", "settled", change.get("fact", "settled") + sign)
+        change.shift("fact", "classes", share, sign)
+        change.add("settled", sign)
         for row in rows:
-            worker, label = change.get("pair", row)
-            for name, key in (("count", row), ("total", worker), ("pooled", label), ("fact", "everybody")):
-                change.put(name, key, shifted(change.get(name, key), share, sign))
+            change.count(SHARE_TABLES, row, share, sign)
+            change.shift("fact", "everybody", share, sign)
 
     def _put_label(self, change: PendingChange, task: int, sign: int) -> None:
         """Add the label of a task to the counts of labels, or take it out; where shares are hard, they are these counts."""
         rows, label = change.get("votes", task), change.get("label", task)
         if not rows or label < 0 or change.get("fact", "hard"):
             return
-        count, total, pooled = LABEL_TABLES
         share = self._one_hot(label)
         for row in rows:
-            worker, given = change.get("pair", row)
-            for name, key in ((count, row), (total, worker), (pooled, given)):
-                change.put(name, key, shifted(change.get(name, key), share, sign))
-        change.put("fact", "labelled classes", shifted(change.get("fact", "labelled classes"), share, sign))
+            change.count(LABEL_TABLES, row, share, sign)
+        change.shift("fact", "labelled classes", share, sign)
 
     def _settles_next(self, change: PendingChange, task: int) -> bool:
         """Return whether the next vote on a task settles it: of one with many votes, one in so many does."""
@@ -202,8 +189,7 @@ class StreamSteps:
         rows = change.get("votes", task)
         change.put("fitted", task, 0)
         if not rows:
-            change.put("share", task, (0,) * self._k)
-            change.put("label", task, -1)
+            change.put_task(task, share=(0,) * self._k, label=-1)
             return
         held = change.get("held", task)
         if held >= 0:
@@ -239,7 +225,7 @@ class StreamSteps:
     ) -> None:
         zeros = (0,) * self._k
         self._begin_with_base(change, units is None)
-        self._changed(change, honest.FIT)
+        change.add("changes", honest.FIT)
         cuts, rows, changed = task_ptr.tolist(), row.tolist(), []
         for task in self._in_order(change):
             at, votes, held = places[task], change.get("votes", task), change.get("held", task)
@@ -250,14 +236,11 @@ class StreamSteps:
                 or (held >= 0 and votes and winners[at] != held)
             ):
                 changed.append(task)
-                change.put("share", task, zeros)
-                change.put("label", task, -1)
+                change.put_task(task, share=zeros, label=-1)
                 continue
             label = int(winners[at]) if votes else -1
             share = self._one_hot(label) if units is None else (*units[at].tolist(), *zeros[units.shape[1] :])
-            change.put("share", task, share)
-            change.put("label", task, label)
-            change.put("fitted", task, 0 if fitted is None or not votes else int(fitted[at]))
+            change.put_task(task, share=share, label=label, fitted=0 if fitted is None or not votes else int(fitted[at]))
             self._put(change, task, 1)
             self._put_label(change, task, 1)
         for task in changed:
@@ -279,17 +262,14 @@ class StreamSteps:
             change.put("fact", "base labelled classes", zeros)
         change.put("fact", "hard", hard)
         for base, names, classes in zip(BASE_TABLES, (SHARE_TABLES, LABEL_TABLES), ("classes", "labelled classes"), strict=True):
-            count, total, pooled = names
             for name, size in zip(names, (len(rows), change.size("total"), self._k), strict=True):
                 for key in range(size):
                     change.put(name, key, zeros)
             everybody = zeros
             for row in rows:
-                worker, given = change.get("pair", row)
                 line = change.get(base, row) or zeros
-                for name, key in ((count, row), (total, worker), (pooled, given)):
-                    change.put(name, key, shifted(change.get(name, key), line, 1))
-                everybody = shifted(everybody, line, 1)
+                change.count(names, row, line)
+                everybody = shift(everybody, line, 1)
             change.put("fact", classes, change.get("fact", f"base {classes}"))
             if base == "base count":
                 change.put("fact", "everybody", everybody)
@@ -407,20 +387,20 @@ class Evicting(StreamSteps):
         parts = (("base count", "base classes", one if hard else units), ("base labelled", "base labelled classes", one))
         for table, classes, share in parts[: 1 if hard else 2]:
             for row in rows:
-                change.put(table, row, shifted(self._base_line(change, table, row), share, sign))
-            change.put("fact", classes, shifted(change.get("fact", classes), share, sign))
+                change.put(table, row, shift(self._base_line(change, table, row), share, sign))
+            change.shift("fact", classes, share, sign)
 
     def _base_line(self, state: PendingChange, table: str, row: int) -> Units:
         line: Units | None = state.get(table, row)
         return (0,) * self._k if line is None else line
 
-    def _labelled_base(self, state: PendingChange) -> str:
+    def _table_of_labels(self, state: PendingChange) -> str:
         return "base count" if state.get("fact", "hard") else "base labelled"
 
     def _base_votes(self, state: PendingChange) -> list[int]:
         """Return the votes of evicted tasks by given and true label, [K * K]."""
-        out, table = [0] * self._k**2, self._labelled_base(state)
-        for row, (_, given) in state.merged()["pair"].items():
+        out, table = [0] * self._k**2, self._table_of_labels(state)
+        for row, (_, given) in state.merge()["pair"].items():
             for c, units in enumerate(self._base_line(state, table, row)):
                 out[given * self._k + c] += units
         return [units // SHARE_UNITS for units in out]
@@ -432,17 +412,15 @@ class Evicting(StreamSteps):
         held, number = change.get("held", task), change.get("number", task)
         pairs = [change.get("pair", row) for row in rows]
         votes = [(change.get("worker text", who), given) for who, given in pairs]
-        base = sum(sum(line) for line in change.merged()["base count"].values())
+        base = sum(sum(line) for line in change.merge()["base count"].values())
         _need(len(rows) <= (MAX_UNITS - base) // SHARE_UNITS, "more votes were evicted than counts can hold")
         record = (votes, label, None if hard else share, change.get("fitted", task), held, number)
         self._shift_base(change, rows, label, share, 1)
-        nothing = {"votes": (), "share": (0,) * self._k, "label": -1, "fitted": 0, "held": -1, "gone": True}
-        for name, value in nothing.items():
-            change.put(name, task, value)
+        change.put_task(task, votes=(), share=(0,) * self._k, label=-1, fitted=0, held=-1, gone=True)
         if held >= 0:
             change.put("gold", text, -1)
-        change.put("fact", "gone", change.get("fact", "gone") + 1)
-        change.put("fact", "evicted", change.get("fact", "evicted") + 1)
+        change.add("gone", 1)
+        change.add("evicted", 1)
         return record
 
     def _come_back(self, change: PendingChange, text: str, record: Record) -> int:
@@ -453,7 +431,7 @@ class Evicting(StreamSteps):
         _need(0 <= label < self._k if votes else label == -1, "a label for every task that has votes")
         _need(-1 <= held < self._k and (held < 0 or not votes or label == held), "no such gold")
         _need(0 <= fitted <= (2 if votes else 0), "whether a fit gave the label")
-        share = self._one_hot(label) if hard else self._checked_units(units, bool(votes))
+        share = self._one_hot(label) if hard else self._check_units(units, bool(votes))
         _need(hard or held < 0 or not votes or share[held] == SHARE_UNITS, "no such gold")
         rows = []
         for worker, given in votes:
@@ -466,23 +444,21 @@ class Evicting(StreamSteps):
         lines = [self._base_line(change, table, row) for row in rows for table in BASE_TABLES]
         lines += [change.get("fact", name) for name in ("base classes", "base labelled classes")]
         _need(all(cell >= 0 for line in lines for cell in line), "its votes are not among those of evicted tasks")
-        change.put("fact", "evicted", change.get("fact", "evicted") - 1)
+        change.add("evicted", -1)
         newer = self._gold(change, text)  # given while it was away
         task = self._task(change, text)
-        change.put("fact", "tasks seen", change.get("fact", "tasks seen") - 1)
-        given_back = ("votes", tuple(rows)), ("share", share), ("label", label), ("fitted", fitted), ("held", held)
-        for name, value in (*given_back, ("number", number)):
-            change.put(name, task, value)
+        change.add("tasks seen", -1)
+        change.put_task(task, votes=tuple(rows), share=share, label=label, fitted=fitted, held=held, number=number)
         if newer < 0 <= held:
             change.put("gold", text, held)
         if newer >= 0 and newer != held:
             self._take_out(change, task)
             change.put("held", task, newer)
             self._settle(change, task)
-            self._changed(change, len(rows))
+            change.add("changes", len(rows))
         return task
 
-    def _checked_units(self, units: Units | None, has_votes: bool) -> Units:
+    def _check_units(self, units: Units | None, has_votes: bool) -> Units:
         if units is None or len(units) > self._k:
             raise ValueError("its probabilities are missing")
         fine = all(share >= 0 for share in units) and sum(units) == (SHARE_UNITS if has_votes else 0)
@@ -577,7 +553,7 @@ class Judging(Evicting):
 
     def _worker_table(self, change: PendingChange, kind: int) -> tuple[honest.Texts, bool, Any, Any, Any]:
         """Return ids, whether they came as numbers, votes, expected right votes and doubts in units, of every worker."""
-        state = change.merged()
+        state = change.merge()
         votes, right, doubt = (np.zeros(len(state["worker"]), np.int64) for _ in range(3))
         for task, rows in state["votes"].items():
             held, before = state["held"][task], None
