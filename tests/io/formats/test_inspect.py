@@ -306,3 +306,12 @@ def test_scores_are_those_that_inspect_itself_reads(tmp_path):
         people = {"ann@example.org", "eve"}
         votes = [vote for vote in ballots(adj.read(path)) if vote[1] not in people and "(" not in vote[1]]
         assert votes == wanted, path
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the standard library unpacks Zstandard")
+def test_without_a_library_for_zstandard_the_error_names_it():
+    # In a process of its own: inspect_ai, which other tests import, teaches the standard library this method.
+    code = "import sys; sys.modules['backports.zstd'] = sys.modules['backports'] = None\nimport adjudge as adj\n"
+    code += f"try: adj.read({str(CORPUS / 'judges.eval')!r})\nexcept adj.errors.InputError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "is packed with a method that is not supported here: install backports.zstd, or use Python 3.14" in done.stdout, done

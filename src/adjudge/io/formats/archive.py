@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -23,6 +25,7 @@ FREE: Final = 256 << 20  # bytes that anything may expand into
 MAX_COMPRESSION_RATIO: Final = 100  # how many times its packed size it may have beyond that
 MAX_MEMBERS: Final = 10_000
 LOG_MEMBERS: Final = ("header.json", "_journal/start.json")  # of logs of Inspect: of a finished one, of one being written
+ZSTANDARD: Final = 93  # the number of this method in zip archives
 JUNK: Final = ("__MACOSX", ".DS_Store", "Thumbs.db")  # what file managers leave in archives
 
 
@@ -70,18 +73,20 @@ def read_members(path: Path, chosen: Callable[[str], object], name: str) -> Iter
                     data = read_limited(stream, info.compress_size, where)
             except InputError:
                 raise
+            except NotImplementedError as error:
+                remedy = "install backports.zstd, or use Python 3.14" if info.compress_type == ZSTANDARD else "pack it again"
+                raise InputError(f"{where} is packed with a method that is not supported here: {remedy}") from error
             except Exception as error:  # each way to pack has errors of its own
                 raise InputError(f"{where} cannot be unpacked: {error}") from error
             yield within, data
 
 
 def _zip_library() -> Any:
-    """Return the library for zip archives, also for those that are packed with Zstandard."""
-    if sys.version_info >= (3, 14):
-        import zipfile
-    else:
-        from backports.zstd import zipfile
-    return zipfile
+    """Return a zip library that also unpacks Zstandard, if there is one, or else the standard one."""
+    if sys.version_info < (3, 14):
+        with contextlib.suppress(ImportError):
+            return import_module("backports.zstd.zipfile")
+    return import_module("zipfile")
 
 
 def unpack(path: Path, name: str) -> bytes:
