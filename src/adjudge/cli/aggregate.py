@@ -24,9 +24,8 @@ from adjudge.cli.options import (
     for_engine,
     for_model,
     for_output,
-    one_of,
 )
-from adjudge.data.options import DEFAULTS, Confidence
+from adjudge.data.options import DEFAULTS
 from adjudge.errors import InputError, OptionError, make_visible, quote
 
 if TYPE_CHECKING:
@@ -38,15 +37,9 @@ TO_HELP: Final = (
     "Write -o in the form that the votes came in (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
     "table (labels beside its rows)."
 )
-TO_CHOICES: Final = one_of((), "auto", "table", "label-studio", "argilla", "argilla-flat")
 OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
 Mode = Annotated[
-    str,
-    for_model(
-        "--confidence",
-        help="posterior (the model's own), or honest: judged from other tasks and shared errors.",
-        autocompletion=one_of(Confidence),
-    ),
+    str, for_model("--confidence", help="posterior (the model's own), or honest: judged from other tasks and shared errors.")
 ]
 PerOption = Annotated[bool, for_model("--per-option", help="With --multi: fit each option separately.")]
 
@@ -69,7 +62,7 @@ def aggregate(
     context: typer.Context,
     votes: VotesFiles,
     output: Annotated[str | None, for_output("-o", "--output", help="Write the labels here (else to stdout).")] = None,
-    to: Annotated[str | None, for_output(help=TO_HELP, autocompletion=TO_CHOICES)] = None,
+    to: Annotated[str | None, for_output(help=TO_HELP)] = None,
     workers: Annotated[str | None, for_output(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, for_output(help="Write the probability of every label here.")] = None,
     report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
@@ -98,11 +91,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
     if asked.master is not None and not is_spark:
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
     refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
-    labels = (
-        asked.output
-        if asked.to is None
-        else out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
-    )
+    labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
     frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
     if is_spark:
         from adjudge.cli import spark
@@ -115,11 +104,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
         evaluation: Any = None
         if asked.truth["truth"] is not None:
             evaluation = adj.evaluate(result, **asked.truth, set_separator=asked.how_read["set_separator"])
-        worker_frame = None
-        if is_spark:
-            spark.write(asked, result)
-        else:
-            worker_frame = _write(asked, result)
+        worker_frame = (spark.write if is_spark else _write)(asked, result)
         if asked.save is not None:
             result.save(asked.save)
         if asked.report is not None:
@@ -332,8 +317,7 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
         if is_on_disk:
             write_batches(result.label_batches(), path)
         else:
-            frame = result.labels_frame()
-            write_frame(out.flatten_sets(frame, path.suffix) if asked.multi else frame, path)
+            write_frame(out.flatten_sets(result.labels_frame(), path.suffix), path)
     return worker_frame
 
 

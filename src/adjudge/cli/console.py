@@ -13,20 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich import progress as bars
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
@@ -81,22 +70,20 @@ def plain(text: object) -> Text:
 
 @contextmanager
 def _display(
-    console: Console, *columns: ProgressColumn, total: float | None = None, **shown: Any
-) -> Iterator[tuple[Bar, TaskID]]:
-    """Yield a display on a terminal only, which leaves no trace, and its one task."""
+    console: Console, *columns: bars.ProgressColumn, total: float | None = None, **shown: Any
+) -> Iterator[tuple[bars.Progress, bars.TaskID]]:
+    """Yield a display on a terminal only, which leaves no trace, and its one task; a spinner runs before what is not counted."""
     silent = not console.is_terminal or console.quiet
-    with Bar(*columns, console=console, transient=True, disable=silent) as bar:
+    text = bars.TextColumn("{task.description}", markup=False)
+    every = (text, *columns) if columns else (bars.SpinnerColumn(), text, bars.TimeElapsedColumn())
+    with bars.Progress(*every, console=console, transient=True, disable=silent) as bar:
         yield bar, bar.add_task("", total=total, **shown)
-
-
-def _described(*columns: ProgressColumn) -> tuple[ProgressColumn, ...]:
-    return (TextColumn("{task.description}", markup=False), *columns)
 
 
 @contextmanager
 def iterations(console: Console, what: str) -> Iterator[Progress]:
     """Yield a callback that shows the running iteration."""
-    with _display(console, SpinnerColumn(), *_described(TimeElapsedColumn())) as (bar, running):
+    with _display(console) as (bar, running):
         bar.update(running, description=make_visible(what))
 
         def report(row: TraceRow) -> None:
@@ -109,7 +96,7 @@ def iterations(console: Console, what: str) -> Iterator[Progress]:
 @contextmanager
 def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
     """Yield a callback that shows how many of something there are by now."""
-    with _display(console, SpinnerColumn(), *_described(TimeElapsedColumn())) as (bar, running):
+    with _display(console) as (bar, running):
 
         def report(number: int) -> None:
             if number % 1000 == 0:
@@ -121,14 +108,14 @@ def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
     """Yield a callback that counts finished rows of what is being written."""
-    with _display(console, *_described(BarColumn(), TimeRemainingColumn()), total=total) as (bar, running):
+    with _display(console, bars.BarColumn(), bars.TimeRemainingColumn(), total=total) as (bar, running):
         yield lambda name, rows: bar.update(running, description=make_visible(name), advance=rows)
 
 
 @contextmanager
 def steps(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (what, steps done, of how many): a bar with the time left."""
-    with _display(console, *_described(BarColumn(), TimeRemainingColumn())) as (bar, running):
+    with _display(console, bars.BarColumn(), bars.TimeRemainingColumn()) as (bar, running):
         yield lambda what, done, total: bar.update(running, description=make_visible(what), completed=done, total=total)
 
 
@@ -142,7 +129,7 @@ def status(console: Console) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (what, votes done, of how many): a bar with the rate and the time left."""
-    columns = _described(BarColumn(), TextColumn("{task.fields[rate]}", markup=False), TimeRemainingColumn())
+    columns = bars.BarColumn(), bars.TextColumn("{task.fields[rate]}", markup=False), bars.TimeRemainingColumn()
     with _display(console, *columns, rate="") as (bar, running):
         shown = ""
 
@@ -161,7 +148,7 @@ def passes(console: Console) -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def downloads(console: Console, total: int) -> Iterator[Callable[[str, int], None]]:
     """Yield a callback (file, bytes here) that shows how much of everything has come."""
-    columns = _described(BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = bars.BarColumn(), bars.DownloadColumn(), bars.TransferSpeedColumn(), bars.TimeRemainingColumn()
     with _display(console, *columns, total=total) as (bar, running):
         seen: dict[str, int] = {}
 

@@ -10,7 +10,7 @@ import typer
 
 import adjudge as adj
 from adjudge.cli import output as out
-from adjudge.cli.options import Flags, PlainGroup, VotesFiles, add_command, command, one_of, split_numbers
+from adjudge.cli.options import Flags, PlainGroup, VotesFiles, add_command, command, split_numbers
 from adjudge.errors import InputError, OptionError, choice_error
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing.")]
@@ -45,6 +45,7 @@ def encode(
 @command(
     ("Votes of fifty workers with known truth, of whom some guess:", "adjudge simulate -o crowd --tasks 2000 --spammers 0.1"),
     ("What a model makes of them:", "adjudge aggregate crowd/votes.csv --truth crowd/truth.csv -o labels.csv"),
+    form=("csv", "tsv", "jsonl", "parquet"),
 )
 def simulate(
     output: Annotated[
@@ -65,10 +66,7 @@ def simulate(
     shared_error: Annotated[float, typer.Option(help="Share of tasks on which those who err, err alike.")] = 0.0,
     label_weights: Annotated[str | None, typer.Option(help="How frequent each label is, joined by commas.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the crowd.")] = 0,
-    form: Annotated[
-        str,
-        typer.Option("--format", help="csv, tsv, jsonl or parquet.", autocompletion=one_of((), "csv", "tsv", "jsonl", "parquet")),
-    ] = "csv",
+    form: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
     quiet: Quiet = False,
 ) -> None:
     """Draw votes from known confusions, in bounded memory."""
@@ -162,7 +160,7 @@ add_command(datasets, "list", list_sets)
 add_command(datasets, "get", get_sets)
 
 
-@command()
+@command(subset=("first", "random"))
 def reproduce(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, plots and report.md; made if absent.")],
     data: Annotated[
@@ -170,10 +168,7 @@ def reproduce(
         typer.Option("--data", help="Folder that has NAME/votes.csv and truth.csv (default: ADJUDGE_DATA, else ./data)."),
     ] = None,
     sets: Annotated[str | None, typer.Option(help="Sets to run, joined by commas (default: all six).")] = None,
-    subset: Annotated[
-        str,
-        typer.Option(help="Votes of a question: the first in the file, or random.", autocompletion=one_of((), "first", "random")),
-    ] = "first",
+    subset: Annotated[str, typer.Option(help="Votes of a question: the first in the file, or random.")] = "first",
     trials: Annotated[int, typer.Option(help="Seeds per point; they decide ties and draw random subsets.")] = 10,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard the cells that an earlier run finished.")] = False,
     quiet: Quiet = False,

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeAlias
 
@@ -71,15 +72,11 @@ def doctor(
     chosen = store if store is not None else DEFAULT_STORE if Path(DEFAULT_STORE).exists() else None
     is_local = chosen is None or "://" not in chosen
     parent = Path(chosen).absolute().parent if chosen is not None and is_local else Path.cwd()
-    for check in (
-        installation(),
-        folder_findings(parent) if is_local else (),
-        store_findings(chosen) if chosen is not None else (),
-    ):
-        for finding in check:
-            findings.append(finding)
-            if not as_json:
-                _show(finding)  # as soon as it is known: a large store takes a while
+    of_place = folder_findings(parent) if is_local else ()
+    for finding in chain(installation(), of_place, store_findings(chosen) if chosen is not None else ()):
+        findings.append(finding)
+        if not as_json:
+            _show(finding)  # as soon as it is known: a large store takes a while
     if as_json:
         out.document([finding._asdict() for finding in findings])
     if any(finding.state == "fail" for finding in findings):
@@ -210,22 +207,16 @@ def store_findings(url: str) -> Iterator[Finding]:
 
     - `url`: its path or its address.
     """
-    from adjudge.service.store.opening import open_store
+    from adjudge.cli.store import open_to_read
 
     try:
-        opened = open_store(url, readonly=True)
+        with open_to_read(url) as store:
+            yield from _check_store(store)
     except AdjudgeError as error:
         yield Finding("fail", "store", str(error))
-        return
-    try:
-        yield from _opened(opened)
-    except AdjudgeError as error:
-        yield Finding("fail", "store", str(error))
-    finally:
-        opened.close()
 
 
-def _opened(opened: Store) -> Iterator[Finding]:
+def _check_store(opened: Store) -> Iterator[Finding]:
     from adjudge.service.store.sqlite import SqliteStore
     from adjudge.service.store.verify import verify, verify_shared
 

@@ -21,10 +21,9 @@ from adjudge.cli.options import (
     for_knowledge,
     for_model,
     for_output,
-    one_of,
     split_words,
 )
-from adjudge.data.options import DEFAULTS, ModelName, ScaleName
+from adjudge.data.options import DEFAULTS, ScaleName
 from adjudge.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -212,21 +211,13 @@ def _axis(found: Comparison) -> list[tuple[str, str]]:
     ("Grades in order, and every pair of workers into a file:", "adjudge agreement votes.csv --scale ordinal --pairs pairs.csv"),
     ("Errors against truth, instead of majority vote:", "adjudge agreement votes.csv --truth truth.csv"),
     without=("weight",),
+    scale=ScaleName,
 )
 def agreement(
     votes: VotesFiles,
-    scale: Annotated[
-        str,
-        for_model(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).", autocompletion=one_of(ScaleName)),
-    ] = "nominal",
+    scale: Annotated[str, for_model(help="Scale of labels: nominal, ordinal (in order) or interval (numbers).")] = "nominal",
     model: Annotated[
-        str,
-        for_model(
-            "-m",
-            "--model",
-            help="The model whose labels show common wrong answers without truth.",
-            autocompletion=one_of(ModelName),
-        ),
+        str, for_model("-m", "--model", help="The model whose labels show common wrong answers without truth.")
     ] = "fds",
     resamples: Resamples = 1000,
     level: Level = 0.95,

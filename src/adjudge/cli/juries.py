@@ -25,7 +25,6 @@ from adjudge.cli.options import (
     for_model,
     for_output,
     number_or_word,
-    one_of,
     parse_cost,
     split_numbers,
 )
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from adjudge.evaluation.ranking.ranking import Ranking
     from adjudge.evaluation.rates.rates import Rates
 
-YesNo = Literal["auto", "yes", "no"]
+YES_NO: Final = ("auto", "yes", "no")
 # Rows of a table on the screen.
 MAX_SHOWN_PANEL_JUDGES: Final = 10
 MAX_SHOWN_PANELS: Final = 12
@@ -55,18 +54,14 @@ COMPARISONS_HELP: Final = "Files or patterns with a comparison per line: left, r
     ("Measured by known labels, every judge into a file:", "adjudge panel votes.csv --truth truth.csv --judges judges.csv"),
     ("The best panel for 3 cents a task, at one cent a vote:", "adjudge panel votes.csv --cost 0.01 --budget 0.03"),
     without=("weight", "set_separator"),
+    by=PanelKind,
 )
 def panel(
     votes: VotesFiles,
     cost: Cost = None,
     budget: Annotated[float | None, for_knowledge(help="The money for one task.")] = None,
     model: Model = DEFAULTS.model,
-    by: Annotated[
-        str,
-        for_model(
-            help="Panels are some judges, or some votes of each task: auto, judges or votes.", autocompletion=one_of(PanelKind)
-        ),
-    ] = "auto",
+    by: Annotated[str, for_model(help="Panels are some judges, or some votes of each task: auto, judges or votes.")] = "auto",
     sizes: Annotated[str | None, for_model(help="Sizes of panels, joined by commas: 1,3,5.")] = None,
     subsets: Annotated[int, for_model(help="Random panels of each size, at most.")] = 50,
     within: Annotated[float, for_model(help="Accuracy that does not matter.")] = 0.01,
@@ -260,6 +255,8 @@ def _show_rates(found: Rates, screen: Screen) -> None:
     ("Other columns, and the leaderboard into a file:", "adjudge rank games.csv --left home --right away -o board.csv"),
     ("What is known of judges, and whom to compare next:", "adjudge rank battles.csv --judges judges.csv --neighbours next.csv"),
     only=("worker", "separator"),
+    weigh_judges=YES_NO,
+    position=YES_NO,
 )
 def rank(
     comparisons: Annotated[list[str], typer.Argument(metavar="COMPARISONS", help=COMPARISONS_HELP)],
@@ -272,12 +269,8 @@ def rank(
     no_header: Annotated[
         bool, for_input("--no-header", help="The first line is a comparison; columns are called 1, 2, ….")
     ] = False,
-    weigh_judges: Annotated[
-        str, for_model(help="Estimate the reliability of judges: auto, yes or no.", autocompletion=one_of(YesNo))
-    ] = "auto",
-    position: Annotated[
-        str, for_model(help="Estimate the advantage of the left side: auto, yes or no.", autocompletion=one_of(YesNo))
-    ] = "auto",
+    weigh_judges: Annotated[str, for_model(help="Estimate the reliability of judges: auto, yes or no.")] = "auto",
+    position: Annotated[str, for_model(help="Estimate the advantage of the left side: auto, yes or no.")] = "auto",
     prior: Annotated[
         str, for_model(help="Comparisons with a mean item that every item is given, half of them won: auto or a number.")
     ] = "auto",
@@ -310,8 +303,8 @@ def rank(
 
 
 def _decided(option: str, typed: str) -> bool | Literal["auto"]:
-    if typed not in ("auto", "yes", "no"):
-        raise choice_error(option, typed, ("auto", "yes", "no"))
+    if typed not in YES_NO:
+        raise choice_error(option, typed, YES_NO)
     return "auto" if typed == "auto" else typed == "yes"
 
 

@@ -11,18 +11,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_args, get_t
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from adjudge.data.options import (
-    DEFAULTS,
-    SET_SEPARATOR,
-    Defaults,
-    Duplicates,
-    EngineName,
-    ModelName,
-    ReadOptions,
-    Stop,
-    Strength,
-    Ties,
-)
+from adjudge.data import options
+from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Defaults, ModelName, ReadOptions
 from adjudge.errors import OptionError
 
 # The groups of options in `--help`, in the order in which they are shown. An option joins one by being made by it.
@@ -40,13 +30,13 @@ Flags: TypeAlias = dict[str, Any]  # the values of a block of options, by the na
 Example: TypeAlias = tuple[str, str]  # what it does, and the command
 
 
-def one_of(choices: Any, *more: str) -> Callable[[str], list[str]]:
-    """Return what completes a value in a shell: the choices of a literal type, and some more.
+def one_of(choices: Any) -> Callable[[str], list[str]]:
+    """Return what completes a value in a shell: the words of a literal type, or these words.
 
-    >>> one_of(Ties, "random")("")
-    ['hash', 'prior', 'random']
+    >>> one_of(options.Ties)(""), one_of(("any", "all"))("an")
+    (['hash', 'prior'], ['any'])
     """
-    values = [*(value for value in get_args(choices) if isinstance(value, str)), *more]
+    values = [value for value in get_args(choices) or choices if isinstance(value, str)]
 
     def complete(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]
@@ -164,14 +154,10 @@ VOTES_HELP: Final = (
 ANY_MODEL: Final = f"{', '.join(get_args(ModelName))}."
 # Options that commands have one by one.
 VotesFiles = Annotated[list[str], typer.Argument(metavar="VOTES", help=VOTES_HELP)]
-Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL, autocompletion=one_of(ModelName))]
+Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL)]
 Gold = Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")]
 Groups = Annotated[
-    str | None,
-    for_knowledge(
-        help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike.",
-        autocompletion=one_of((), "answers_like"),
-    ),
+    str | None, for_knowledge(help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike.")
 ]
 Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")]
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
@@ -203,7 +189,6 @@ READING_HELP: Final[Mapping[str, str]] = {
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}
-READING_CHOICES: Final = {"duplicates": one_of(Duplicates), "format": _formats}
 READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": split_words,
     "abstain": lambda text: [word.strip() for word in text.split(",")],
@@ -222,7 +207,18 @@ SETTING_HELP: Final[Mapping[str, str]] = {
     "ties": "hash, or prior: ties go to the more frequent label.",
     "accelerate": "ds, hybrid, one-coin: fewer soft passes, by extrapolation.",
 }
-SETTING_CHOICES: Final = {"strength": one_of(Strength), "stop": one_of(Stop), "ties": one_of(Ties)}
+# What a shell completes: the words that an option of this name may be, on every command that says nothing else.
+CHOICES: Final[Mapping[str, Any]] = {
+    "engine": options.EngineName,
+    "model": ModelName,
+    "confidence": options.Confidence,
+    "duplicates": options.Duplicates,
+    "stop": options.Stop,
+    "ties": options.Ties,
+    "groups": ("answers_like",),
+    "priors": ("uniform",),
+    "to": ("auto", "table", "label-studio", "argilla", "argilla-flat"),
+}
 
 
 def _reading() -> dict[str, Declared]:
@@ -232,7 +228,7 @@ def _reading() -> dict[str, Declared]:
         default = False if kinds[name] is bool else READING_DEFAULTS.get(name)
         kind = str | None if default is None else type(default)
         flag = "--no-header" if name == "header" else f"--{name.replace('_', '-')}"
-        made = for_input(flag, help=text, autocompletion=READING_CHOICES.get(name))
+        made = for_input(flag, help=text, autocompletion=_formats if name == "format" else None)
         declared[name] = Declared(Annotated[kind, made], default, READING_VALUES.get(name))
     return declared
 
@@ -241,10 +237,9 @@ def _settings() -> dict[str, Declared]:
     """Return the settings of models, with the default that the model has shown."""
     kinds, declared = get_type_hints(Defaults), {}
     for name, text in SETTING_HELP.items():
-        choices, flag = SETTING_CHOICES.get(name), f"--{name.replace('_', '-')}"
         shown = kinds[name] is not bool and str(getattr(DEFAULTS, name))
-        kind = (str if choices else kinds[name]) | None
-        made = for_model(flag, help=text, show_default=shown, autocompletion=choices)
+        kind = (kinds[name] if isinstance(kinds[name], type) else str) | None
+        made = for_model(f"--{name.replace('_', '-')}", help=text, show_default=shown)
         declared[name] = Declared(Annotated[kind, made], None, number_or_word if name == "strength" else None)
     return declared
 
@@ -260,11 +255,7 @@ BLOCKS: Final[Mapping[str, Mapping[str, Declared]]] = {
         "gold": Declared(Gold),
         "history": Declared(Annotated[Path | None, for_knowledge(help="A saved model, or a table worker, true, given, count.")]),
         "priors": Declared(
-            Annotated[
-                str | None,
-                for_knowledge(help="Class priors: cat=0.3,dog=0.7 or uniform.", autocompletion=one_of((), "uniform")),
-            ],
-            convert=_parse_priors,
+            Annotated[str | None, for_knowledge(help="Class priors: cat=0.3,dog=0.7 or uniform.")], convert=_parse_priors
         ),
         "priors_weight": Declared(
             Annotated[float | None, for_knowledge(help="Strength of the priors, in pseudo-tasks (default: fixed priors).")]
@@ -283,13 +274,7 @@ BLOCKS: Final[Mapping[str, Mapping[str, Declared]]] = {
     "settings": {"model": Declared(Model, DEFAULTS.model), **_settings()},
     "resources": {
         "engine": Declared(
-            Annotated[
-                str,
-                for_engine(
-                    help="auto, reference, cpu, disk (votes beyond memory), cuda (a GPU) or spark.",
-                    autocompletion=one_of(EngineName),
-                ),
-            ],
+            Annotated[str, for_engine(help="auto, reference, cpu, disk (votes beyond memory), cuda (a GPU) or spark.")],
             DEFAULTS.engine,
         ),
         "threads": Declared(Threads),
@@ -319,11 +304,12 @@ BLOCKS: Final[Mapping[str, Mapping[str, Declared]]] = {
 
 
 def command(
-    *examples: Example, only: Sequence[str] = (), without: Sequence[str] = ()
+    *examples: Example, only: Sequence[str] = (), without: Sequence[str] = (), **choices: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command its blocks of options, and examples for `--help`.
 
     A block is a keyword-only parameter with a name of `BLOCKS`. `without` leaves out options, `only` all others of reading.
+    `choices` are the words that a shell completes, by the name of the parameter, where they are not those of `CHOICES`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -344,6 +330,10 @@ def command(
             parameters += [
                 inspect.Parameter(flag, kind, default=one.default, annotation=one.annotation) for flag, one in block.items()
             ]
+        for parameter in parameters:
+            words = choices.get(parameter.name, CHOICES.get(parameter.name))
+            if words is not None:
+                parameter.annotation.__metadata__[0].autocompletion = one_of(words)
         made: Any = run
         made.__signature__ = inspect.Signature(parameters)
         made.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}  # evaluated: typer need not

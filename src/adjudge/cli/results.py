@@ -21,10 +21,9 @@ from adjudge.cli.options import (
     for_knowledge,
     for_model,
     for_output,
-    one_of,
     parse_cost,
 )
-from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Confidence
+from adjudge.data.options import DEFAULTS, SET_SEPARATOR
 from adjudge.errors import OptionError, itemize
 
 if TYPE_CHECKING:
@@ -52,12 +51,7 @@ def predict(
     workers: Annotated[Path | None, for_output(help="Write the workers here, and whether the model knows each.")] = None,
     probabilities: Annotated[Path | None, for_output(help="Write the probability of every label here.")] = None,
     confidence: Annotated[
-        str | None,
-        for_model(
-            help="honest (of a model that was fitted so) or posterior.",
-            show_default="the model's",
-            autocompletion=one_of(Confidence),
-        ),
+        str | None, for_model(help="honest (of a model that was fitted so) or posterior.", show_default="the model's")
     ] = None,
     threads: Threads = None,
     quiet: DataOnly = False,
@@ -100,20 +94,14 @@ def predict(
     ("Why a task has its label, vote by vote:", "adjudge explain votes.csv t17"),
     ("Two tasks, as data:", "adjudge explain votes.csv t17 t23 --json"),
     ("What decided the label, in place of how sure it is:", "adjudge explain votes.csv t17 --by model"),
+    by=("confidence", "model"),
 )
 def explain(
     file: Annotated[str, typer.Argument(metavar="VOTES", help="A file, or a pattern of files, as for `aggregate`; - is stdin.")],
     tasks: Annotated[list[str], typer.Argument(metavar="TASK", help="The tasks to explain.")],
-    confidence: Annotated[
-        str | None,
-        for_model(help="posterior (the model's own) or honest.", show_default="honest", autocompletion=one_of(Confidence)),
-    ] = None,
+    confidence: Annotated[str | None, for_model(help="posterior (the model's own) or honest.", show_default="honest")] = None,
     by: Annotated[
-        str,
-        for_model(
-            help="What is explained: confidence, or model for the model's own posterior, which decides labels.",
-            autocompletion=one_of((), "confidence", "model"),
-        ),
+        str, for_model(help="What is explained: confidence, or model for the model's own posterior, which decides labels.")
     ] = "confidence",
     settled: Annotated[float, for_model(help="The confidence from which a label counts as settled.")] = 0.95,
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of text.")] = False,
@@ -169,6 +157,7 @@ def _explanations(result: Any, tasks: list[str], **how: Any) -> list[Explanation
     ("The hundred tasks where one more vote is worth most:", "adjudge ask-next votes.csv -n 100 -o next.csv"),
     ("As many as 2.00 pays for, and whom to ask:", "adjudge ask-next votes.csv --ask any --cost 0.05 --budget 2"),
     ("In the form that the votes came in, to label again:", "adjudge ask-next judges.csv --wide -n 20 --to auto -o again.csv"),
+    ask=("any",),
 )
 def ask_next(
     votes: VotesFiles,
@@ -176,19 +165,11 @@ def ask_next(
         int | None,
         typer.Option("-n", "--number", help="How many tasks.", show_default=f"{DEFAULT_ASKED_TASKS}, or what --budget pays"),
     ] = None,
-    ask: Annotated[
-        str | None,
-        for_knowledge(
-            help="Who can be asked: any, workers joined by commas, or a file of them.", autocompletion=one_of((), "any")
-        ),
-    ] = None,
+    ask: Annotated[str | None, for_knowledge(help="Who can be asked: any, workers joined by commas, or a file of them.")] = None,
     cost: Cost = None,
     budget: Annotated[float | None, for_knowledge(help="What the votes may cost in all.")] = None,
     output: Annotated[Path | None, for_output("-o", "--output", help="Write the tasks here (else to stdout).")] = None,
-    to: Annotated[
-        str | None,
-        for_output(help=ASK_TO_HELP, autocompletion=one_of((), "auto", "table", "label-studio", "argilla", "argilla-flat")),
-    ] = None,
+    to: Annotated[str | None, for_output(help=ASK_TO_HELP)] = None,
     as_json: Json = False,
     quiet: DataOnly = False,
     *,

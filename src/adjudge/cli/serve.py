@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from adjudge.cli import output as out
-from adjudge.cli.options import PlainGroup, add_command, command, one_of, split_words
-from adjudge.cli.store import opened
+from adjudge.cli.options import PlainGroup, add_command, command, split_words
+from adjudge.cli.store import open_to_read
 from adjudge.data.options import StreamedModel
 from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemize, quote
 
@@ -32,6 +33,8 @@ StoreUrl = Annotated[str, typer.Option("--store", help="The file or the address 
         "For others to reach, over PostgreSQL (adjudge token comes first):",
         "adjudge serve --store postgresql://db/votes --host 0.0.0.0",
     ),
+    model=StreamedModel,
+    log_level=("debug", "info", "warning", "error"),
 )
 def serve(
     store: Annotated[
@@ -43,9 +46,7 @@ def serve(
         str | None, typer.Option(help='Labels, joined by commas: the campaign "default" is made with them if it is not there.')
     ] = None,
     policy: Annotated[Path | None, typer.Option(help="With --labels: when tasks are decided, as a file of JSON.")] = None,
-    model: Annotated[
-        str, typer.Option("-m", "--model", help="With --labels: fds, ds, hybrid or auto.", autocompletion=one_of(StreamedModel))
-    ] = "fds",
+    model: Annotated[str, typer.Option("-m", "--model", help="With --labels: fds, ds, hybrid or auto.")] = "fds",
     rate: Annotated[
         float | None, typer.Option(help="Requests and votes per second that a token may make (default: any).")
     ] = None,
@@ -60,13 +61,7 @@ def serve(
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,
     grace: Annotated[float, typer.Option(help="Seconds that requests have to end in when the service stops.")] = 20.0,
-    log_level: Annotated[
-        str,
-        typer.Option(
-            help="What is logged to stderr: debug, info, warning or error.",
-            autocompletion=one_of((), "debug", "info", "warning", "error"),
-        ),
-    ] = "info",
+    log_level: Annotated[str, typer.Option(help="What is logged to stderr: debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the live service: votes in over HTTP, decisions out.
 
@@ -97,16 +92,11 @@ token = typer.Typer(cls=PlainGroup, no_args_is_help=True, help="Make, list and r
 @command(
     ("For a website that sends votes; the token is printed once:", "adjudge token add website --scope vote"),
     ("For moderators of one campaign:", "adjudge token add moderators --scope moderate --campaign default"),
+    scope=("vote", "read", "moderate", "admin"),
 )
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, for people and for logs.")],
-    scope: Annotated[
-        str,
-        typer.Option(
-            help=f"What it is for, joined by commas: {SCOPES_HELP}.",
-            autocompletion=one_of((), "vote", "read", "moderate", "admin"),
-        ),
-    ],
+    scope: Annotated[str, typer.Option(help=f"What it is for, joined by commas: {SCOPES_HELP}.")],
     campaign: Annotated[str | None, typer.Option(help="The only campaign that it reaches (default: all).")] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
@@ -120,16 +110,13 @@ def add(
     wanted = scopes(scope)
     if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
         raise InputError(f"a token cannot be called {quote(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
-    writable = open_token_store(store)
-    try:
+    with closing(open_token_store(store)) as writable:
         if any(row.name == name for row in _valid(writable)):
             raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
             out.say(f"there is no campaign {quote(campaign)} yet: the token reaches it once there is")
         secret = make()
         writable.tokens.add(digest(secret), name, wanted, campaign, time.time_ns() // 1000)
-    finally:
-        writable.close()
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 
@@ -140,18 +127,17 @@ def list_tokens(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List the tokens of a store, revoked ones last."""
-    with opened(store) as readable:
-        rows = sorted(readable.tokens.all(), key=lambda row: row.revoked is not None)
-    times = [(_moment(row.created), _moment(row.revoked)) for row in rows]
+    with open_to_read(store) as readable:
+        tokens = sorted(readable.tokens.all(), key=lambda row: row.revoked is not None)
+    columns = ("name", "scopes", "campaign", "created", "revoked")
+    rows = [(row.name, row.scopes, row.campaign, _moment(row.created), _moment(row.revoked)) for row in tokens]
     if as_json:
-        columns = ("name", "scopes", "campaign", "created", "revoked")
-        values = ((row.name, list(row.scopes), row.campaign, *when) for row, when in zip(rows, times, strict=True))
-        out.document([dict(zip(columns, value, strict=True)) for value in values])
+        out.document([dict(zip(columns, row, strict=True)) for row in rows])
     elif not rows:
         out.say("there are no tokens: on this machine the service answers everybody, beyond it nobody")
     else:
-        cells = [(row.name, ",".join(row.scopes), row.campaign or "all", *when) for row, when in zip(rows, times, strict=True)]
-        out.screen().table(["name", "scopes", "campaign", "created", "revoked"], cells, left=5)
+        cells = [(name, ",".join(scopes), campaign or "all", *times) for name, scopes, campaign, *times in rows]
+        out.screen().table(columns, cells, left=5)
 
 
 @command(("No longer:", "adjudge token revoke website"))
@@ -165,17 +151,14 @@ def revoke(
     """
     from adjudge.service.store.opening import open_token_store
 
-    with opened(store):  # raises where there is none: it is not to be made here
+    with open_to_read(store):  # raises where there is none: it is not to be made here
         pass
-    writable = open_token_store(store)
-    try:
+    with closing(open_token_store(store)) as writable:
         valid = {row.name: row for row in _valid(writable)}
         if name not in valid:
             names = f"those that hold are {itemize(valid)}" if valid else "none holds"
             raise InputError(f"there is no token {quote(name)}: {names}")
         writable.tokens.revoke(valid[name].number, time.time_ns() // 1000)
-    finally:
-        writable.close()
     out.say(f"revoked {name}")
 
 

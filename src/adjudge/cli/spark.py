@@ -14,8 +14,8 @@ import typer
 
 import adjudge as adj
 from adjudge.cli import output as out
-from adjudge.cli.options import command, one_of, split_words
-from adjudge.data.options import STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
+from adjudge.cli.options import command, split_words
+from adjudge.data.options import STREAMED_DEFAULTS, Kept, StreamedModel
 from adjudge.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ PRINTED_BATCH_LABELS = 1 << 16  # labels printed at once
         "Decide on the files that are there; once more, on those that came since:",
         "adjudge stream 'in/*.csv' --labels yes,no --state job -o out.csv --once",
     ),
+    model=StreamedModel,
+    duplicates=Kept,
+    bad=("fail", "skip"),
 )
 def stream(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Folder or pattern of files of votes, of one format.")],
@@ -50,33 +53,24 @@ def stream(
     every: Annotated[str, typer.Option(help="Time between two batches.")] = "1 second",
     files: Annotated[int | None, typer.Option(min=1, help="Maximum number of files per batch.")] = None,
     model: Annotated[
-        str,
-        typer.Option(
-            "-m", "--model", help="fds, ds, hybrid, or auto: fds that refits as auto.", autocompletion=one_of(StreamedModel)
-        ),
+        str, typer.Option("-m", "--model", help="fds, ds, hybrid, or auto: fds that refits as auto.")
     ] = STREAMED_DEFAULTS.model,
     seed: Annotated[int, typer.Option(help="Decides ties.")] = STREAMED_DEFAULTS.seed,
     duplicates: Annotated[
-        str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.", autocompletion=one_of(Kept))
+        str, typer.Option(help="A worker's second vote on a task: last replaces, all adds.")
     ] = STREAMED_DEFAULTS.duplicates,
     strength: Annotated[
         float, typer.Option(help="Pseudo-votes of the mean worker per worker; 0 is the paper.")
     ] = STREAMED_DEFAULTS.strength,
     confidence: Annotated[
-        str,
-        typer.Option(
-            help="honest: judged from other tasks and shared errors; or posterior (the model's own).",
-            autocompletion=one_of(Confidence),
-        ),
+        str, typer.Option(help="honest: judged from other tasks and shared errors; or posterior (the model's own).")
     ] = STREAMED_DEFAULTS.confidence,
     gold: Annotated[Path | None, typer.Option(help="File of known labels (task, gold label); fixed, and learned from.")] = None,
     task: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     worker: Annotated[str | None, typer.Option(help="Column of the worker.")] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     order: Annotated[str | None, typer.Option(help="Columns that order the votes of a batch, joined by commas.")] = None,
-    bad: Annotated[
-        str, typer.Option(help="Rows that are not votes: fail, or skip.", autocompletion=one_of((), "fail", "skip"))
-    ] = "fail",
+    bad: Annotated[str, typer.Option(help="Rows that are not votes: fail, or skip.")] = "fail",
     refit_every: Annotated[int, typer.Option(help="Refit after every N batches; 0: never.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from adjudge.cli import output as out
-from adjudge.cli.options import command, one_of
+from adjudge.cli.options import command
 from adjudge.data.options import Number, StreamedModel
 from adjudge.errors import InputError, OptionError, choice_error, itemize
 
@@ -25,16 +24,11 @@ POSITIONS: Final = Number(1, 1 << 62, whole=True)
 MAX_SHOWN_CHANGED_TASKS: Final = 10
 
 
-@contextmanager
-def opened(url: str) -> Iterator[Store]:
-    """Yield a store that is there, to read."""
+def open_to_read(url: str) -> closing[Store]:
+    """Return a store that is there, to read, and to be closed at the end of a `with`."""
     from adjudge.service.store.opening import open_store
 
-    store = open_store(url, readonly=True)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(open_store(url, readonly=True))
 
 
 def _campaigns(store: Store, name: str | None) -> list[CampaignRow]:
@@ -99,7 +93,7 @@ def backup(
         raise OptionError("--campaign is for --votes and --decisions: a backup has all campaigns")
     others = {} if target is None else {"the backup": target}
     out.check(tables, {} if "://" in source else {"the store": source}, others=others)
-    with opened(source) as store:
+    with open_to_read(source) as store:
         number = _only_campaign(store, campaign).number if exports else 0
         if target is not None:
             store.backup(target)
@@ -129,9 +123,9 @@ def replay(
     if until is not None:
         POSITIONS.check("until", until)
     outcomes: list[dict[str, Any]] = []
-    with opened(store) as log:
+    with open_to_read(store) as log:
         for row in _campaigns(log, campaign):
-            outcomes.append(_replayed(log, row, until))
+            outcomes.append(_replay_campaign(log, row, until))
             if not as_json:
                 _show_replay(outcomes[-1], out.screen())
     if as_json:
@@ -140,7 +134,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def _replayed(store: Store, row: CampaignRow, until: int | None) -> dict[str, Any]:
+def _replay_campaign(store: Store, row: CampaignRow, until: int | None) -> dict[str, Any]:
     """Return what comes of replaying the log of a campaign: up to a position, or all of it, compared with what was recorded."""
     import msgspec
 
@@ -198,13 +192,12 @@ def _show_replay(found: dict[str, Any], screen: Screen) -> None:
 @command(
     ("What another policy would have decided:", "adjudge backtest votes.db --policy policy.json"),
     ("What another model would have:", "adjudge backtest votes.db --model ds --json"),
+    model=StreamedModel,
 )
 def backtest(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A store: a file or postgresql://…, in use or not; a backup, too.")],
     policy: Annotated[Path | None, typer.Option(help="A policy, as a file of JSON, in place of all of the past.")] = None,
-    model: Annotated[
-        str | None, typer.Option("-m", "--model", help="fds, ds, hybrid or auto.", autocompletion=one_of(StreamedModel))
-    ] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="fds, ds, hybrid or auto.")] = None,
     campaign: Annotated[str | None, typer.Option(help="Which one, where there are several.")] = None,
     until: Until = None,
     as_json: Json = False,
@@ -223,7 +216,7 @@ def backtest(
     if until is not None:
         POSITIONS.check("until", until)
     tried = None if policy is None else Policy.read(policy)
-    with opened(log) as store:
+    with open_to_read(log) as store:
         number = _only_campaign(store, campaign).number
         found = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
     if as_json:
