@@ -137,14 +137,18 @@ def section(
     )
 
 
-def small(*content: Content) -> Markup:
-    """Return a remark in small type."""
-    return tag("p", *content, class_="small")
+def small(text: str) -> Markup:
+    """Return a remark in small type; see `prose`."""
+    return tag("p", prose(text), class_="small")
 
 
-def code(text: str) -> Markup:
-    """Return a command or an expression."""
-    return tag("code", text)
+def prose(text: str) -> Markup:
+    """Return a sentence of ours, in which a command or an expression stands between backticks.
+
+    >>> prose("`result.labels` has all sets.")
+    '<code>result.labels</code> has all sets.'
+    """
+    return join(tag("code", part) if at % 2 else part for at, part in enumerate(text.split("`")))
 
 
 def figures(lines: list[tuple[str, str, str]]) -> Markup:

@@ -13,7 +13,7 @@ import polars as pl
 
 from adjudge.report import palette, words
 from adjudge.report.findings import MAX_DISPUTED, Findings, wilson_95
-from adjudge.report.html import Content, Markup, code, figures, folded, join, scrolled, section, small, table, tag
+from adjudge.report.html import Content, Markup, figures, folded, join, prose, scrolled, section, small, table, tag
 from adjudge.report.picture import Picture, Style
 from adjudge.report.svg import bar, data_table, inline, symbol
 from adjudge.report.views import labels as of_labels
@@ -204,18 +204,9 @@ def workers(view: WorkersView, real: dict[int, tuple[int, int]], noun: str = "vo
     body: list[Content] = [inline(view.picture()), pick, panel, _search(), _list(view, real, noun)]
     rest = len(view.frame) - len(view.notable)
     if rest > 0:
-        body.append(
-            small(
-                f"The list has the {words.count(len(view.notable))} workers to look at first, or with most votes; "
-                f"{words.count(rest)} more are in ",
-                code("result.workers"),
-                " or ",
-                code("--workers workers.csv"),
-                ", their confusion in ",
-                code("result.confusion(worker)"),
-                ".",
-            )
-        )
+        listed = f"The list has the {words.count(len(view.notable))} workers to look at first, or with most votes;"
+        where = "`result.workers` or `--workers workers.csv`, their confusion in `result.confusion(worker)`"
+        body.append(small(f"{listed} {words.count(rest)} more are in {where}."))
     return section("workers", of_workers.QUESTION, view.sentence, *body, how=how)
 
 
@@ -276,7 +267,7 @@ def balance(view: SharesView) -> Markup:
         "give a label too freely, or too seldom, and the model has seen it."
     )
     rest = len(view.frame) - len(view.top)
-    more = small(f"… and {words.count(rest)} more: ", code("result.priors"), " has all.") if rest > 0 else None
+    more = small(f"… and {words.count(rest)} more: `result.priors` has all.") if rest > 0 else None
     return _pictured("balance", of_labels.SHARES, view.sentence, view.picture(), more, how=how)
 
 
@@ -299,19 +290,8 @@ def doubts(found: Findings) -> Markup:
         body.append(small("Every label is certain."))
     left = view.n_tasks - len(found.explanations)
     if left > 0:
-        body.append(
-            small(
-                f"{words.count(left)} more tasks: ",
-                code("-o labels.csv"),
-                " or ",
-                code("result.labels"),
-                " has all of them with their confidence, ",
-                code("result.explain(task)"),
-                " says why of any, ",
-                code("result.ask_next(100)"),
-                " where to ask again.",
-            )
-        )
+        every = f"{words.count(left)} more tasks: `-o labels.csv` or `result.labels` has all of them with their confidence,"
+        body.append(small(f"{every} `result.explain(task)` says why of any, `result.ask_next(100)` where to ask again."))
     how = (
         "A line is a task: its label, the confidence, and its votes as squares, those of the most accurate workers first. Open "
         "it to see what each vote added to the log-odds of the label against the runner-up: to the right for the label, to the "
@@ -346,7 +326,7 @@ def alike(view: AgreementView | None, reason: str) -> Markup:
     remarks = []
     if shown < view.n_workers:
         rest = f"Of {words.count(view.n_workers)} workers {shown} are shown: those in rings first, then those with most votes. "
-        remarks.append(small(rest, code("adjudge agreement VOTES --pairs pairs.csv"), " has all pairs."))
+        remarks.append(small(f"{rest}`adjudge agreement VOTES --pairs pairs.csv` has all pairs."))
     if view.sampled:
         remarks.append(small("There are too many pairs of votes: some of the tasks were compared."))
     rows = [
@@ -369,25 +349,24 @@ def against_truth(found: Findings) -> list[Markup | None]:
     evaluation = found.evaluation
     if evaluation is None:
         missing = "No truth was given" if found.truth is None else "The truth has none of the tasks whose label was not given"
-        remedy = [f"{missing}: pass ", code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")]
-        rest = " to see accuracy, whether confidence is true, and how often each worker is really right."
-        return [no_truth("How good are the labels?", *remedy, rest)]
+        gain = "accuracy, whether confidence is true, and how often each worker is really right"
+        return [no_truth("How good are the labels?", missing, gain)]
     low, high = wilson_95(evaluation.correct, evaluation.tasks)
     span = f"{words.percent(low)} to {words.percent(high)}"
     answer = (
         f"{words.percent(evaluation.accuracy)} of {words.counted(evaluation.tasks, 'label')} with truth are right "
         f"(95% interval {span}).{_left_out(found)}"
     )
-    more = small("All models, with tests of their differences: ", code("adjudge compare VOTES --truth truth.csv"), ".")
+    more = small("All models, with tests of their differences: `adjudge compare VOTES --truth truth.csv`.")
     how = "Each dot is the accuracy of a model on the same votes, with its 95% interval. The dashed line is majority vote."
     models = _pictured("truth", "How good are the labels?", answer, _models(found.scores), more, how=how)
     return [models, _reliability(found), _wrong(found)]
 
 
-def no_truth(question: str, *remedy: Content) -> Markup:
-    """Return the section that says how to see what needs truth."""
-    head = tag("h2", question, id="truth-title")
-    return tag("section", head, tag("p", *remedy), id="truth", aria_labelledby="truth-title")
+def no_truth(question: str, missing: str, gain: str) -> Markup:
+    """Return the section of truth where there is none: why, and what to pass to see what it would show."""
+    remedy = prose(f"{missing}: pass `--truth truth.csv` or `result.report(path, truth=…)` to see {gain}.")
+    return tag("section", tag("h2", question, id="truth-title"), tag("p", remedy), id="truth", aria_labelledby="truth-title")
 
 
 def _models(scores: pl.DataFrame) -> Picture:
@@ -447,11 +426,11 @@ def convergence(view: TraceView) -> Markup:
     return _pictured("trace", of_labels.TRACE, view.sentence, view.picture(), how=how)
 
 
-def sections(found: Findings) -> list[Markup]:
+def sections(found: Findings) -> list[Markup | None]:
     """Return all sections, in order."""
     result = found.result
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
-    parts = [
+    return [
         trust(found),
         workers(found.workers, found.real),
         crowd(found.crowd),
@@ -461,4 +440,3 @@ def sections(found: Findings) -> list[Markup]:
         *against_truth(found),
         convergence(of_labels.trace(result)),
     ]
-    return [part for part in parts if part is not None]

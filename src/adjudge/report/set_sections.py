@@ -9,7 +9,7 @@ import polars as pl
 
 from adjudge.evaluation.sets import SetEvaluation
 from adjudge.report import sections, words
-from adjudge.report.html import Markup, code, section, small, table, tag
+from adjudge.report.html import Markup, section, small, table, tag
 from adjudge.report.views import labels as of_labels
 from adjudge.report.views.votes import agreement, confusions
 from adjudge.report.views.workers import WorkersView, workers
@@ -27,11 +27,11 @@ def set_workers(result: MultiResult) -> WorkersView:
     return WorkersView(frame, view.people, view.chance, view.is_judged, view.left_out)
 
 
-def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluation | None) -> list[Markup]:
+def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluation | None) -> list[Markup | None]:
     """Return all sections, in order."""
     own = result.results[0] if len(result.results) == 1 else None
     others = agreement(view.people) if view.is_judged else None
-    parts = [
+    return [
         _trust(result, evaluation),
         sections.workers(view, {}, "set"),
         sections.crowd(confusions(view.people, None)[0]),
@@ -41,7 +41,6 @@ def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluati
         _against_truth(evaluation),
         None if own is None else sections.convergence(of_labels.trace(own)),
     ]
-    return [part for part in parts if part is not None]
 
 
 def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
@@ -90,7 +89,7 @@ def _doubts(result: MultiResult) -> Markup:
         inside = table(["option, least certain first", "", "probability", "votes for it"], rows, numbers=2)
         lines.append(sections.task_line(row["task"], words.shortened(chosen, 120), row["confidence"], votes, inside))
     left = len(frame) - len(lines)
-    more = small(f"{words.count(left)} more tasks: ", code("result.labels"), " has all sets.") if left > 0 else None
+    more = small(f"{words.count(left)} more tasks: `result.labels` has all sets.") if left > 0 else None
     how = "A line is a task: its set, and the probability that the whole set is right. Open it to see every option."
     answer = "The sets below are the least certain ones." if len(lines) > 1 else "There is one task."
     return section("tasks", of_labels.DOUBTS, answer, lines, more, how=how)
@@ -100,8 +99,7 @@ def _against_truth(evaluation: SetEvaluation | None) -> Markup:
     question = "How good are the sets?"
     if evaluation is None or not evaluation.tasks:
         what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
-        ways = code("--truth truth.csv"), " or ", code("result.report(path, truth=…)")
-        return sections.no_truth(question, f"{what}: pass ", *ways, " to see accuracy.")
+        return sections.no_truth(question, what, "accuracy")
     share = words.percent(evaluation.exact_accuracy)
     answer = f"{share} of {words.counted(evaluation.tasks, 'set')} with truth are right as a whole."
     rows = [
