@@ -15,7 +15,7 @@ from adjudge.data.options import SET_SEPARATOR
 from adjudge.data.votes import FrameKind
 from adjudge.errors import OptionError
 from adjudge.evaluation.inputs import places, read_labels, read_probabilities, read_truth
-from adjudge.evaluation.intervals import Flags, Floats, or_none
+from adjudge.evaluation.intervals import Flags, Floats, or_none, without_nan
 from adjudge.evaluation.sets import SetEvaluation, evaluate_sets
 from adjudge.io import frames
 from adjudge.io.frames import Frame, label_columns, text_column
@@ -308,7 +308,7 @@ class Evaluation:
             "correct": self.correct,
             "without_truth": self.without_truth,
             "without_label": self.without_label,
-            "labels": [{k: or_none(v) for k, v in row.items()} for row in self.per_label_frame().to_dicts()],
+            "labels": [without_nan(row) for row in self.per_label_frame().to_dicts()],
             "confusion": self.matrix.tolist(),
             "gold": self.gold,
             "accuracy_without_gold": or_none(self.accuracy_without_gold),

@@ -85,6 +85,15 @@ def or_none(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
+def without_nan(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return named figures as `or_none` has them.
+
+    >>> without_nan({"share": np.float64(0.5), "error": math.nan})
+    {'share': 0.5, 'error': None}
+    """
+    return {name: or_none(value) for name, value in figures.items()}
+
+
 def sum_by(index: Integers, values: NDArray[np.generic], n: int) -> Floats:
     """Return the sum of the values at each index, [n].
 
@@ -101,8 +110,7 @@ def ratio(above: Floats, below: Floats) -> Floats:
     [0.25, nan]
     """
     above, below = np.broadcast_arrays(above, below)
-    out: Floats = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return out
+    return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))
 
 
 def beyond_chance(observed: Floats, chance: Floats) -> Floats:
@@ -231,8 +239,7 @@ def paired(a: Flags, b: Flags, resamples: int, level: float, rng: np.random.Gene
 def _outcome_shares(counts: NDArray[np.integer], resamples: int, rng: np.random.Generator) -> Floats:
     """Return the weight of every outcome in every resample, [resamples, outcomes]."""
     weights = rng.standard_gamma(counts + JEFFREYS_PSEUDO_TASKS, size=(resamples, len(counts)))
-    out: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return out
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _around(value: float, drawn: Floats, level: float) -> Estimate:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.options import SET_SEPARATOR
 from adjudge.errors import InputError, quote
-from adjudge.evaluation.intervals import or_none
+from adjudge.evaluation.intervals import without_nan
 from adjudge.io.frames import prepare_ids
 from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
 from adjudge.io.records import concat
@@ -77,10 +77,8 @@ class SetEvaluation:
 
     def summary(self) -> dict[str, object]:
         """Return every figure as plain Python values, ready for JSON."""
-        names = ("exact_accuracy", "option_accuracy", "jaccard", "micro_f1", "macro_f1")
-        figures = {name: getattr(self, name) for name in names}
-        counts = {"tasks": self.tasks, "without_truth": self.without_truth, "without_label": self.without_label}
-        return {**counts, **{name: or_none(value) for name, value in figures.items()}}
+        figures = ("exact_accuracy", "option_accuracy", "jaccard", "micro_f1", "macro_f1")
+        return without_nan({name: getattr(self, name) for name in ("tasks", "without_truth", "without_label", *figures)})
 
 
 def evaluate_sets(

@@ -148,8 +148,8 @@ def _ordinary(rng: np.random.Generator, n: int, k: int, skill: float, spread: fl
 
 
 def blocks(spec: Spec) -> int:
-    """Return the number of blocks of a simulation."""
-    return -(-spec.tasks // TASKS_PER_BLOCK)
+    """Return the number of blocks of a simulation; the only one of a crowd without tasks is empty."""
+    return max(-(-spec.tasks // TASKS_PER_BLOCK), 1)
 
 
 def truth(spec: Spec, block: int) -> Integers:
@@ -230,8 +230,7 @@ def _panels(rng: np.random.Generator, busyness: Floats, tasks: int, seats: int) 
 def _shared_luck(rng: np.random.Generator, task: Integers, leader: Integers) -> Floats:
     """Return one random number per distinct (task, leader), for each of its votes."""
     _, pair = np.unique(np.stack([task, leader]), axis=1, return_inverse=True)
-    luck: Floats = rng.random(pair.max() + 1)[pair]
-    return luck
+    return np.asarray(rng.random(pair.max() + 1)[pair])
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,8 +270,6 @@ class Simulation:
     def vote_batches(self) -> Iterator[pl.DataFrame]:
         """Yield the votes block by block; memory is that of one block."""
         workers, labels = (pl.Series(n, dtype=pl.String) for n in (self.worker_names, self.label_names))
-        if not self.spec.tasks:
-            yield pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.String))
         for block in range(blocks(self.spec)):
             _, task, worker, label = draw(self.spec, self.crowd, block)
             yield pl.DataFrame({"task": _task_names(task), "worker": workers.gather(worker), "label": labels.gather(label)})
@@ -280,8 +277,6 @@ class Simulation:
     def truth_batches(self) -> Iterator[pl.DataFrame]:
         """Yield task and true label, block by block."""
         labels = pl.Series(self.label_names, dtype=pl.String)
-        if not self.spec.tasks:
-            yield pl.DataFrame(schema=dict.fromkeys(("task", "label"), pl.String))
         for block in range(blocks(self.spec)):
             true = truth(self.spec, block)
             tasks = _task_names(np.arange(len(true)) + block * TASKS_PER_BLOCK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Final, Literal, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
 from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
 from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, truth_codes
-from adjudge.evaluation.intervals import Integers, Paired, or_none
+from adjudge.evaluation.intervals import Integers, Paired, or_none, without_nan
 from adjudge.io.answers import gold_frame
 from adjudge.io.frames import Frame, column, to_native
 from adjudge.io.read import MAX_MESSAGE_EXAMPLES, as_votes, find_unmatched, warn_suspicious
@@ -36,35 +36,21 @@ RULES: Final[Rules] = {
     "level": Number(least=0.5, most=0.9999),
     "seed": Number(least=0, whole=True),
 }
-MODEL_COLUMNS: Final = {
+MODEL_COLUMNS: Final[Mapping[str, type[pl.DataType]]] = {
     "model": pl.String,
-    "accuracy": pl.Float64,
-    "accuracy_low": pl.Float64,
-    "accuracy_high": pl.Float64,
-    "f1": pl.Float64,
-    "calibration_error": pl.Float64,
-    "log_loss": pl.Float64,
+    **dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high", "f1", "calibration_error", "log_loss"), pl.Float64),
     "below_highest": pl.Boolean,
-    "expected_wrong": pl.Float64,
-    "agrees_with_mv": pl.Float64,
-    "stable_workers": pl.Float64,
-    "stable_tasks": pl.Float64,
+    **dict.fromkeys(("expected_wrong", "agrees_with_mv", "stable_workers", "stable_tasks"), pl.Float64),
     "converged": pl.Boolean,
     "seconds": pl.Float64,
     "refused": pl.String,
 }
-PAIR_COLUMNS: Final = {
-    "model_a": pl.String,
-    "model_b": pl.String,
+PAIR_COLUMNS: Final[Mapping[str, type[pl.DataType]]] = {
+    **dict.fromkeys(("model_a", "model_b"), pl.String),
     "differing": pl.Int64,
-    "same": pl.Float64,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "only_a": pl.Int64,
-    "only_b": pl.Int64,
-    "p_value": pl.Float64,
-    "p_adjusted": pl.Float64,
+    **dict.fromkeys(("same", "difference", "low", "high"), pl.Float64),
+    **dict.fromkeys(("only_a", "only_b"), pl.Int64),
+    **dict.fromkeys(("p_value", "p_adjusted"), pl.Float64),
     "significant": pl.Boolean,
 }
 
@@ -130,8 +116,7 @@ class Comparison:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:draw")("studies:comparison", self, theme=theme)
-        return picture
+        return cast(Picture, load("adjudge.report.plots:draw")("studies:comparison", self, theme=theme))
 
     @property
     def models(self) -> Frame:
@@ -224,11 +209,8 @@ class Comparison:
             "advice": list(self.advice),
             "tasks": self.votes.n_tasks,
             "disputed_tasks": self.disputed,
-            "facts": {name: or_none(value) for name, value in self.facts.items()},
-            **{
-                title: [{name: or_none(value) for name, value in row.items()} for row in table.to_dicts()]
-                for title, table in tables.items()
-            },
+            "facts": without_nan(self.facts),
+            **{title: [without_nan(row) for row in table.to_dicts()] for title, table in tables.items()},
         }
 
 
@@ -423,10 +405,8 @@ def _compare_fits(plan: ComparisonPlan, done: Fits, resamples: int, level: float
             "below_highest": below.get(name),
             "expected_wrong": done.whole[name].expected_wrong,  # of all tasks, not of those judged
             "agrees_with_mv": float((labels[name] == labels["mv"]).mean()),
-            "stable_workers": stable["workers"][name],
-            "stable_tasks": stable["tasks"][name],
-            "converged": done.whole[name].converged,
-            "seconds": done.whole[name].seconds,
+            **{f"stable_{what}": share[name] for what, share in stable.items()},
+            **{fact: getattr(done.whole[name], fact) for fact in ("converged", "seconds")},
         }
         for name in names
     ]

@@ -192,12 +192,10 @@ def judge_crowd(result: Result, yardstick: Yardstick, within: float, seed: int, 
         own = np.unique(task[(worker == code) & counts[task]])
         out.append(_judge_worker(result, yardstick, code, own, within, np.random.default_rng([seed, 4, code])))
     out.sort(key=_added)
-    few = "{} votes on tasks that count, of {} needed"
     for code in (code for code in order if code not in set(looked_at)):
-        if cast[code] < MIN_JUDGED_VOTES:
-            out.append(Judge(code, int(cast[code]), TOO_FEW, few.format(cast[code], MIN_JUDGED_VOTES)))
-        else:
-            out.append(Judge(code, int(cast[code]), NOT_LOOKED_AT, f"not among the {MAX_JUDGED_WORKERS} with most votes"))
+        few = TOO_FEW, f"{cast[code]} votes on tasks that count, of {MIN_JUDGED_VOTES} needed"
+        many = NOT_LOOKED_AT, f"not among the {MAX_JUDGED_WORKERS} with most votes"
+        out.append(Judge(code, int(cast[code]), *(few if cast[code] < MIN_JUDGED_VOTES else many)))
     return out
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
@@ -99,8 +99,7 @@ class PanelStudy:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:draw")("studies:panel", self, theme=theme)
-        return picture
+        return cast(Picture, load("adjudge.report.plots:draw")("studies:panel", self, theme=theme))
 
     @cached_property
     def sizes(self) -> Frame:
@@ -244,9 +243,7 @@ class PanelStudy:
             "error_correlation": self.error_correlation.summary(),
             "words": self.words(),
             "best": best,
-            "sizes": self.sizes_frame().to_dicts(),
-            "judges": self.judges_frame().to_dicts(),
-            "panels": self.panels_frame().to_dicts(),
+            **{name: getattr(self, f"{name}_frame")().to_dicts() for name in ("sizes", "judges", "panels")},
             "sentences": self.sentences(),
         }
 

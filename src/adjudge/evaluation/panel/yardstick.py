@@ -43,8 +43,7 @@ class Yardstick:
 
     def right(self, shares: Floats) -> Floats:
         """Return how likely each task is labelled right, [..., judged], from the share of it that each label has."""
-        out: Floats = np.einsum("...tk,tk->...t", shares, self.chance)
-        return out
+        return np.asarray(np.einsum("...tk,tk->...t", shares, self.chance))
 
     def shares_of(self, labels: Integers) -> Floats:
         """Return labels, [tasks] codes, as shares, [judged, K]: a task is all of its label; one without label (-1) has none."""
@@ -122,8 +121,7 @@ def majority_shares(counts: NDArray[np.integer]) -> Floats:
     [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     tied = (counts == counts.max(axis=-1, keepdims=True)) & (counts > 0)
-    out: Floats = tied / np.maximum(tied.sum(axis=-1, keepdims=True), 1)
-    return out
+    return np.asarray(tied / np.maximum(tied.sum(axis=-1, keepdims=True), 1))
 
 
 def share_interval(share: float, tasks: int) -> Estimate:

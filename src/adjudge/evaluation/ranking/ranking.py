@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -125,8 +125,7 @@ class Ranking:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:draw")("studies:ranking", self, theme=theme)
-        return picture
+        return cast(Picture, load("adjudge.report.plots:draw")("studies:ranking", self, theme=theme))
 
     @cached_property
     def leaderboard(self) -> Frame:
@@ -352,13 +351,8 @@ class Ranking:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, ready for JSON."""
-        return {
-            "facts": self.facts,
-            "leaderboard": self.leaderboard_frame().to_dicts(),
-            "neighbours": self.neighbours_frame().to_dicts(),
-            "judges": self.judges_frame().to_dicts(),
-            "components": self.components_frame().to_dicts(),
-        }
+        tables = {name: getattr(self, f"{name}_frame")() for name in ("leaderboard", "neighbours", "judges", "components")}
+        return {"facts": self.facts, **{name: table.to_dicts() for name, table in tables.items()}}
 
     @cached_property
     def _rank_intervals(self) -> tuple[Integers, Integers]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -100,8 +100,7 @@ class Rates:
         - `label`: the label whose share is shown; by default every label, or the last of two.
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:draw")("studies:rates", self, label, theme=theme)
-        return picture
+        return cast(Picture, load("adjudge.report.plots:draw")("studies:rates", self, label, theme=theme))
 
     @cached_property
     def rates(self) -> Frame:
@@ -199,14 +198,8 @@ class Rates:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain Python values, ready for JSON."""
-        return {
-            "level": self.level,
-            "rates": self.rates_frame().to_dicts(),
-            "differences": self.differences_frame().to_dicts(),
-            "gold_needed": self.gold_needed_frame().to_dicts(),
-            "facts": dict(self.facts),
-            "sentences": self.sentences(),
-        }
+        tables = {name: getattr(self, f"{name}_frame")().to_dicts() for name in ("rates", "differences", "gold_needed")}
+        return {"level": self.level, **tables, "facts": dict(self.facts), "sentences": self.sentences()}
 
 
 def _joined(parts: Sequence[object], **names: str) -> dict[str, Floats]:

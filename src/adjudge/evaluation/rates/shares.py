@@ -78,8 +78,7 @@ class ShareEstimate:
     @property
     def error(self) -> Floats:
         """The standard error of every share, [K]."""
-        out: Floats = np.sqrt(self.variance + self.shared)
-        return out
+        return np.asarray(np.sqrt(self.variance + self.shared))
 
     def interval(self, z: float, tasks: int) -> tuple[Floats, Floats]:
         """Return low and high of every share, [K] each, of so many tasks; nothing is open where all of them are known."""
@@ -122,8 +121,7 @@ def shared_variance(found: TaskBeliefs, share: Floats) -> Floats:
     doubt = (found.honest * (1.0 - found.honest)).mean(axis=0)
     moved = found.honest * np.divide(share, found.usual, out=np.zeros_like(share), where=found.usual > 0)
     moved /= np.maximum(moved.sum(axis=1, keepdims=True), 1e-300)
-    out: Floats = (SHARED_DOUBT * doubt) ** 2 + (APART * (moved.mean(axis=0) - share)) ** 2
-    return out
+    return np.asarray((SHARED_DOUBT * doubt) ** 2 + (APART * (moved.mean(axis=0) - share)) ** 2)
 
 
 def by_votes(found: TaskBeliefs, tasks: Integers, *, sample: bool) -> ShareEstimate:
@@ -197,8 +195,7 @@ def expected_table(found: TaskBeliefs) -> Floats:
     k = found.honest.shape[1]
     out = np.zeros((k, k))
     np.add.at(out, found.label, found.honest)
-    shares: Floats = out / np.maximum(out.sum(axis=0), 1e-12)
-    return shares
+    return np.asarray(out / np.maximum(out.sum(axis=0), 1e-12))
 
 
 def table_of(found: TaskBeliefs, gold: KnownLabels) -> ConfusionTable | None:
