@@ -25,7 +25,7 @@ VOTES = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2"
 def install(tmp_path, monkeypatch):
     """Return a function that installs a package of some modules and entry points, by its name."""
     before = set(sys.modules)
-    caches = (extensions._entry_points, extensions.load_extension, registry._installed_format)
+    caches = (extensions._entry_points, extensions.load_extension, registry._load_installed)
 
     def into(package, entry_points, modules):
         site = tmp_path / package

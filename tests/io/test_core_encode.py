@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from adjudge.io.encode import assemble, assemble_compiled
+from adjudge.io.encode import assemble, assemble_in_core
 from adjudge.io.read import count_repeats_reference
 from adjudge.kernels.cpu import compiled
 
@@ -237,7 +237,7 @@ def test_assembly(shape, order, threads):
         codes["label"][g.random(n) < 0.2] = NONE
     ranks = g.permutation(workers).astype(np.uint32), g.permutation(labels + 2)[:labels].astype(np.uint32)
     want = assemble({role: c.copy() for role, c in codes.items()}, len(task[1]), *ranks, labels + 2)
-    got = assemble_compiled(core, codes, len(task[1]), *ranks, labels + 2, threads)
+    got = assemble_in_core(core, codes, len(task[1]), *ranks, labels + 2, threads)
     assert all(map(np.array_equal, got, want))
 
 

@@ -184,21 +184,21 @@ def _each_question(asked: SimpleNamespace) -> Iterator[SimpleNamespace]:
     questions = questions_of(asked.source, multi=asked.multi, **reading)
     names: dict[str, str] = {}
     for question in questions:
-        file = str(_named_for(asked.output, question))
+        file = str(_name_for(asked.output, question))
         if names.setdefault(file.lower(), question) != question:  # some file systems do not tell case
             raise OptionError(
                 f"the questions {quote(names[file.lower()])} and {quote(question)} would both be written to {file}: "
                 "ask for each with --question and a file of its own"
             )
     for question in questions:
-        files = {name: _named_for(path, question) for name in OUTPUTS if (path := getattr(asked, name, None)) is not None}
+        files = {name: _name_for(path, question) for name in OUTPUTS if (path := getattr(asked, name, None)) is not None}
         yield SimpleNamespace(**{**vars(asked), **files, "how_read": {**asked.how_read, "question": question}})
 
 
-def _named_for(path: str | Path, question: str) -> str | Path:
+def _name_for(path: str | Path, question: str) -> str | Path:
     """Return the path of an output for one question.
 
-    >>> _named_for("labels.csv", "mood"), _named_for("out/labels.csv.gz", "is it/ok?")
+    >>> _name_for("labels.csv", "mood"), _name_for("out/labels.csv.gz", "is it/ok?")
     ('labels.mood.csv', 'out/labels.is-it-ok.csv.gz')
     """
     place = Path(path)

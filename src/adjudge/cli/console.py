@@ -198,7 +198,7 @@ class Grid:
             if number:
                 yield Text()
             taken = sum(figures[first:last]) + self.gap * (self.left + last - first - 1)
-            texts = _shared(natural, least, options.max_width - taken)
+            texts = _share_room(natural, least, options.max_width - taken)
             yield self._table(texts, figures, range(first, last))
 
     def cuts(self, width: int) -> bool:
@@ -245,7 +245,7 @@ def _blocks(widths: Sequence[int], room: int, gap: int) -> list[tuple[int, int]]
     return [*blocks, (first, len(widths))]
 
 
-def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _share_room(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Return the widths of columns of text in so much room: as wide as they are where that fits, never below the least."""
     widths = list(least)
     spare = room - sum(widths)

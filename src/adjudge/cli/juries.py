@@ -294,7 +294,7 @@ def rank(
     out.check(targets, {"the comparisons": comparisons}, to_stdout=True)
     columns: Any = {"left": left, "right": right, "winner": winner, "cluster": cluster, "header": not no_header}
     settings: Any = {"prior": number_or_word(prior), "level": level, "draws": draws, "seed": seed}
-    settings |= {"judges": _decided("--weigh-judges", weigh_judges), "position": _decided("--position", position)}
+    settings |= {"judges": _parse_decision("--weigh-judges", weigh_judges), "position": _parse_decision("--position", position)}
     found = adj.rank(out.source_of(comparisons), **settings, **columns, **how_read)
     board = found.leaderboard_frame()
     out.write_frames(targets.values(), (lambda: board, found.judges_frame, found.neighbours_frame))
@@ -302,7 +302,7 @@ def rank(
     out.present(found.to_dict, show, comparisons, found.understood, as_json=as_json, quiet=quiet)
 
 
-def _decided(option: str, typed: str) -> bool | Literal["auto"]:
+def _parse_decision(option: str, typed: str) -> bool | Literal["auto"]:
     if typed not in YES_NO:
         raise choice_error(option, typed, YES_NO)
     return "auto" if typed == "auto" else typed == "yes"

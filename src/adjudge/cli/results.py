@@ -207,7 +207,7 @@ def ask_next(
     if not quiet:
         if result.understood is not None:
             out.say(out.read_as(votes, result.understood))
-        out.say(_expected(frame, result))
+        out.say(_describe_gain(frame, result))
 
 
 def _ask(result: Any, n: int | None, ask: str | None, cost: str | None, budget: float | None) -> pl.DataFrame:
@@ -235,7 +235,7 @@ def _workers(text: str) -> Any:
     return ids
 
 
-def _expected(frame: pl.DataFrame, result: Any) -> str:
+def _describe_gain(frame: pl.DataFrame, result: Any) -> str:
     """Return a sentence about what the votes are expected to bring."""
     what = "options" if hasattr(result, "results") else "labels"
     wrong = getattr(result, "expected_wrong_options", result.expected_errors)

@@ -245,11 +245,11 @@ def figures(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "mean_confidence": 1.0 - result.expected_errors / votes.n_tasks if votes.n_tasks else None,
         "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
         "ties": result.ties,
-        **_measured(evaluation, votes.n_tasks),
+        **_measure(evaluation, votes.n_tasks),
     }
 
 
-def _measured(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
+def _measure(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
     """Return the figures that need truth."""
     if evaluation is None or not evaluation.tasks:
         return {"accuracy": None, "tasks_with_truth": None if evaluation is None else 0}

@@ -151,27 +151,27 @@ def _read(file: RawFile, path: Path) -> Tables:
         raise InputError(f"cannot read {path} as the registry says ({file.rule}): {error}") from error
 
 
-def _tabbed(lines: Iterable[str]) -> Iterator[Row]:
+def _split_tabs(lines: Iterable[str]) -> Iterator[Row]:
     return (line.rstrip("\r\n").split("\t") for line in lines)
 
 
 def _worker_task_label(lines: Iterable[str]) -> Tables:
-    return {"votes": [(task, worker, label) for worker, task, label in _tabbed(lines)]}
+    return {"votes": [(task, worker, label) for worker, task, label in _split_tabs(lines)]}
 
 
 def _task_label(lines: Iterable[str]) -> Tables:
-    return {"truth": [(task, label) for task, label in _tabbed(lines)]}
+    return {"truth": [(task, label) for task, label in _split_tabs(lines)]}
 
 
 def _trec(lines: Iterable[str]) -> Tables:
     """Return votes whose task is topicID_docID; gold -1 means that no truth is known."""
-    _, *rows = _tabbed(lines)
+    _, *rows = _split_tabs(lines)
     votes: list[Row] = [(f"{topic}_{document}", worker, label) for topic, worker, document, _, label in rows]
     return {"votes": votes, "truth": _first((f"{t}_{d}", gold) for t, _, d, gold, _ in rows if gold != "-1")}
 
 
 def _snow(lines: Iterable[str]) -> Tables:
-    _, *rows = _tabbed(lines)
+    _, *rows = _split_tabs(lines)
     return {
         "votes": [(task, worker, response) for _, worker, task, response, _ in rows],
         "truth": _first((task, gold) for _, _, task, _, gold in rows),
@@ -275,7 +275,7 @@ def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | Non
     """Fill `part` to the file's size, going on where an earlier run or a broken connection stopped."""
     url = file.url(base)
     for attempt in range(MAX_CONNECTION_ATTEMPTS):
-        if _here(part) >= file.size:
+        if _size_of(part) >= file.size:
             break
         if attempt:
             time.sleep(0.2 * attempt)
@@ -291,14 +291,14 @@ def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | Non
             if last:
                 reason = getattr(error, "reason", None) or error
                 raise AdjudgeError(f"cannot get {url}: {reason}; {_by_hand(file, part, url)}") from error
-    if _here(part) < file.size:
+    if _size_of(part) < file.size:
         raise AdjudgeError(
-            f"{url} ended after {_here(part)} of {file.size} bytes: run this again to go on; {_by_hand(file, part, url)}"
+            f"{url} ended after {_size_of(part)} of {file.size} bytes: run this again to go on; {_by_hand(file, part, url)}"
         )
 
 
 def _connect(file: RawFile, url: str, part: Path, progress: Progress | None) -> None:
-    here = _here(part)
+    here = _size_of(part)
     request = Request(url, headers={"User-Agent": "adjudge"})
     if here:
         request.add_header("Range", f"bytes={here}-")
@@ -314,7 +314,7 @@ def _connect(file: RawFile, url: str, part: Path, progress: Progress | None) -> 
                     progress(file, here)
 
 
-def _here(part: Path) -> int:
+def _size_of(part: Path) -> int:
     return part.stat().st_size if part.exists() else 0
 
 

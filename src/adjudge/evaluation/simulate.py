@@ -176,14 +176,14 @@ def draw(spec: Spec, crowd: SimulatedCrowd, block: int) -> tuple[Integers, Integ
     luck = rng.random(len(place))
     copied = crowd.kinds[worker] == "colluder"
     if copied.any():  # a ring gives one answer per task: the luck of (task, leader), whoever of the ring is asked
-        luck[copied] = _shared_luck(rng, place[copied], leader[copied])
+        luck[copied] = _draw_shared_luck(rng, place[copied], leader[copied])
     label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
     if spec.shared_error > 0 and spec.labels > 1:
-        label = _misled(spec, crowd, block, true, place, leader, label)
+        label = _mislead(spec, crowd, block, true, place, leader, label)
     return (true, place + block * TASKS_PER_BLOCK, worker, label)
 
 
-def _misled(
+def _mislead(
     spec: Spec,
     crowd: SimulatedCrowd,
     block: int,
@@ -227,7 +227,7 @@ def _panels(rng: np.random.Generator, busyness: Floats, tasks: int, seats: int) 
     return panel
 
 
-def _shared_luck(rng: np.random.Generator, task: Integers, leader: Integers) -> Floats:
+def _draw_shared_luck(rng: np.random.Generator, task: Integers, leader: Integers) -> Floats:
     """Return one random number per distinct (task, leader), for each of its votes."""
     _, pair = np.unique(np.stack([task, leader]), axis=1, return_inverse=True)
     return np.asarray(rng.random(pair.max() + 1)[pair])

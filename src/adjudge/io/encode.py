@@ -69,7 +69,7 @@ class Dictionary:
         if self.kind is not None:
             require_same(self.role, self.kind, kind)
         self.kind = kind
-        codes = self._joined_codes(ids) if self._core is None else self._compiled_codes(ids)
+        codes = self._encode_by_join(ids) if self._core is None else self._encode_in_core(ids)
         self._remember(ids, codes)
         return codes
 
@@ -83,7 +83,7 @@ class Dictionary:
         """Return the distinct ids, in code order."""
         return vocabulary(self.ids())
 
-    def _compiled_codes(self, ids: pl.Series) -> Codes:
+    def _encode_in_core(self, ids: pl.Series) -> Codes:
         if self._table is None:
             self._table = self._core.TextDictionary() if self.kind == "string" else self._core.IntDictionary()
         out = self._core.Codes()
@@ -96,7 +96,7 @@ class Dictionary:
         codes: Codes = out.finish()
         return codes
 
-    def _joined_codes(self, ids: pl.Series) -> Codes:
+    def _encode_by_join(self, ids: pl.Series) -> Codes:
         batch = (ids.cast(pl.String) if self.kind == "string" else ids).to_frame("id")
         new = batch.drop_nulls().unique(maintain_order=True)
         if self._table is None:
@@ -289,7 +289,7 @@ def assemble(
     return task_ptr, row[np.lexsort((row, task))].astype(np.uint32), worker_ptr, row_label.astype(np.int32)
 
 
-def assemble_compiled(
+def assemble_in_core(
     core: ModuleType, codes: dict[str, Codes], n_tasks: int, worker_rank: Codes, label_rank: Codes, n_labels: int, threads: int
 ) -> Arrays:
     """Return what `assemble` does, by counting sort over threads; the codes of worker and label are overwritten."""
@@ -388,7 +388,7 @@ def votes_of(
     if declared is None:
         labels, label_rank = coded.ids["label"].take(order["label"]), rank_of(order["label"])
     else:
-        labels, label_rank = declared, _declared_rank(coded, declared)
+        labels, label_rank = declared, _rank_declared(coded, declared)
     worker_rank, n_tasks, core = rank_of(order["worker"]), len(coded.ids["task"]), compiled()
     codes, n_given, given = coded.codes, len(labels), None
     if units is not None and (units[codes["label"] != MISSING_CODE] != WEIGHT_UNITS_PER_VOTE).any():
@@ -401,12 +401,12 @@ def votes_of(
         task_ptr, row, worker_ptr, row_label = assemble(codes, n_tasks, worker_rank, label_rank, n_given)
     else:
         threads = 1 if len(codes["task"]) < MIN_PARALLEL_VOTES else cores()
-        every = assemble_compiled(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
+        every = assemble_in_core(core, codes, n_tasks, worker_rank, label_rank, n_given, threads)
         task_ptr, row, worker_ptr, row_label = every
-    tasks, unvoted, task_ptr = _voted(coded.ids["task"], task_ptr)
+    tasks, unvoted, task_ptr = _split_voted(coded.ids["task"], task_ptr)
     if abstained is not None:
         abstained = freeze(abstained[order["worker"]][worker_ptr[1:] > worker_ptr[:-1]])
-    workers, _, worker_ptr = _voted(coded.ids["worker"].take(order["worker"]), worker_ptr)
+    workers, _, worker_ptr = _split_voted(coded.ids["worker"].take(order["worker"]), worker_ptr)
     return Votes(
         task_ptr=freeze(task_ptr),
         row=freeze(row),
@@ -445,7 +445,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
             "use the same labels for both (labels=… declares them)"
         )
     if hasattr(votes, "is_stored"):  # an encoded folder
-        wider: Votes = _relabelled(votes, labels, what)
+        wider: Votes = _relabel(votes, labels, what)
         return wider
     same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     elsewhere: Any = getattr(votes, "over", None)
@@ -460,7 +460,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     return replace(more, **same)
 
 
-def _relabelled(votes: Any, labels: Vocabulary, what: str) -> Any:
+def _relabel(votes: Any, labels: Vocabulary, what: str) -> Any:
     """Return encoded votes over more labels; their rows do not change, so neither may the order of their labels."""
     place = labels.codes(votes.labels.texts())
     if (np.diff(place) < 0).any():
@@ -482,7 +482,7 @@ def _of_kind(labels: Vocabulary, kind: Kind) -> Vocabulary:
     return narrow_ids(Vocabulary.of_texts(texts)) if kind == "integer" else Vocabulary.of_texts(texts)
 
 
-def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
+def _rank_declared(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
     """Return the index of each label seen among the declared ones; an undeclared label is an error that names its row."""
     rank = declared.codes(coded.ids["label"].ids())
     if (rank < 0).any():
@@ -494,7 +494,7 @@ def _declared_rank(coded: Coded, declared: Vocabulary) -> NDArray[np.uint32]:
     return rank.astype(np.uint32)
 
 
-def _voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabulary, NDArray[np.int64]]:
+def _split_voted(ids: Vocabulary, ptr: NDArray[np.int64]) -> tuple[Vocabulary, Vocabulary, NDArray[np.int64]]:
     """Return the ids that have items, those that have none, and where the items of the former begin."""
     has = ptr[1:] > ptr[:-1]
     if has.all():

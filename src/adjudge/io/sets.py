@@ -87,17 +87,17 @@ def read_sets(source: Source | Opened, reading: Reading = PLAIN_READING) -> SetV
     votes = _expand(given, options, reading.duplicates, narrow={"task": whole, "worker": table.is_text})
     repeated = len(given) - given.select("task", "worker").n_unique()
     understood = table.notes.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
-    abstained = _abstained(frame, votes.binary) if missing else None
+    abstained = _count_abstentions(frame, votes.binary) if missing else None
     votes = replace(votes, unvoted=silent, abstentions=missing, abstained=abstained, understood=understood)
     votes = replace(votes, frame_kind=table.frame_kind, found_gold=table.gold)
     if not reading.abstain:  # or they are expected
         warn_abstentions(missing, len(frame))
     odd = () if reading.labels is not None else boxes_as_sets(given["label"])
-    warn_suspicious(chain(odd, _joined_otherwise(options, reading.set_separator)), strict=reading.strict)
+    warn_suspicious(chain(odd, _find_other_separators(options, reading.set_separator)), strict=reading.strict)
     return votes
 
 
-def _abstained(frame: pl.DataFrame, votes: Votes) -> NDArray[np.int64]:
+def _count_abstentions(frame: pl.DataFrame, votes: Votes) -> NDArray[np.int64]:
     """Return how many sets of each worker are missing, [workers]."""
     silent = frame.filter(pl.col("label").is_null())["worker"].cast(pl.String).value_counts(name="number")
     out = np.zeros(votes.n_workers + 1, np.int64)  # the last is of those who did nothing else
@@ -105,7 +105,7 @@ def _abstained(frame: pl.DataFrame, votes: Votes) -> NDArray[np.int64]:
     return out[:-1]
 
 
-def _joined_otherwise(options: Vocabulary, separator: str) -> Iterator[str]:
+def _find_other_separators(options: Vocabulary, separator: str) -> Iterator[str]:
     """Yield a sign where options look like sets that something else joins."""
     texts = options.texts() if len(options) <= MAX_SPELLINGS else []
     for mark in (",", ";", "|"):

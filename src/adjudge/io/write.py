@@ -128,7 +128,7 @@ def check_folder(path: Path) -> None:
     """Raise when no file can be written at this path."""
     try:
         is_folder = path.is_dir()
-        real = path if is_stream(path) else _resolved(path)
+        real = path if is_stream(path) else _resolve(path)
     except (OSError, ValueError) as error:  # too long, links in a circle, a NUL
         raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     if is_folder:
@@ -137,7 +137,7 @@ def check_folder(path: Path) -> None:
         check_parent(real)
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     """Return the file to replace: the target of a link, which need not exist yet."""
     if not path.is_symlink():
         return path
@@ -224,7 +224,7 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
         if is_stream(path):
             _write_through(path, write)
             return
-        target = _resolved(path)
+        target = _resolve(path)
         with _aside(target) as aside:
             write(aside)
             aside.replace(target)
@@ -247,7 +247,7 @@ def _write_through(path: Path, write: Callable[[Path], object]) -> None:
 @contextmanager
 def _aside(target: Path) -> Iterator[Path]:
     """Yield an empty temporary file next to the target that no other writer uses; its name is removed afterwards."""
-    handle, aside = _claimed(target)
+    handle, aside = _claim(target)
     if not hasattr(fcntl, "flock"):  # Windows does not rename an open file
         os.close(handle)
         try:
@@ -274,13 +274,13 @@ def _unlink(aside: Path, handle: int) -> None:
             aside.unlink()
 
 
-def _claimed(target: Path) -> tuple[int, Path]:
+def _claim(target: Path) -> tuple[int, Path]:
     """Return a locked and empty file next to the target, and its name; files of killed writers are reused or removed."""
     start = f".adjudge-{blake2b(os.fsencode(target.name), digest_size=6).hexdigest()}-"
     claimed = None
     for number in range(WRITERS_AT_ONCE if fcntl is not None else 0):
         path = target.parent / f"{start}{number}{target.suffix}"
-        handle = _locked(path, os.O_RDWR | (os.O_CREAT if claimed is None else 0))
+        handle = _lock(path, os.O_RDWR | (os.O_CREAT if claimed is None else 0))
         if handle is None:
             continue
         if claimed is None:
@@ -295,7 +295,7 @@ def _claimed(target: Path) -> tuple[int, Path]:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), path
 
 
-def _locked(path: Path, flags: int) -> int | None:
+def _lock(path: Path, flags: int) -> int | None:
     """Return a descriptor of this file that holds its lock; None if there is no such file, or it cannot be locked."""
     try:
         # The system applies the process's mode mask, which no thread may touch.

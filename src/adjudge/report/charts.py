@@ -176,9 +176,9 @@ class _PlotLayers:
         """Return the layers of the plot in one chart."""
         plot = self.plot
         behind = [marks for marks in plot.marks if marks.kind in ("cells", "band")]
-        layers = [layer for marks in behind for layer in self._drawn(marks)]
+        layers = [layer for marks in behind for layer in self._draw_marks(marks)]
         layers += [layer for rule in plot.rules for layer in self._rule(rule)]
-        layers += [layer for marks in plot.marks if marks not in behind for layer in self._drawn(marks)]
+        layers += [layer for marks in plot.marks if marks not in behind for layer in self._draw_marks(marks)]
         layers += self._columns()
         layers += self._outlines()
         whole = alt.layer(*layers)
@@ -234,7 +234,7 @@ class _PlotLayers:
             return getattr(alt, name)(f"{channel}:{'N' if axis.names else 'Q'}", **options)
         return getattr(alt, f"{name}Datum")(channel, **options)
 
-    def _drawn(self, marks: Marks) -> list[Any]:
+    def _draw_marks(self, marks: Marks) -> list[Any]:
         if not len(marks.frame):
             return []
         base = _on(marks.frame)
@@ -243,7 +243,7 @@ class _PlotLayers:
             return draw[marks.kind](marks, base)
         if marks.kind == "curve":
             line = base.mark_line(strokeWidth=1.6, **self._plain(marks), **({"strokeDash": [5, 4]} if marks.dashed else {}))
-            coloured = {} if marks.by is None else {"color": self._coloured(alt.Color, marks.by, filled=False)}
+            coloured = {} if marks.by is None else {"color": self._colour(alt.Color, marks.by, filled=False)}
             return [line.encode(**self._channels(marks), **coloured)]
         if marks.kind == "band":
             return [base.mark_area(**self._plain(marks)).encode(**self._channels(marks, ends=True))]
@@ -255,7 +255,7 @@ class _PlotLayers:
         colour = {} if marks.by is not None else {"color": self.known[marks.style.colour]}
         return colour | ({"opacity": marks.opacity} if isinstance(marks.opacity, float) else {})
 
-    def _coloured(self, channel: Any, by: str, *, filled: bool, symbol: str | None = None) -> Any:
+    def _colour(self, channel: Any, by: str, *, filled: bool, symbol: str | None = None) -> Any:
         kinds = self.plot.styles
         colours = [self.known["page" if filled and style.shape == "ring" else style.colour] for style in kinds.values()]
         options: dict[str, Any] = {} if symbol is None else {"symbolType": symbol}
@@ -274,12 +274,12 @@ class _PlotLayers:
             fill = self.known["page"] if marks.style.shape == "ring" else colour
             return [base.mark_point(size=64, shape=shape, stroke=colour, fill=fill, opacity=1).encode(**channels)]
         kinds = self.plot.styles
-        shape = self._coloured(alt.Shape, marks.by, filled=False)
+        shape = self._colour(alt.Shape, marks.by, filled=False)
         shape = shape.scale(domain=[inert(kind) for kind in kinds], range=list(map(_shape, kinds.values())))
         signs = {
             "shape": shape,
-            "stroke": self._coloured(alt.Stroke, marks.by, filled=False),
-            "fill": self._coloured(alt.Fill, marks.by, filled=True),
+            "stroke": self._colour(alt.Stroke, marks.by, filled=False),
+            "fill": self._colour(alt.Fill, marks.by, filled=True),
         }
         area = 64 if len(marks.frame) <= 60 else 45 if len(marks.frame) <= 400 else 25
         return [base.mark_point(size=area, strokeWidth=1.5, opacity=1).encode(**channels, **signs)]
@@ -287,13 +287,13 @@ class _PlotLayers:
     def _lines(self, marks: Marks, base: Any) -> list[Any]:
         dash = {"strokeDash": [5, 4]} if marks.dashed else {}
         line = base.mark_rule(strokeWidth=1.25, **self._plain(marks), **dash)
-        coloured = {} if marks.by is None else {"stroke": self._coloured(alt.Stroke, marks.by, filled=False)}
+        coloured = {} if marks.by is None else {"stroke": self._colour(alt.Stroke, marks.by, filled=False)}
         return [line.encode(**self._channels(marks, ends=True), **coloured)]
 
     def _bars(self, marks: Marks, base: Any) -> list[Any]:
         plain, rows = self._plain(marks), self.plot.y.names
         drawn = base.mark_bar(height=marks.thick, **plain) if rows else base.mark_rect(xOffset=1, x2Offset=-1, **plain)
-        coloured = {} if marks.by is None else {"fill": self._coloured(alt.Fill, marks.by, filled=False, symbol="square")}
+        coloured = {} if marks.by is None else {"fill": self._colour(alt.Fill, marks.by, filled=False, symbol="square")}
         return [drawn.encode(**self._channels(marks, ends=True), **coloured, **self._tooltip(marks))]
 
     def _cells(self, marks: Marks, base: Any) -> list[Any]:
@@ -334,7 +334,7 @@ class _PlotLayers:
         for value in marks.frame[shade.column].fill_null(low):
             share = min(max((value - low) / (shade.high - low), 0.0), 1.0) * (len(stops) - 1)
             below = min(int(share), len(stops) - 2)
-            ground = palette.mixed(stops[below], stops[below + 1], share - below)
+            ground = palette.mix(stops[below], stops[below + 1], share - below)
             out.append(palette.contrast(ground, "#000000") > palette.contrast(ground, "#ffffff"))
         return marks.frame.with_columns(dark_ink=pl.Series(out, dtype=pl.Boolean))
 

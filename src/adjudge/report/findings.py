@@ -185,11 +185,11 @@ def details(
     tables = confusions(view.people, codes, truth=truth)
     others = agreement_with_others(view.people)
     partners = {} if agreement is None else _partners(agreement)
-    names = [words.shortened(name, MAX_DETAIL_NAME_CHARACTERS) for name in view.people.votes.labels.texts()]
+    names = [words.shorten(name, MAX_DETAIL_NAME_CHARACTERS) for name in view.people.votes.labels.texts()]
     return {
         "labels": names,
         "against": "true" if truth is not None else "chosen",
-        "others": _rounded(others[1]),
+        "others": _round(others[1]),
         "workers": {
             str(row["code"]): _worker(row, table, float(others[0][row["code"]]), partners.get(row["code"], []), real)
             for row, table in zip(rows, tables, strict=True)
@@ -201,16 +201,16 @@ def _worker(
     row: dict[str, Any], table: ConfusionView, others: float, partners: list[Any], real: dict[int, tuple[int, int]]
 ) -> dict[str, Any]:
     known = real.get(row["code"])
-    figures = {name: _rounded(row[name]) for name in ("accuracy", "accuracy_low", "accuracy_high", "agreement")}
+    figures = {name: _round(row[name]) for name in ("accuracy", "accuracy_low", "accuracy_high", "agreement")}
     return {
-        "name": words.shortened(row["worker"], MAX_DETAIL_NAME_CHARACTERS),
+        "name": words.shorten(row["worker"], MAX_DETAIL_NAME_CHARACTERS),
         "votes": row["votes"],
         **figures,
         "verdict": row["verdict"],
-        "why": None if row["why"] is None else words.shortened(row["why"], 3 * MAX_DETAIL_NAME_CHARACTERS),
-        "like": None if row["answers_like"] is None else words.shortened(row["answers_like"], MAX_DETAIL_NAME_CHARACTERS),
-        "group": None if row["group"] is None else words.shortened(row["group"], MAX_DETAIL_NAME_CHARACTERS),
-        "others": _rounded(others),
+        "why": None if row["why"] is None else words.shorten(row["why"], 3 * MAX_DETAIL_NAME_CHARACTERS),
+        "like": None if row["answers_like"] is None else words.shorten(row["answers_like"], MAX_DETAIL_NAME_CHARACTERS),
+        "group": None if row["group"] is None else words.shorten(row["group"], MAX_DETAIL_NAME_CHARACTERS),
+        "others": _round(others),
         "partners": partners,
         "real": None if known is None else list(known),
         "cells": _cells(table),
@@ -270,7 +270,7 @@ def _partners(view: AgreementView) -> dict[int, list[list[Any]]]:
         order = others[np.argsort(-view.kappa[at, others], kind="stable")][:MAX_PARTNERS]
         out[code] = [
             [
-                words.shortened(view.workers[o], MAX_DETAIL_NAME_CHARACTERS),
+                words.shorten(view.workers[o], MAX_DETAIL_NAME_CHARACTERS),
                 round(float(view.kappa[at, o]), 3),
                 round(float(view.agreement[at, o]), 3),
                 int(view.shared[at, o]),
@@ -292,5 +292,5 @@ def real_accuracy(people: Result, truth: Integers, codes: Sequence[int]) -> dict
     return {code: (int(by_right[code]), int(by_known[code])) for code in codes if by_known[code]}
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None or value != value else round(float(value), 4)

@@ -103,12 +103,12 @@ def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, number
     return tag("table", tag("thead", head) if any(names) else None, body)
 
 
-def folded(summary: Content, *content: Content, class_: str = "fold") -> Markup:
+def fold(summary: Content, *content: Content, class_: str = "fold") -> Markup:
     """Return something that opens when it is asked for."""
     return tag("details", tag("summary", summary), *content, class_=class_)
 
 
-def scrolled(content: Content, label: str, *, class_: str = "scroll") -> Markup:
+def scroll(content: Content, label: str, *, class_: str = "scroll") -> Markup:
     """Return something wide or long that scrolls by itself, with the keyboard too."""
     return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=label)
 
@@ -130,8 +130,8 @@ def section(
         tag("h2", question, id=f"{identity}-title"),
         tag("p", answer, class_="lead" if lead else "answer"),
         body,
-        None if how is None else folded("How to read it", tag("p", how, class_="how")),
-        None if data is None else folded("Data", data, class_="fold data"),
+        None if how is None else fold("How to read it", tag("p", how, class_="how")),
+        None if data is None else fold("Data", data, class_="fold data"),
         id=identity,
         aria_labelledby=f"{identity}-title",
     )

@@ -25,7 +25,7 @@ from adjudge.io.sources import Source
 from adjudge.io.write import check_files, check_folder, write_aside
 from adjudge.report import palette, words
 from adjudge.report.findings import Findings, details
-from adjudge.report.html import Content, Markup, data, folded, join, table, tag
+from adjudge.report.html import Content, Markup, data, fold, join, table, tag
 from adjudge.report.sections import sections
 from adjudge.report.set_sections import set_sections, set_workers
 from adjudge.report.svg import shapes
@@ -118,7 +118,7 @@ def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) ->
     matrix = None
     if agreement is not None:
         kappa = [None if k != k else round(float(k), 2) for k in agreement.kappa.ravel().tolist()]
-        matrix = {"workers": [words.shortened(name, 200) for name in agreement.workers], "kappa": kappa}
+        matrix = {"workers": [words.shorten(name, 200) for name in agreement.workers], "kappa": kappa}
     return {
         "noun": noun,
         "first": None if first is None else str(first),
@@ -131,13 +131,13 @@ def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) ->
 def _document(
     result: Result | MultiResult, body: Sequence[Content], known: dict[str, Any] | None, title: str | None, source: str
 ) -> str:
-    css, script = style(), _packaged("page.js")
+    css, script = style(), _load("page.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     view = headline(result)
-    named = title or (words.shortened(source, 80) if source else f"Votes on {words.counted(view.tasks, 'task')}")
+    named = title or (words.shorten(source, 80) if source else f"Votes on {words.tally(view.tasks, 'task')}")
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
@@ -174,11 +174,11 @@ def style() -> str:
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
-        f"{''.join(rules)}\n{_packaged('page.css')}"
+        f"{''.join(rules)}\n{_load('page.css')}"
     )
 
 
-def _packaged(name: str) -> str:
+def _load(name: str) -> str:
     return files("adjudge.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -200,27 +200,27 @@ def _read(result: Result | MultiResult, source: str) -> Markup:
     if result.unvoted:
         rows.append(("tasks without votes", f"{words.count(result.unvoted)}: nothing but abstentions, so they have no label"))
     if result.ties:
-        rows.append(("ties", f"{words.counted(result.ties, 'label')} picked among tied ones"))
+        rows.append(("ties", f"{words.tally(result.ties, 'label')} picked among tied ones"))
     sentence = "The votes were given as arrays."
     if understood is not None:
         article = "a " if re.search("table|frame|dict", understood.format) else ""  # exports go by their names
         sentence = f"Read {f'{source} ' if source else ''}as {article}{understood}."
     return join(
-        [tag("p", words.shortened(sentence, 600), class_="small"), folded("How it was read and decided", table(["", ""], rows))]
+        [tag("p", words.shorten(sentence, 600), class_="small"), fold("How it was read and decided", table(["", ""], rows))]
     )
 
 
 def _understood(understood: Understood) -> list[tuple[Content, Content]]:
     rows: list[tuple[Content, Content]] = [("format", understood.format)]
-    rows += [(f"{role} is", words.shortened(name, 200)) for role, name in understood.columns.items()]
+    rows += [(f"{role} is", words.shorten(name, 200)) for role, name in understood.columns.items()]
     rows.append(("votes that count", words.count(understood.votes)))
     known = {"abstentions": understood.abstentions, "repeated votes": understood.repeated, "gold answers": understood.gold}
     rows += [(what, words.count(number)) for what, number in known.items() if number > 0]
     skipped = understood.skipped.items()
-    return rows + [(f"left out: {words.shortened(why, 200)}", words.counted(lines, "line")) for why, lines in skipped]
+    return rows + [(f"left out: {words.shorten(why, 200)}", words.tally(lines, "line")) for why, lines in skipped]
 
 
 def _settings(result: Result | MultiResult) -> str:
     settings = (result if isinstance(result, Result) else result.results[0]).settings
-    told = ", ".join(f"{name}={words.shortened(value, 40)}" for name, value in settings.items())
+    told = ", ".join(f"{name}={words.shorten(value, 40)}" for name, value in settings.items())
     return f" ({told})" if told else ""

@@ -76,10 +76,10 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dim + 0.05)
 
 
-def mixed(low: str, high: str, share: float) -> str:
+def mix(low: str, high: str, share: float) -> str:
     """Return the colour that lies so far from `low` to `high`.
 
-    >>> mixed("#000000", "#ffffff", 0.5)
+    >>> mix("#000000", "#ffffff", 0.5)
     '#808080'
     """
     parts = (round(a + (b - a) * share) for a, b in zip(_parts(low), _parts(high), strict=True))
@@ -113,12 +113,12 @@ def colours(mode: Mode) -> dict[str, str]:
 
     out = {name: of(colour) for name, colour in NAMED.items()}
     for number, colour in enumerate(CATEGORIES):
-        out |= {f"c{number}": of(colour), f"t{number}": mixed(of(NAMED["page"]), of(colour), TINT)}
+        out |= {f"c{number}": of(colour), f"t{number}": mix(of(NAMED["page"]), of(colour), TINT)}
     out |= {f"v-{verdict}": of(sign.colour) for verdict, sign in VERDICTS.items()}
     below, middle, above = AROUND
     for step in range(LEVELS + 1):
         for letter, low, high in (("h", *SEQUENCE), ("p", middle, above), ("m", middle, below)):
-            ground = mixed(of(low), of(high), step / LEVELS)
+            ground = mix(of(low), of(high), step / LEVELS)
             ink = "#000000" if contrast("#000000", ground) >= contrast("#ffffff", ground) else "#ffffff"  # one always suffices
             out |= {f"{letter}{step}": ground, f"{letter}{step}i": ink}
     return out

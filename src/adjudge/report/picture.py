@@ -128,11 +128,11 @@ class Axis:
         """Return where a value is, from 0 to 1."""
         if self.names:
             return (self.names.index(value) + 0.5) / len(self.names)
-        low, high = _scaled(self.low, self.scale), _scaled(self.high, self.scale)
-        return min(max((_scaled(value, self.scale) - low) / (high - low or 1.0), 0.0), 1.0)
+        low, high = _scale(self.low, self.scale), _scale(self.high, self.scale)
+        return min(max((_scale(value, self.scale) - low) / (high - low or 1.0), 0.0), 1.0)
 
 
-def _scaled(value: float, scale: Scale) -> float:
+def _scale(value: float, scale: Scale) -> float:
     return value if scale == "linear" else math.log(max(value, 1e-9)) if scale == "log" else math.log1p(value)
 
 
@@ -273,7 +273,7 @@ class Picture:
 def name_axis(names: Iterable[str], *, title: str = "", width: int = 24, grid: bool = True) -> Axis:
     """Return an axis of names, cut in the middle if they are long."""
     full = list(names)
-    return Axis(title, names=distinct(full, width), full=[words.shortened(name, 200) for name in full], grid=grid)
+    return Axis(title, names=distinct(full, width), full=[words.shorten(name, 200) for name in full], grid=grid)
 
 
 def name_rows(
@@ -293,7 +293,7 @@ def distinct(names: Iterable[str], width: int = words.MAX_NAME) -> list[str]:
     taken: dict[str, int] = {}
     out: list[str] = []
     for name in names:
-        short = words.shortened(name, width)
+        short = words.shorten(name, width)
         while True:
             number = taken[short] = taken.get(short, 0) + 1
             candidate = short if number == 1 else f"{short} ({number})"

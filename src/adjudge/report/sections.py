@@ -13,7 +13,7 @@ import polars as pl
 
 from adjudge.report import palette, words
 from adjudge.report.findings import MAX_DISPUTED, Findings, wilson_95
-from adjudge.report.html import Content, Markup, figures, folded, join, prose, scrolled, section, small, table, tag
+from adjudge.report.html import Content, Markup, figures, fold, join, prose, scroll, section, small, table, tag
 from adjudge.report.picture import Picture, Style
 from adjudge.report.svg import bar, data_table, inline, symbol
 from adjudge.report.views import labels as of_labels
@@ -57,9 +57,7 @@ class LabelKeys:
 
     def square(self, label: str, who: str) -> Markup:
         """Return a vote as a small square; `who` stands on hover."""
-        return tag(
-            "span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shortened(label, MAX_TEXT)}"
-        )
+        return tag("span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shorten(label, MAX_TEXT)}")
 
     def key(self, labels: Iterable[str]) -> Markup | None:
         """Return what the squares mean; nothing where they say it themselves."""
@@ -67,7 +65,7 @@ class LabelKeys:
             return None
         found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
         lines = [
-            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shortened(label, 90))
+            tag("li", tag("span", self.sign(label), class_=f"vote {self.kind(label)}"), words.shorten(label, 90))
             for label in found[:MAX_KEYS]
         ]
         rest = [tag("li", f"… and {words.count(len(found) - MAX_KEYS)} more")] if len(found) > MAX_KEYS else []
@@ -84,16 +82,16 @@ def task_lines(found: Sequence[Explanation], keys: LabelKeys, gains: Sequence[fl
 def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
     by_skill = sorted(one.evidence, key=lambda vote: -vote.accuracy if vote.accuracy == vote.accuracy else 0.0)
     squares = [
-        keys.square(words.name(vote.label), f"{words.shortened(vote.worker, MAX_TEXT)} ({words.percent(vote.accuracy)} right)")
+        keys.square(words.name(vote.label), f"{words.shorten(vote.worker, MAX_TEXT)} ({words.percent(vote.accuracy)} right)")
         for vote in by_skill[:MAX_SQUARES]
     ]
     more = len(by_skill) - len(squares)
     squares += [tag("span", f"… {words.count(more)} more", class_="small")] if more else []
     label = words.name(one.label)
     named = [] if keys.is_short else [keys.square(label, "label"), " "]
-    shown = [named, words.shortened(label, 90), tag("span", " tie", class_="small") if one.tie else None]
+    shown = [named, words.shorten(label, 90), tag("span", " tie", class_="small") if one.tie else None]
     votes = tag("span", squares, class_="votes")
-    return task_line(one.task, shown, one.confidence, votes, _inside(one, gain), hover=words.shortened(one.task, MAX_TEXT))
+    return task_line(one.task, shown, one.confidence, votes, _inside(one, gain), hover=words.shorten(one.task, MAX_TEXT))
 
 
 def task_line(
@@ -102,7 +100,7 @@ def task_line(
     """Return one task: its label, confidence and votes in a line, which opens to what is `inside`."""
     head = tag(
         "summary",
-        tag("span", words.shortened(task, 60), class_="id", title=hover),
+        tag("span", words.shorten(task, 60), class_="id", title=hover),
         tag("span", label, class_="lab"),
         tag("span", bar(confidence, "doubt" if confidence < DOUBT else "accent"), words.percent(confidence), class_="conf"),
         votes,
@@ -116,12 +114,12 @@ def _inside(one: Explanation, gain: float) -> Markup:
         return tag("p", "This label is known (gold): its votes did not decide it.")
     if one.runner_up is None:
         return tag("p", "There is no other label that it could have.")
-    runner = f"runner-up {words.quoted(one.runner_up)} at {words.percent(one.probabilities[one.runner_up])}"
-    label = words.quoted(one.label)
+    runner = f"runner-up {words.quote(one.runner_up)} at {words.percent(one.probabilities[one.runner_up])}"
+    label = words.quote(one.label)
     worth = f" One more vote is expected to bring {words.figure(gain)} right labels." if gain > 0 else ""
     head = f"{label} at {words.percent(one.confidence)}, {runner}. {settling(one)}{worth}"
     picture = waterfall(one)
-    return join([tag("p", head), inline(picture), folded("Data", data_table(picture), class_="fold data")])
+    return join([tag("p", head), inline(picture), fold("Data", data_table(picture), class_="fold data")])
 
 
 def settling(one: Explanation) -> str:
@@ -130,7 +128,7 @@ def settling(one: Explanation) -> str:
     if len(one.evidence) == 1:
         hangs = "Nobody else has voted on it."
     elif len(flips) == 1:
-        hangs = f"Without the vote of {words.shortened(flips[0].worker)} it would have another label."
+        hangs = f"Without the vote of {words.shorten(flips[0].worker)} it would have another label."
     elif flips:
         hangs = f"Without any one of {words.count(len(flips))} votes it would have another label."
     else:
@@ -139,17 +137,17 @@ def settling(one: Explanation) -> str:
         return f"{hangs} More votes of average workers would not bring it to {words.percent(one.settled)}."
     if not one.more_votes:
         return hangs
-    votes = words.counted(one.more_votes, "more vote")
+    votes = words.tally(one.more_votes, "more vote")
     return f"{hangs} If the label is right, about {votes} of average workers would bring it to {words.percent(one.settled)}."
 
 
 def trust(found: Findings) -> Markup:
     """Return the section that says whether labels can be trusted."""
     view, evaluation = of_labels.headline(found.result), found.evaluation
-    cards = [(words.counted(view.tasks, "task").split(" ", 1)[1], words.count(view.tasks), size_of(view)), wrong_card(view)]
+    cards = [(words.tally(view.tasks, "task").split(" ", 1)[1], words.count(view.tasks), size_of(view)), wrong_card(view)]
     if evaluation is not None:
         low, high = wilson_95(evaluation.correct, evaluation.tasks)
-        span = f"{words.percent(low)} to {words.percent(high)}, on {words.counted(evaluation.tasks, 'task')} with truth"
+        span = f"{words.percent(low)} to {words.percent(high)}, on {words.tally(evaluation.tasks, 'task')} with truth"
         cards.append(("accuracy", words.percent(evaluation.accuracy), span))
     if view.effective_votes == view.effective_votes:
         behind = f"of {words.figure(view.votes_per_task)}: what errors that workers share leave"
@@ -173,8 +171,8 @@ def trust_section(view: HeadlineView, cards: list[tuple[str, str, str]], tasks: 
 
 def size_of(view: HeadlineView) -> str:
     """Return how many votes, workers and labels there are."""
-    what = words.counted(view.labels, "label" if view.noun == "label" else "option")
-    return f"{words.counted(view.votes, 'vote')} by {words.counted(view.workers, 'worker')}, {what}"
+    what = words.tally(view.labels, "label" if view.noun == "label" else "option")
+    return f"{words.tally(view.votes, 'vote')} by {words.tally(view.workers, 'worker')}, {what}"
 
 
 def wrong_card(view: HeadlineView) -> tuple[str, str, str]:
@@ -221,7 +219,7 @@ def _list(view: WorkersView, real: dict[int, tuple[int, int]], noun: str) -> Mar
     lines = []
     for row in view.notable.iter_rows(named=True):
         who, code_ = row["worker"], row["code"]
-        name = tag("span", words.shortened(who, 40), class_="who", data_w=code_, title=words.shortened(who, MAX_TEXT))
+        name = tag("span", words.shorten(who, 40), class_="who", data_w=code_, title=words.shorten(who, MAX_TEXT))
         known = row["accuracy_low"] is not None
         span = f"{words.percent(row['accuracy_low'])} to {words.percent(row['accuracy_high'])}" if known else "–"
         right = "–" if row["accuracy"] is None else words.percent(row["accuracy"])
@@ -230,11 +228,11 @@ def _list(view: WorkersView, real: dict[int, tuple[int, int]], noun: str) -> Mar
             hits, seen = real.get(code_, (0, 0))
             cells.append(f"{words.percent(hits / seen)} of {words.count(seen)}" if seen else "–")
         numbers = [tag("td", cell, class_="n" if at else None) for at, cell in enumerate(cells)]
-        why = tag("td", "" if row["why"] is None else words.shortened(row["why"], 400), class_="why")
+        why = tag("td", "" if row["why"] is None else words.shorten(row["why"], 400), class_="why")
         lines.append(tag("tr", tag("th", name, scope="row"), numbers, why, data_w=code_))
     head = [tag("th", what, scope="col", class_="n" if 1 < at < len(heads) - 1 else None) for at, what in enumerate(heads)]
     whole = tag("table", tag("thead", tag("tr", head)), tag("tbody", lines), class_="wide", id="worker-list")
-    return scrolled(whole, "Workers, those to look at first", class_="list")
+    return scroll(whole, "Workers, those to look at first", class_="list")
 
 
 def _badge(verdict: str | None) -> Markup | None:
@@ -244,7 +242,7 @@ def _badge(verdict: str | None) -> Markup | None:
     return tag("span", symbol(Style(f"v-{verdict}", palette.VERDICTS[verdict].shape)), verdict, class_="badge")
 
 
-def _pictured(identity: str, question: str, answer: str, picture: Picture, *more: Content, how: str) -> Markup:
+def _show(identity: str, question: str, answer: str, picture: Picture, *more: Content, how: str) -> Markup:
     """Return a section of one picture, with its data as a table."""
     return section(identity, question, answer, inline(picture), *more, how=how, data=data_table(picture))
 
@@ -257,7 +255,7 @@ def crowd(view: ConfusionView) -> Markup:
         "the right stands how many votes that are. Outlined cells are right votes."
     )
     more = None if view.is_matrix else small(f"Of {words.count(len(view.labels))} labels the pairs that most votes confuse.")
-    return _pictured("confusion", "What does the crowd confuse?", view.sentence, view.picture(), more, how=how)
+    return _show("confusion", "What does the crowd confuse?", view.sentence, view.picture(), more, how=how)
 
 
 def balance(view: SharesView) -> Markup:
@@ -268,7 +266,7 @@ def balance(view: SharesView) -> Markup:
     )
     rest = len(view.frame) - len(view.top)
     more = small(f"… and {words.count(rest)} more: `result.priors` has all.") if rest > 0 else None
-    return _pictured("balance", of_labels.SHARES, view.sentence, view.picture(), more, how=how)
+    return _show("balance", of_labels.SHARES, view.sentence, view.picture(), more, how=how)
 
 
 def doubts(found: Findings) -> Markup:
@@ -307,12 +305,12 @@ def _in_doubt(found: Findings) -> str:
     if view.n_tasks < 2 or not len(view.uncertain):
         return ""
     first = view.listed(view.uncertain[:1]).row(0, named=True)
-    least = f"task {words.quoted(first['task'])} is the least certain one ({words.percent(first['confidence'])})"
+    least = f"task {words.quote(first['task'])} is the least certain one ({words.percent(first['confidence'])})"
     if not len(view.disputed):
         return words.sentence(f"{least}; no vote speaks against the label of its task")
     most = found.explanations[int(view.disputed[0])]
-    votes = words.counted(len(most.evidence), "vote")
-    against = f"{words.count(int(view.against[0]))} of {votes} speak against the label of task {words.quoted(most.task)}"
+    votes = words.tally(len(most.evidence), "vote")
+    against = f"{words.count(int(view.against[0]))} of {votes} speak against the label of task {words.quote(most.task)}"
     return words.sentence(f"{least}; {against}")
 
 
@@ -330,11 +328,11 @@ def alike(view: AgreementView | None, reason: str) -> Markup:
     if view.sampled:
         remarks.append(small("There are too many pairs of votes: some of the tasks were compared."))
     rows = [
-        (words.shortened(a, 40), words.shortened(b, 40), f"{kappa:.2f}", words.percent(same), words.count(shared))
+        (words.shorten(a, 40), words.shorten(b, 40), f"{kappa:.2f}", words.percent(same), words.count(shared))
         for a, b, kappa, same, shared in view.partners(MAX_DATA)
     ]
     heads = ["worker", "and", "beyond chance", "same answer", "shared tasks"]
-    data = scrolled(table(heads, rows, numbers=3), "Pairs of workers, those who agree most first")
+    data = scroll(table(heads, rows, numbers=3), "Pairs of workers, those who agree most first")
     how = (
         "A cell is how far two workers agree beyond chance (Cohen's kappa): 1 is always, 0 as guesses would, below 0 less than "
         f"that. Pale cells rest on fewer than {of_votes.FIRM} shared tasks. Workers who agree stand side by side. "
@@ -354,12 +352,12 @@ def against_truth(found: Findings) -> list[Markup | None]:
     low, high = wilson_95(evaluation.correct, evaluation.tasks)
     span = f"{words.percent(low)} to {words.percent(high)}"
     answer = (
-        f"{words.percent(evaluation.accuracy)} of {words.counted(evaluation.tasks, 'label')} with truth are right "
+        f"{words.percent(evaluation.accuracy)} of {words.tally(evaluation.tasks, 'label')} with truth are right "
         f"(95% interval {span}).{_left_out(found)}"
     )
     more = small("All models, with tests of their differences: `adjudge compare VOTES --truth truth.csv`.")
     how = "Each dot is the accuracy of a model on the same votes, with its 95% interval. The dashed line is majority vote."
-    models = _pictured("truth", "How good are the labels?", answer, _models(found.scores), more, how=how)
+    models = _show("truth", "How good are the labels?", answer, _models(found.scores), more, how=how)
     return [models, _reliability(found), _wrong(found)]
 
 
@@ -384,7 +382,7 @@ def _left_out(found: Findings) -> str:
     number = 0 if found.truth is None or found.judged is None else len(found.truth) - len(found.judged)
     if not number:
         return ""
-    return f" {words.counted(number, 'task')} with truth whose label was given as gold {'is' if number == 1 else 'are'} left out."
+    return f" {words.tally(number, 'task')} with truth whose label was given as gold {'is' if number == 1 else 'are'} left out."
 
 
 def _reliability(found: Findings) -> Markup | None:
@@ -396,7 +394,7 @@ def _reliability(found: Findings) -> Markup | None:
         "A dot is a bin of tasks of like confidence, the larger the more of them. Dots on the dashed line are as often right as "
         "confidence says; below it confidence is too sure, above it too modest."
     )
-    return _pictured("reliability", of_labels.RELIABILITY, view.sentence, view.picture(), how=how)
+    return _show("reliability", of_labels.RELIABILITY, view.sentence, view.picture(), how=how)
 
 
 def _wrong(found: Findings) -> Markup | None:
@@ -408,14 +406,14 @@ def _wrong(found: Findings) -> Markup | None:
     true, chosen = np.nonzero(evaluation.matrix)
     view = ConfusionView(evaluation.label_names, true, chosen, evaluation.matrix[true, chosen], None, "the truth")
     first = view.worst.row(0, named=True)
-    true_name, taken_for = words.apart(first["true"], first["given"])
+    true_name, taken_for = words.tell_apart(first["true"], first["given"])
     answer = words.sentence(
         f"most often {true_name} is taken for {taken_for}: "
-        f"{words.counted(int(first['votes']), 'task')}, {words.percent(first['share'])} of these"
+        f"{words.tally(int(first['votes']), 'task')}, {words.percent(first['share'])} of these"
     )
     how = "A row holds all tasks of one true label; its cells are the shares of the labels that were chosen for them."
     picture = view.picture(columns="chosen", counted="tasks")
-    return _pictured("errors", "Which labels are wrong?", answer, picture, how=how)
+    return _show("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
 def convergence(view: TraceView) -> Markup:
@@ -423,7 +421,7 @@ def convergence(view: TraceView) -> Markup:
     if not view.iterations:
         return section("trace", of_labels.TRACE, view.sentence)
     how = "A bar is a pass over all votes, and how many labels it changed. A fit has converged where the last bars are empty."
-    return _pictured("trace", of_labels.TRACE, view.sentence, view.picture(), how=how)
+    return _show("trace", of_labels.TRACE, view.sentence, view.picture(), how=how)
 
 
 def sections(found: Findings) -> list[Markup | None]:

@@ -45,12 +45,12 @@ def set_sections(result: MultiResult, view: WorkersView, evaluation: SetEvaluati
 
 def _trust(result: MultiResult, evaluation: SetEvaluation | None) -> Markup:
     view, wrong = of_labels.headline(result), result.expected_wrong_options
-    binned = of_labels.binned(result.labels_frame()["confidence"].drop_nulls().to_numpy())
+    binned = of_labels.bin_confidence(result.labels_frame()["confidence"].drop_nulls().to_numpy())
     questions = f"of {words.count(view.tasks * view.labels)} questions, one per task and option"
     cards = [("tasks", words.count(view.tasks), sections.size_of(view)), sections.wrong_card(view)]
     cards.append(("expected wrong answers", words.figure(wrong), questions))
     if evaluation is not None and evaluation.tasks:
-        tasks = words.counted(evaluation.tasks, "task")
+        tasks = words.tally(evaluation.tasks, "task")
         behind = f"{words.percent(evaluation.option_accuracy)} of the answers; {tasks} with truth"
         cards.append(("sets that are right", words.percent(evaluation.exact_accuracy), behind))
     how = (
@@ -66,7 +66,7 @@ def _doubts(result: MultiResult) -> Markup:
     chances = result.probabilities_frame().drop("task").to_numpy()
     order = np.argsort(frame["confidence"].to_numpy(), kind="stable")[:MAX_SETS]
     names = result.votes.options.texts()
-    options = [words.shortened(name, 60) for name in names]
+    options = [words.shorten(name, 60) for name in names]
     binary, k = result.votes.binary, len(options)
     lines = []
     for at in order.tolist():
@@ -84,10 +84,10 @@ def _doubts(result: MultiResult) -> Markup:
             )
             for o in unsure.tolist()
         ]
-        chosen = ", ".join(words.shortened(name, 40) for name in row["label"]) or "none of the options"
-        votes = tag("span", words.counted(row["votes"], "vote"), class_="small")
+        chosen = ", ".join(words.shorten(name, 40) for name in row["label"]) or "none of the options"
+        votes = tag("span", words.tally(row["votes"], "vote"), class_="small")
         inside = table(["option, least certain first", "", "probability", "votes for it"], rows, numbers=2)
-        lines.append(sections.task_line(row["task"], words.shortened(chosen, 120), row["confidence"], votes, inside))
+        lines.append(sections.task_line(row["task"], words.shorten(chosen, 120), row["confidence"], votes, inside))
     left = len(frame) - len(lines)
     more = small(f"{words.count(left)} more tasks: `result.labels` has all sets.") if left > 0 else None
     how = "A line is a task: its set, and the probability that the whole set is right. Open it to see every option."
@@ -101,7 +101,7 @@ def _against_truth(evaluation: SetEvaluation | None) -> Markup:
         what = "No truth was given" if evaluation is None else "The truth has none of the tasks whose set was not given"
         return sections.no_truth(question, what, "accuracy")
     share = words.percent(evaluation.exact_accuracy)
-    answer = f"{share} of {words.counted(evaluation.tasks, 'set')} with truth are right as a whole."
+    answer = f"{share} of {words.tally(evaluation.tasks, 'set')} with truth are right as a whole."
     rows = [
         ("whole sets", share),
         ("answers, one per task and option", words.percent(evaluation.option_accuracy)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from adjudge.report import words
-from adjudge.report.html import Content, Markup, join, scrolled, table, tag
+from adjudge.report.html import Content, Markup, join, scroll, table, tag
 from adjudge.report.palette import FONT, LEVELS, Mode, Shape, colours, level
 from adjudge.report.picture import MAX_NAMED, MIN_PRINTED, Axis, Channel, Marks, Picture, Plot, Rule, Shade, Style, write
 
@@ -120,7 +120,7 @@ class _Drawing:
         """Return everything between the axes."""
         behind = [marks for marks in self.plot.marks if marks.kind in ("cells", "band")]
         shown = [marks for marks in self.plot.marks if marks not in behind and (self.is_fixed or not marks.fixed)]
-        drawn = [[self._drawn(marks) for marks in some] for some in (behind, shown)]
+        drawn = [[self._draw_marks(marks) for marks in some] for some in (behind, shown)]
         outlines = [self._outline(*span, outline.colour) for outline in self.plot.outlines for span in outline.spans]
         return join([list(self._grid()), drawn[0], [self._rule(rule) for rule in self.plot.rules], drawn[1], outlines])
 
@@ -152,7 +152,7 @@ class _Drawing:
         look = {"fill": "none", "stroke": self.paint(colour), "stroke_width": "2", "vector_effect": "non-scaling-stroke"}
         return _rect((start, start), (size, size), **look)
 
-    def _drawn(self, marks: Marks) -> Content:
+    def _draw_marks(self, marks: Marks) -> Content:
         rows = marks.frame.to_dicts()
         if marks.kind == "cells" and self.plot.is_matrix and len(rows) > MAX_HOVERED:
             return self._mosaic(marks, rows)
@@ -286,7 +286,7 @@ def _hover(marks: Marks, row: dict[str, Any]) -> Markup | None:
 
 def _row_names(axis: Axis, *, in_page: bool) -> list[str]:
     """Return the names of rows; shorter ones in a page, as long as they stay distinct."""
-    short = [words.shortened(name, MAX_PAGE_NAME) for name in axis.full or axis.names] if in_page else []
+    short = [words.shorten(name, MAX_PAGE_NAME) for name in axis.full or axis.names] if in_page else []
     return short if short and len(set(short)) == len(short) else list(axis.names)
 
 
@@ -434,10 +434,10 @@ def data_table(picture: Picture) -> Markup:
     for marks in (marks for plot in picture.plots for marks in plot.marks if marks.hover):
         heads = [field.title or field.column for field in marks.hover]
         rows = [
-            [words.shortened(write(row[field.column], field.form), MAX_TEXT) for field in marks.hover]
+            [words.shorten(write(row[field.column], field.form), MAX_TEXT) for field in marks.hover]
             for row in marks.frame.head(MAX_ROWS).iter_rows(named=True)
         ]
-        out.append(scrolled(table(heads, rows), f"Data: {picture.sentence}", class_="list"))
+        out.append(scroll(table(heads, rows), f"Data: {picture.sentence}", class_="list"))
     return join(out)
 
 

@@ -20,10 +20,10 @@ def count(number: float) -> str:
     return str(whole) if abs(whole) < 10_000 else f"{whole:,}".replace(",", THIN)
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def tally(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number of things.
 
-    >>> counted(1, "vote"), counted(3, "copy", "copies")
+    >>> tally(1, "vote"), tally(3, "copy", "copies")
     ('1 vote', '3 copies')
     """
     return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"
@@ -74,10 +74,10 @@ def name(value: object) -> str:
     return make_visible(("true" if value else "false") if isinstance(value, bool) else str(value))
 
 
-def shortened(value: object, width: int = MAX_NAME) -> str:
+def shorten(value: object, width: int = MAX_NAME) -> str:
     """Return a name cut in the middle where it is long, as both ends tell names apart.
 
-    >>> shortened("gpt-4o-2024-08-06-with-a-long-prompt", 20)
+    >>> shorten("gpt-4o-2024-08-06-with-a-long-prompt", 20)
     'gpt-4o-202…ng-prompt'
     """
     text = name(value)
@@ -87,31 +87,31 @@ def shortened(value: object, width: int = MAX_NAME) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def quoted(value: object, width: int = MAX_NAME) -> str:
+def quote(value: object, width: int = MAX_NAME) -> str:
     """Return a label in a sentence.
 
-    >>> quoted("cat")
+    >>> quote("cat")
     '‘cat’'
     """
-    return f"‘{shortened(value, width)}’"
+    return f"‘{shorten(value, width)}’"
 
 
-def apart(one: object, other: object) -> tuple[str, str]:
+def tell_apart(one: object, other: object) -> tuple[str, str]:
     """Return two labels in a sentence, shortened as far as they can still be told apart.
 
-    >>> apart("a" * 40 + "1" + "a" * 40, "a" * 40 + "2" + "a" * 40)[0] == quoted("a" * 40 + "1" + "a" * 40, 128)
+    >>> tell_apart("a" * 40 + "1" + "a" * 40, "a" * 40 + "2" + "a" * 40)[0] == quote("a" * 40 + "1" + "a" * 40, 128)
     True
     """
     for width in (MAX_NAME, 2 * MAX_NAME, 4 * MAX_NAME):
-        if shortened(one, width) != shortened(other, width):
+        if shorten(one, width) != shorten(other, width):
             break
-    return quoted(one, width), quoted(other, width)
+    return quote(one, width), quote(other, width)
 
 
-def listed(parts: list[str]) -> str:
+def join_parts(parts: list[str]) -> str:
     """Return phrases as one.
 
-    >>> listed(["a", "b", "c"]), listed(["a"])
+    >>> join_parts(["a", "b", "c"]), join_parts(["a"])
     ('a, b and c', 'a')
     """
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

@@ -14,12 +14,12 @@ from adjudge.evaluation.rates.shares import (
     ShareEstimate,
     TaskBeliefs,
     by_votes,
+    correct_predictions,
     differences,
+    estimate_inverted,
     estimate_shares,
     gold_needed,
-    inverted,
     most_likely,
-    prediction_powered,
     table_of,
 )
 
@@ -90,7 +90,7 @@ def held(share, sample, gold, draws=300, n=100):
         tasks = np.arange(n)
         if gold:
             at = np.sort(rng.choice(n, gold, replace=False))
-            estimate = prediction_powered(found, tasks, at, truth[at], sample=sample)
+            estimate = correct_predictions(found, tasks, at, truth[at], sample=sample)
         else:
             estimate = by_votes(found, tasks, sample=sample)
         low, high = estimate.interval(quantile(0.9, estimate.df), n)
@@ -113,7 +113,7 @@ def test_shared_errors_are_undone_by_gold():
         real = np.where(fooled, 1, truth)  # true share 0.3 + 0.7 / 3
         at = np.sort(rng.choice(200, 25, replace=False))
         wanted, tasks = 0.3 + 0.7 / 3, np.arange(200)
-        for estimate in (by_votes(found, tasks, sample=True), prediction_powered(found, tasks, at, real[at], sample=True)):
+        for estimate in (by_votes(found, tasks, sample=True), correct_predictions(found, tasks, at, real[at], sample=True)):
             low, high = estimate.interval(quantile(0.9, estimate.df), 200)
             if estimate.method == PPI:
                 by_gold += low[1] <= wanted <= high[1]
@@ -128,11 +128,11 @@ def test_prediction_powered_by_hand():
     flat = TaskBeliefs(np.ones((50, 2)), np.full((50, 2), 0.5), np.zeros(50, int), np.array([True, True]), np.array([0.5, 0.5]))
     tasks, at = np.arange(50), np.arange(20)
     labels = np.array([1] * 5 + [0] * 15)
-    estimate = prediction_powered(flat, tasks, at, labels, sample=True)
+    estimate = correct_predictions(flat, tasks, at, labels, sample=True)
     assert estimate.share.tolist() == pytest.approx([0.75, 0.25])
     wanted = (20 * 0.25 * 0.75 + 2 * 0.25) / (19 + 2) / 20  # two tasks of the expected doubt are lent
     assert estimate.variance[1] == pytest.approx(wanted)
-    every = prediction_powered(flat, tasks, tasks, np.arange(50) % 2, sample=False)
+    every = correct_predictions(flat, tasks, tasks, np.arange(50) % 2, sample=False)
     assert (every.method, every.share.tolist(), every.variance.tolist()) == ("gold", [0.5, 0.5], [0.0, 0.0])
     assert every.interval(1.7, 50)[0].tolist() == [0.5, 0.5]
 
@@ -143,7 +143,7 @@ def test_the_inverted_table_is_that_of_rogan_and_gladen():
     gold = KnownLabels(np.arange(1000), truth[:1000])
     table = table_of(found, gold)
     group = np.arange(1500, 2000)
-    estimate = inverted(found.of(group), group, table, sample=True)
+    estimate = estimate_inverted(found.of(group), group, table, sample=True)
     right, wrong = table.given[1, 1], table.given[1, 0]
     seen = (found.label[group] == 1).mean()
     share = (seen - wrong) / (right - wrong)
@@ -204,7 +204,7 @@ def test_the_labels_that_halve_an_interval_do():
 
     def width(n):
         at = np.sort(rng.choice(3000, n, replace=False))
-        estimate = prediction_powered(found, tasks, at, truth[at], sample=True)
+        estimate = correct_predictions(found, tasks, at, truth[at], sample=True)
         low, high = estimate.interval(quantile(0.9, estimate.df), 3000)
         return estimate, (high - low) / 2
 

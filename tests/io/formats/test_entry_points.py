@@ -42,11 +42,11 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: verdicts\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[adjudge.formats]\nverdicts = verdicts_reader\nabsent = no_such_module\n")
     monkeypatch.syspath_prepend(str(packages))
-    for cached in (extensions._entry_points, extensions.load_extension, registry._installed_format):
+    for cached in (extensions._entry_points, extensions.load_extension, registry._load_installed):
         cached.cache_clear()
     yield
     sys.modules.pop("verdicts_reader", None)
-    for cached in (extensions._entry_points, extensions.load_extension, registry._installed_format):
+    for cached in (extensions._entry_points, extensions.load_extension, registry._load_installed):
         cached.cache_clear()
 
 

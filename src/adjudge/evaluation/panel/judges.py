@@ -136,10 +136,10 @@ def judge_panel(
             word, why = _word(gain, lost, within, where, f"{len(yardstick)} tasks", missed)
         more = whole - independent_votes(others, reference)
         out.append(Judge(judge, int(given[judge].sum()), word, why, gain, beside, lost, None if np.isnan(more) else more))
-    return sorted(out, key=_added)
+    return sorted(out, key=_order_by_gain)
 
 
-def _added(judge: Judge) -> float:
+def _order_by_gain(judge: Judge) -> float:
     return 0.0 if judge.adds is None else -judge.adds
 
 
@@ -191,7 +191,7 @@ def judge_crowd(result: Result, yardstick: Yardstick, within: float, seed: int, 
         step(f"worker {place + 1} of {len(looked_at)}")
         own = np.unique(task[(worker == code) & counts[task]])
         out.append(_judge_worker(result, yardstick, code, own, within, np.random.default_rng([seed, 4, code])))
-    out.sort(key=_added)
+    out.sort(key=_order_by_gain)
     for code in (code for code in order if code not in set(looked_at)):
         few = TOO_FEW, f"{cast[code]} votes on tasks that count, of {MIN_JUDGED_VOTES} needed"
         many = NOT_LOOKED_AT, f"not among the {MAX_JUDGED_WORKERS} with most votes"

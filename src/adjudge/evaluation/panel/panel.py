@@ -97,7 +97,7 @@ def panel(
         budget = check_budget(budget if isinstance(budget, bool) else options.to_python(budget), costs is not None)
     kind = _kind(given, by)
     codes = None if truth is None else read_truth_codes(given, truth, truth_task, truth_label)
-    votes, codes, some = _looked_at(given, codes, kind, seed)
+    votes, codes, some = _sample(given, codes, kind, seed)
     if costs is not None and cost is not None and some is not None:
         costs = read_costs(cost, votes.workers)
     wanted, step = _sizes(votes, kind, sizes), progress or (lambda _: None)
@@ -152,7 +152,7 @@ def _kind(votes: Votes, by: str) -> str:
     return "judges" if dense and votes.n_workers <= MAX_STUDY_JUDGES else "votes"
 
 
-def _looked_at(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, int | None]:
+def _sample(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, int | None]:
     """Return the votes to look at, the true labels of their tasks, and how many tasks there were, where not all are looked at."""
     limit = MAX_STUDY_VOTES if kind == "votes" else min(MAX_STUDY_VOTES, MAX_JUDGE_VOTES // votes.n_workers)
     cells = MAX_STUDY_CELLS // max(votes.n_labels, 1)

@@ -158,12 +158,12 @@ def has_maximum(tournament: Tournament, component: Integers) -> Flags:
     roots = np.unique(component, return_index=True)[1]
     out = np.ones(count, np.bool_)
     for a, b in ((start, end), (end, start)):
-        missed = ~_reached(tournament.items, a, b, roots)
+        missed = ~_reach(tournament.items, a, b, roots)
         out[component[missed]] = False
     return out
 
 
-def _reached(items: int, start: Integers, end: Integers, roots: Integers) -> Flags:
+def _reach(items: int, start: Integers, end: Integers, roots: Integers) -> Flags:
     """Return which items can be reached from the roots along edges, [items]; every edge is looked at once."""
     order = np.argsort(start, kind="stable")
     target = end[order]
@@ -225,7 +225,7 @@ def read_comparisons(
     wanted = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
     if cluster != INDEPENDENT:
         wanted["cluster"] = cluster or ANYBODY
-    table = _opened(source, wanted, reading)
+    table = _open(source, wanted, reading)
     whole = concat(table.batches)
     ids = {role: whole[role] if role == "cluster" else prepare_ids(whole[role], role) for role in whole.columns}
     has_judges = "judge" in ids
@@ -235,21 +235,21 @@ def read_comparisons(
     if not has_judges:
         ids["judge"] = pl.Series([ANONYMOUS_JUDGE]).new_from_index(0, len(whole))
     outcome = _outcomes(ids["winner"], ids["left"], ids["right"], table.notes.columns)
-    _refuse_same(*_alike(ids["left"], ids["right"]))
+    _refuse_same(*_unify(ids["left"], ids["right"]))
     voted = ~np.isnan(outcome)
     missing = int(len(outcome) - voted.sum())
     if missing:
         warn(f"{missing} of {len(outcome)} comparisons have no winner: dropped as abstentions", MissingLabels)
         ids = {role: series.filter(pl.Series(voted)) for role, series in ids.items()}
-    items, codes = _coded(pl.concat(_alike(ids["left"], ids["right"])), narrow=table.is_text)
-    judges, judge = _coded(ids["judge"], narrow=table.is_text)
+    items, codes = _encode(pl.concat(_unify(ids["left"], ids["right"])), narrow=table.is_text)
+    judges, judge = _encode(ids["judge"], narrow=table.is_text)
     first, second = np.split(codes, 2)
     told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
     clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
     return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
 
 
-def _opened(source: Any, wanted: dict[str, str | None], reading: Reading) -> OpenTable:
+def _open(source: Any, wanted: dict[str, str | None], reading: Reading) -> OpenTable:
     """Return the source opened; tuples have three items, or four with the worker."""
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:  # lines, as tuples are
         source = source.tolist()
@@ -280,14 +280,14 @@ def _texts(items: Iterable[Any], width: int) -> Iterator[Any]:
         yield (*item[:2], str(winner) if is_number else winner, *item[3:])
 
 
-def _alike(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _unify(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return the ids of both sides as series of one kind: as text where they differ."""
     if left.dtype != right.dtype:
         left, right = left.cast(pl.String), right.cast(pl.String)
     return left.alias("item"), right.alias("item")
 
 
-def _coded(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
+def _encode(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
     """Return the distinct ids, sorted, and the code of every one, [n]."""
     distinct = ids.unique()
     if narrow:
@@ -312,7 +312,7 @@ def _encode_clusters(values: pl.Series) -> Integers:
 
 
 def _refuse_same(left: pl.Series, right: pl.Series) -> None:
-    same = _equal(left, right)
+    same = _is_equal(left, right)
     if same.any():
         row = int(same.argmax())
         raise InputError(f"row {row + 1} compares {quote(left[row])} with itself: leave such lines out")
@@ -325,13 +325,13 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
     """
     texts = winner.cast(pl.String)
     words = _words(texts)
-    is_left, is_right = (_equal(texts, side.cast(pl.String)) for side in (left, right))
-    tie = _among(words, TIE_WORDS) & ~is_left & ~is_right
+    is_left, is_right = (_is_equal(texts, side.cast(pl.String)) for side in (left, right))
+    tie = _is_among(words, TIE_WORDS) & ~is_left & ~is_right
     empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
     named = is_left | is_right | tie | empty
     if not named.all():
         names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
-        by_side = [_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
+        by_side = [_is_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
         sided = by_side[0] | by_side[1] | tie | empty
         if (named | sided).all() and not sided.all():
             item, side = int((~sided).argmax()), int((~named).argmax())
@@ -341,7 +341,7 @@ def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Map
             )
         if sided.all() or sided.sum() > named.sum():
             is_left, is_right, named = by_side[0], by_side[1], sided
-            other_item = np.where(is_left, _equal(words, _words(right)), is_right & _equal(words, _words(left)))
+            other_item = np.where(is_left, _is_equal(words, _words(right)), is_right & _is_equal(words, _words(left)))
             if other_item.any():
                 row = int(other_item.argmax())
                 item = right[row] if is_left[row] else left[row]
@@ -363,9 +363,9 @@ def _words(ids: pl.Series) -> pl.Series:
     return ids.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
 
 
-def _equal(one: pl.Series, other: pl.Series) -> Flags:
+def _is_equal(one: pl.Series, other: pl.Series) -> Flags:
     return cast(Flags, (one == other).fill_null(False).to_numpy())
 
 
-def _among(words: pl.Series, some: Iterable[str]) -> Flags:
+def _is_among(words: pl.Series, some: Iterable[str]) -> Flags:
     return cast(Flags, words.is_in(sorted(some)).fill_null(False).to_numpy())

@@ -186,7 +186,7 @@ class Clusters:
         return cls(count, key // rows, key % rows, sum_by(entry, np.ones(len(row)), len(key)), sum_by(entry, outcome, len(key)))
 
 
-def clustered_errors(fitted: FittedRanking, clusters: Clusters, draws: int, seed: int) -> EstimateErrors:
+def estimate_clustered_errors(fitted: FittedRanking, clusters: Clusters, draws: int, seed: int) -> EstimateErrors:
     """Return cluster-robust errors of the estimates.
 
     Beyond 2000 parameters the errors come from draws in which the residuals of a cluster share one random factor.

@@ -454,18 +454,18 @@ class Information:
     def inverse(self, gauge: Gauge) -> Floats:
         """Return the inverse within the gauge, [parameters, parameters]: for small matrices."""
         scale = float(self.diagonal.mean())
-        fixed = _fixed(gauge, self.pattern.size)
-        out = np.linalg.inv(self._pinned(fixed, scale)) - fixed @ fixed.T / scale
+        fixed = _directions_of(gauge, self.pattern.size)
+        out = np.linalg.inv(self._pin(fixed, scale)) - fixed @ fixed.T / scale
         return np.asarray((out + out.T) / 2, np.float64)
 
     def solution(self, right: Floats, gauge: Gauge) -> Floats:
         """Return the solution within the gauge for one right side, [parameters]: exact for small matrices."""
         if not self.is_small:
             return self.solve(right, gauge)
-        pinned = self._pinned(_fixed(gauge, self.pattern.size), float(self.diagonal.mean()))
+        pinned = self._pin(_directions_of(gauge, self.pattern.size), float(self.diagonal.mean()))
         return gauge.within(np.asarray(np.linalg.solve(pinned, gauge.within(right)), np.float64))
 
-    def _pinned(self, fixed: Floats, scale: float) -> Floats:
+    def _pin(self, fixed: Floats, scale: float) -> Floats:
         """Return P H P + s (I - P), where P = I - F F' takes the gauge out: the inverse is that within it, and 1/s outside."""
         out = self.dense()
         across = out @ fixed
@@ -497,7 +497,7 @@ def _dot(one: Floats, other: Floats) -> float:
     return float(np.einsum("i,i", one, other))
 
 
-def _fixed(gauge: Gauge, size: int) -> Floats:
+def _directions_of(gauge: Gauge, size: int) -> Floats:
     """Return unit vectors, at right angles, of what a gauge takes out, [parameters, directions]."""
     items, count = len(gauge.component), int(gauge.component.max()) + 1
     out = np.zeros((size, count + (gauge.scale is not None)))

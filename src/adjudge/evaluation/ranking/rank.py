@@ -11,7 +11,7 @@ from adjudge.data.options import Number, Rules
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers
 from adjudge.evaluation.ranking.comparisons import Comparisons, Tournament, components, has_maximum, read_comparisons
-from adjudge.evaluation.ranking.errors import Clusters, clustered_errors, errors
+from adjudge.evaluation.ranking.errors import Clusters, errors, estimate_clustered_errors
 from adjudge.evaluation.ranking.fit import fit, problem_of
 from adjudge.evaluation.ranking.ranking import Ranking
 from adjudge.io.sources import Source
@@ -111,7 +111,7 @@ def rank(
     if use_clusters:
         assert known.cluster is not None
         row = t.rows_of(known.left, known.right, known.judge)
-        found = clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+        found = estimate_clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
     else:
         found = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
     told = {
@@ -194,11 +194,11 @@ def _prior(
             raise InputError(f"strengths have no finite maximum: {_extremes(known, t, bad)}; leave prior out, or give prior=1")
         return np.full(t.items, float(asked)), ""
     if with_judges:
-        return np.full(t.items, PRIOR), _said(known, t, bad)
-    return np.where(bad, PRIOR, 0.0), _said(known, t, bad)
+        return np.full(t.items, PRIOR), _explain_prior(known, t, bad)
+    return np.where(bad, PRIOR, 0.0), _explain_prior(known, t, bad)
 
 
-def _said(known: Comparisons, t: Tournament, bad: Flags) -> str:
+def _explain_prior(known: Comparisons, t: Tournament, bad: Flags) -> str:
     if not bad.any():
         return ""
     return (

@@ -138,7 +138,7 @@ class Rates:
             {
                 "group": column(self.groups, np.repeat(np.arange(n), k)),
                 "label": column(self.labels, np.tile(np.arange(k), n)),
-                **_joined(self.found, share="share", low="low", high="high", naive="naive"),
+                **_join(self.found, share="share", low="low", high="high", naive="naive"),
                 **{name: np.repeat([getattr(one, name) for one in self.found], k) for name in ("tasks", "gold", "method")},
             },
             schema_overrides={"method": pl.String},
@@ -154,7 +154,7 @@ class Rates:
                 "group": column(self.groups, one),
                 "other": column(self.groups, other),
                 "label": column(self.labels, np.tile(np.arange(k), len(self.compared))),
-                **_joined(self.compared, difference="value", low="low", high="high", p_value="p_value"),
+                **_join(self.compared, difference="value", low="low", high="high", p_value="p_value"),
                 "pairs": np.repeat([two.pairs for two in self.compared], k).astype(np.int64),
             }
         )
@@ -202,7 +202,7 @@ class Rates:
         return {"level": self.level, **tables, "facts": dict(self.facts), "sentences": self.sentences()}
 
 
-def _joined(parts: Sequence[object], **names: str) -> dict[str, Floats]:
+def _join(parts: Sequence[object], **names: str) -> dict[str, Floats]:
     """Return columns by name: the attribute of every part, [K] each, one after the other."""
     return {
         out: np.concatenate([np.zeros(0), *(getattr(part, name) for part in parts)]).round(FIGURE_DECIMALS)

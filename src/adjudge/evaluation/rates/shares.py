@@ -111,7 +111,7 @@ def most_likely(found: TaskBeliefs) -> tuple[Floats, Floats]:
     return share, posterior
 
 
-def shared_variance(found: TaskBeliefs, share: Floats) -> Floats:
+def estimate_shared_variance(found: TaskBeliefs, share: Floats) -> Floats:
     """Return the variance of shares by errors that the tasks of a group may have in common, [K].
 
     One part is the same share of the honest doubt, p (1 - p), as in the intervals of workers. The other follows from honest
@@ -139,10 +139,10 @@ def by_votes(found: TaskBeliefs, tasks: Integers, *, sample: bool) -> ShareEstim
     influence = (posterior - posterior.mean(axis=0)) * np.minimum(scale, 1.0 / LEAST_KNOWN) / n
     if not sample:
         variance, influence = np.maximum(variance - whole / n, 0.0), np.zeros_like(influence)
-    return ShareEstimate(share, variance, shared_variance(found, share), VOTES_METHOD, math.inf, tasks, influence, n)
+    return ShareEstimate(share, variance, estimate_shared_variance(found, share), VOTES_METHOD, math.inf, tasks, influence, n)
 
 
-def prediction_powered(found: TaskBeliefs, tasks: Integers, at: Integers, labels: Integers, *, sample: bool) -> ShareEstimate:
+def correct_predictions(found: TaskBeliefs, tasks: Integers, at: Integers, labels: Integers, *, sample: bool) -> ShareEstimate:
     """Return the shares of a group by its predictions, corrected by its gold: `at` and `labels` say where it is, and what.
 
     With y for gold and f for predictions, the share is mean(y - l f) over gold plus l mean(f) over the other tasks. The tuning l
@@ -213,14 +213,14 @@ def table_of(found: TaskBeliefs, gold: KnownLabels) -> ConfusionTable | None:
     return ConfusionTable(given, met + LENT_ROWS, np.linalg.inv(given), gold, label)
 
 
-def inverted(found: TaskBeliefs, tasks: Integers, table: ConfusionTable, *, sample: bool) -> ShareEstimate:
+def estimate_inverted(found: TaskBeliefs, tasks: Integers, table: ConfusionTable, *, sample: bool) -> ShareEstimate:
     """Return the shares of a group by its labels, corrected by the table of all groups: C^-1 s, s being shares of labels."""
     n, k = len(found), found.honest.shape[1]
     labelled = np.eye(k)[found.label]
     seen = labelled.mean(axis=0)
     share = np.clip(table.inverse @ seen, 0.0, None)
     share /= share.sum()
-    variance = _inverted_variance(table.given, table.number, table.inverse, seen, share, n, sample=sample)
+    variance = _invert_variance(table.given, table.number, table.inverse, seen, share, n, sample=sample)
     given = np.eye(k)[table.label] - table.given[:, table.gold.labels].T
     of_gold = -(given @ table.inverse.T) * (share / table.number)[table.gold.labels][:, None]
     of_tasks = (labelled - seen) @ table.inverse.T / n if sample else np.zeros((n, k))
@@ -229,7 +229,7 @@ def inverted(found: TaskBeliefs, tasks: Integers, table: ConfusionTable, *, samp
     return ShareEstimate(share, np.minimum(variance, MAX_VARIANCE), np.zeros(k), INVERTED, df, *luck, n)
 
 
-def _inverted_variance(
+def _invert_variance(
     given: Floats, number: Floats, inverse: Floats, seen: Floats, share: Floats, n: int, *, sample: bool
 ) -> Floats:
     """Return the variance of inverted shares, [K]: of the labels of n tasks, and of the table that gold leaves open."""
@@ -253,10 +253,10 @@ def estimate_shares(
     if gold is None:
         return by_votes(found, tasks, sample=sample)
     at, labels = gold.within(tasks)
-    own = prediction_powered(found, tasks, at, labels, sample=sample) if len(at) >= MIN_GOLD else None
+    own = correct_predictions(found, tasks, at, labels, sample=sample) if len(at) >= MIN_GOLD else None
     if table is None:
         return own or by_votes(found, tasks, sample=sample)
-    other = inverted(found, tasks, table, sample=sample)
+    other = estimate_inverted(found, tasks, table, sample=sample)
     if own is None:
         return other
     if not _is_clearly_tighter(every, found, len(at), len(gold.tasks), sample=sample):
@@ -285,7 +285,7 @@ def _is_clearly_tighter(every: TaskBeliefs, found: TaskBeliefs, own: int, pooled
     first = doubt / own + posterior.var(axis=0) / whole if sample else (1.0 - own / whole) * doubt / own
     number = np.maximum(every.honest.mean(axis=0) * pooled, 1.0) + LENT_ROWS
     seen = np.bincount(found.label, minlength=len(share)) / whole
-    second = _inverted_variance(expected, number, np.linalg.inv(expected).astype(np.float64), seen, share, whole, sample=sample)
+    second = _invert_variance(expected, number, np.linalg.inv(expected).astype(np.float64), seen, share, whole, sample=sample)
     return bool(second.mean() < CLEARLY**2 * first.mean())
 
 
@@ -343,11 +343,11 @@ def _same_tasks(a: ShareEstimate, b: ShareEstimate) -> Floats:
     out = np.zeros(a.influence.shape[1])
     shared = np.intersect1d(a.tasks, b.tasks)
     if len(shared):
-        out = (_summed(a, shared) * _summed(b, shared)).sum(axis=0)
+        out = (_sum_influence(a, shared) * _sum_influence(b, shared)).sum(axis=0)
     return out
 
 
-def _summed(found: ShareEstimate, tasks: Integers) -> Floats:
+def _sum_influence(found: ShareEstimate, tasks: Integers) -> Floats:
     """Return the influence of some tasks, rising codes, [tasks, K]: a task may count twice, in its group and as gold."""
     out = np.zeros((len(tasks), found.influence.shape[1]))
     at = np.searchsorted(tasks, found.tasks)

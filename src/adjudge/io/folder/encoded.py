@@ -187,7 +187,7 @@ class EncodedVotes(Votes):
     def __reduce__(self) -> tuple[Any, ...]:
         changed = {name: self.__dict__[name] for name in ("task_ptr", "row") if name in self.__dict__}
         kept = {name: self.__dict__[name] for name in ("labels", "row_label", "understood")}
-        return _reopened, (self.folder, self.identity, changed | kept)
+        return _reopen, (self.folder, self.identity, changed | kept)
 
     def with_fields(self, **changes: Any) -> EncodedVotes:
         """Return the same votes with other values of some fields, without reading arrays."""
@@ -323,7 +323,7 @@ def _directory(folder: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _reopened(folder: Path, identity: str, fields: Mapping[str, Any]) -> EncodedVotes:
+def _reopen(folder: Path, identity: str, fields: Mapping[str, Any]) -> EncodedVotes:
     """Return votes that were pickled; raise if the folder holds others by now."""
     votes = open_encoded(folder)
     if votes.identity != identity:

@@ -75,13 +75,13 @@ class RunningRows:
             self._require_declared(self.declared, given, before, first_row)
         if self.weights is not None and weight is not None:
             units = encode.weight_units(weight, label, first_row)
-            given = coded_pairs(self.cells, np.where(units > 0, given, MISSING_CODE), self.weights.encode(pl.Series(units)))
+            given = encode_pairs(self.cells, np.where(units > 0, given, MISSING_CODE), self.weights.encode(pl.Series(units)))
         missing = given == MISSING_CODE
         if missing.any():
             abstained = np.bincount(by_worker[missing], minlength=len(self.workers))
             abstained[: len(self.abstained)] += self.abstained
             self.abstained = abstained
-        return coded_pairs(self.rows, by_worker, given)
+        return encode_pairs(self.rows, by_worker, given)
 
     def check(self) -> None:
         """Raise unless what was read back refers to workers, labels and weights that were, too."""
@@ -138,7 +138,7 @@ class RunningRows:
             raise label_error(fresh[int(strange[0])], declared.ids(), f" in row {row}")
 
 
-def coded_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
+def encode_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
     """Return the code of each pair of codes, [n]; MISSING_CODE where one of both is."""
     pair = pl.Series((first.astype(np.int64) << 32) | second)
     missing = (first == MISSING_CODE) | (second == MISSING_CODE)
@@ -324,7 +324,7 @@ class Arranged(NamedTuple):
 
 def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, narrow: bool) -> Arranged:
     """Return the votes of a partition (frames of task and row code, in input order) in their final order."""
-    task, row, ids = _encoded(votes, rows.final_row)
+    task, row, ids = _encode_votes(votes, rows.final_row)
     if narrow:
         ids = narrow_ids(ids)
     worker, repeated = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr)), 0
@@ -353,7 +353,7 @@ def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     return order, ordered
 
 
-def _encoded(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, Vocabulary]:
+def _encode_votes(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, Vocabulary]:
     """Return (the task of each vote, its final row, the tasks in order of first appearance)."""
     running, task, row = Dictionary("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
     for frame in votes:

@@ -34,7 +34,7 @@ def members(path: Path, name: str) -> list[str]:
 
     The members of a log of Inspect are named after samples, of which there may be many: such names are never used as paths.
     """
-    with _opened(path, name) as archive:
+    with _open(path, name) as archive:
         infos = archive.infolist()
         is_log = any(info.filename in LOG_MEMBERS for info in infos)
         if len(infos) > MAX_MEMBERS and not is_log:
@@ -64,7 +64,7 @@ def member(path: Path, within: str, name: str) -> bytes:
 
 def read_members(path: Path, chosen: Callable[[str], object], name: str) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the members whose name is chosen; of several of one name the last one counts."""
-    with _opened(path, name) as archive:
+    with _open(path, name) as archive:
         last = {info.filename: info for info in archive.infolist() if chosen(info.filename)}
         for within, info in last.items():
             where = f"{name}: {quote(within)}"
@@ -124,7 +124,7 @@ def require_bounded(size: int, packed: int, where: str) -> None:
         )
 
 
-def _opened(path: Path, name: str) -> zipfile.ZipFile:
+def _open(path: Path, name: str) -> zipfile.ZipFile:
     library = _zip_library()
     try:
         archive: zipfile.ZipFile = library.ZipFile(path)

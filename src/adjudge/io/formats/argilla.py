@@ -28,11 +28,11 @@ SUGGESTION_SUFFIXES: Final = {"value": ".suggestion", "score": ".suggestion.scor
 def read(content: Content, ask: Ask) -> Extract:
     """Return submitted responses as votes, discarded ones as abstentions; suggestions are votes of their agents where asked."""
     if content.kind in JSON_KINDS and "responses" in content.fields:
-        return _nested(content, ask)
-    return _flat(content, ask)
+        return _read_nested(content, ask)
+    return _read_flat(content, ask)
 
 
-def _nested(content: Content, ask: Ask) -> Extract:
+def _read_nested(content: Content, ask: Ask) -> Extract:
     records = content.records
     responses = [_mapping(record.get("responses"), number, "responses", content) for number, record in enumerate(records, 1)]
     suggestions = [
@@ -59,7 +59,7 @@ def _nested(content: Content, ask: Ask) -> Extract:
     return ballots.extract(columns, question)
 
 
-def _flat(content: Content, ask: Ask) -> Extract:
+def _read_flat(content: Content, ask: Ask) -> Extract:
     questions = [name.removesuffix(RESPONSES_SUFFIX) for name in content.fields if name.endswith(RESPONSES_SUFFIX)]
     question = choose((name for name in questions if content.has(f"{name}{RESPONSES_SUFFIX}.users")), ask, content.name)
     if content.kind == "table":  # what libraries write for a list there cannot be told from text

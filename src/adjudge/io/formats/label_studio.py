@@ -284,7 +284,7 @@ class ImportedTask(msgspec.Struct, omit_defaults=True):
 
 def without_votes(contents: Sequence[Content]) -> list[ImportedTask]:
     """Return every task of an export without annotations and predictions."""
-    return [_imported(task, None) for task in _tasks(contents)]
+    return [_convert_task(task, None) for task in _tasks(contents)]
 
 
 def id_of(task: ImportedTask) -> object:
@@ -308,10 +308,10 @@ def rows(contents: Sequence[Content], consensus: export.Consensus, where: str) -
         return WrittenPrediction(consensus.by, label.confidence, result)
 
     labels = ((task, consensus.answers.get(str(task.id))) for task in tasks)
-    return [_imported(task, [] if label is None else [prediction(label)]) for task, label in labels]
+    return [_convert_task(task, [] if label is None else [prediction(label)]) for task, label in labels]
 
 
-def _imported(task: StoredTask, predictions: list[WrittenPrediction] | None) -> ImportedTask:
+def _convert_task(task: StoredTask, predictions: list[WrittenPrediction] | None) -> ImportedTask:
     return ImportedTask(task.id, task.data, predictions, None if bytes(task.meta) in EMPTY else task.meta)
 
 

@@ -255,7 +255,7 @@ def _first_object(text: str, level: int) -> tuple[dict[str, str], frozenset[str]
             if not begins:  # cut off
                 break
             if depth == level:
-                values[_unquoted(last)] = begins
+                values[_unquote(last)] = begins
             else:
                 inner.add(begins)
         elif mark in "{[":
@@ -267,7 +267,7 @@ def _first_object(text: str, level: int) -> tuple[dict[str, str], frozenset[str]
     return values, frozenset(inner), len(text)
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     try:
         return str(json.loads(token))
     except ValueError:
@@ -456,9 +456,9 @@ def recognise(contents: Sequence[Content], named: str = AUTO) -> Format | None:
     if named == TABLE:
         return None
     if named != AUTO:
-        if named not in FORMATS and named not in _installed():
-            raise choice_error("format", named, (AUTO, TABLE, *FORMATS, *_installed()))
-        form = FORMATS.get(named) or _installed_format(named)
+        if named not in FORMATS and named not in _list_installed():
+            raise choice_error("format", named, (AUTO, TABLE, *FORMATS, *_list_installed()))
+        form = FORMATS.get(named) or _load_installed(named)
         for content in contents:
             if not (form.fits or form.test)(content):
                 what = {"other": "nothing readable", "object": "one JSON object"}.get(content.kind, content.kind)
@@ -476,20 +476,20 @@ def _recognise_one(content: Content) -> Format | None:
     fitting = [form for form in FORMATS.values() if form.test(content)]
     if not fitting and not set(content.fields) >= VOTE:
         has_usual_names = all(any(is_usual(name, role) for name in content.fields) for role in VOTE_ROLES)
-        fitting = [] if has_usual_names else [_installed_format(name) for name in _installed() if _is_installed(name, content)]
+        fitting = [] if has_usual_names else [_load_installed(name) for name in _list_installed() if _is_installed(name, content)]
     if len(fitting) > 1:
         names = itemize(form.name for form in fitting)
         raise InputError(f"{content.name} could be any of {names}: say which with format=… (--format)")
     return fitting[0] if fitting else None
 
 
-def _installed() -> list[str]:
+def _list_installed() -> list[str]:
     """Return the names of other packages' formats."""
     return extension_names("formats", FORMATS)
 
 
 @cache
-def _installed_format(name: str) -> Format:
+def _load_installed(name: str) -> Format:
     """Return the format of an entry point; a module that cannot be used is an error."""
     module = load_extension("formats", name)
     try:
@@ -501,7 +501,7 @@ def _installed_format(name: str) -> Format:
 def _is_installed(name: str, content: Content) -> bool:
     """Return whether a content is of the format of an entry point; reading goes on without one that fails."""
     try:
-        return bool(_installed_format(name).test(content))
+        return bool(_load_installed(name).test(content))
     except Exception as error:
         log.warning("format %s is not used to read %s: %s", name, content.name, error)
         return False

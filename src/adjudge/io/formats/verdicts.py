@@ -110,7 +110,7 @@ class Verdicts:
         questions, hint = self._group({name: part for name, part in parts.items() if part.values}, parts)
         if wanted is not None:
             whole = next((question for question in questions if question.name == wanted), None)
-            return whole or _join(_named(wanted, list(parts), self.where), parts, self.where)
+            return whole or _join(_select_names(wanted, list(parts), self.where), parts, self.where)
         if len(questions) == 1:
             return questions[0]
         if not questions:
@@ -204,7 +204,7 @@ def _comparable(value: Any) -> Any:
     return str(int(value)) if type(value) in (int, float) and value in (0, 1) else None if value is None else text_of(value)
 
 
-def _named(wanted: str, names: Sequence[str], where: str) -> list[str]:
+def _select_names(wanted: str, names: Sequence[str], where: str) -> list[str]:
     """Return the names that the caller joins by commas or matches with a pattern."""
     parts = [wanted] if wanted in names else [part.strip() for part in wanted.split(SEPARATOR)]
     for part in parts:

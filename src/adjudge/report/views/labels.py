@@ -83,7 +83,7 @@ class HeadlineView:
         good = self.wrong_share <= GOOD
         if wrong < 0.5 and good:
             return words.sentence(f"hardly any {noun} is expected to be wrong")
-        about = f"about {words.figure(wrong)} of {words.counted(self.tasks, noun)} ({share})"
+        about = f"about {words.figure(wrong)} of {words.tally(self.tasks, noun)} ({share})"
         are = "is" if words.figure(wrong) == "1" else "are"
         verdict = (
             "most can be trusted" if good else "look at the doubtful ones" if self.wrong_share <= FAIR else "handle with care"
@@ -179,7 +179,7 @@ class TasksView:
             return words.sentence(f"no label has a confidence below {words.percent(DOUBT)}")
         share = words.percent(self.share_in_doubt)
         have = "has" if self.doubtful == 1 else "have"
-        of = words.counted(self.n_tasks, "label")
+        of = words.tally(self.n_tasks, "label")
         return words.sentence(f"{words.count(self.doubtful)} of {of} ({share}) {have} a confidence below {words.percent(DOUBT)}")
 
     def picture(self, *, with_list: bool = True) -> Picture:
@@ -213,7 +213,7 @@ class TasksView:
         hover = fields(task="text", label=("text", "label"), confidence="share", votes="count")
         columns = {
             "": [words.percent(share) for share in listed["confidence"]],
-            "label": [words.shortened(label, 24) for label in listed["label"]],
+            "label": [words.shorten(label, 24) for label in listed["label"]],
             "votes": [words.count(number) for number in listed["votes"]],
         }
         return Plot(
@@ -228,14 +228,14 @@ class TasksView:
         )
 
 
-def binned(confidence: Floats) -> TasksView:
+def bin_confidence(confidence: Floats) -> TasksView:
     """Return the view of confidences, [tasks], without tasks to look at."""
     none = np.zeros(0, np.int64)
-    counts, doubtful, wrong = _counted(confidence)
+    counts, doubtful, wrong = _count(confidence)
     return TasksView(len(confidence), counts, doubtful, wrong, none, none, none)
 
 
-def _counted(confidence: Floats) -> tuple[Integers, int, float]:
+def _count(confidence: Floats) -> tuple[Integers, int, float]:
     """Return the tasks in each bin, those in doubt, and how many are expected to be wrong."""
     at = np.clip(((confidence + NUDGE) * BINS).astype(np.int64), 0, BINS - 1)
     return np.bincount(at, minlength=BINS), int((confidence < DOUBT - NUDGE).sum()), float((1.0 - confidence).sum())
@@ -256,10 +256,10 @@ def tasks(result: Result, *, limit: int = MAX_LISTED) -> TasksView:
     votes, outcome = result.votes, result.fit.outcome
     counts, doubtful, wrong = np.zeros(BINS, np.int64), 0, 0.0
     for start in range(0, votes.n_tasks, CHUNK):
-        some = _counted(np.asarray(piece(outcome.confidence, slice(start, start + CHUNK)), np.float64))
+        some = _count(np.asarray(piece(outcome.confidence, slice(start, start + CHUNK)), np.float64))
         counts, doubtful, wrong = counts + some[0], doubtful + some[1], wrong + some[2]
     least = [code for code, _ in least_certain_codes(result, limit)]
-    disputed, against = _disputed(result, limit)
+    disputed, against = _find_disputed(result, limit)
     return TasksView(
         n_tasks=votes.n_tasks,
         counts=counts,
@@ -272,7 +272,7 @@ def tasks(result: Result, *, limit: int = MAX_LISTED) -> TasksView:
     )
 
 
-def _disputed(result: Result, limit: int) -> tuple[Integers, Integers]:
+def _find_disputed(result: Result, limit: int) -> tuple[Integers, Integers]:
     """Return the tasks that most votes speak against, and how many: of equally many first the least certain ones."""
     votes, outcome = result.votes, result.fit.outcome
     codes, against, sure = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
@@ -312,7 +312,7 @@ class SharesView:
         first = self.frame.row(0, named=True)
         unit = "tasks" if self.noun == "label" else "sets"
         often = f"chosen for {words.percent(first['chosen'])} of the {unit}"
-        most = f"{words.quoted(first['label'])} is the most frequent {self.noun}, {often}"
+        most = f"{words.quote(first['label'])} is the most frequent {self.noun}, {often}"
         moved = self.frame.with_columns(by=pl.col("chosen") - pl.col("given")).sort(pl.col("by").abs(), descending=True)
         one = moved.row(0, named=True)
         if abs(one["by"]) < FEW_POINTS:
@@ -320,8 +320,8 @@ class SharesView:
         way = "more" if one["by"] > 0 else "less"
         shift = f"{words.percent(one['given'])} of the votes, {words.percent(one['chosen'])} of the {unit}"
         if one["label"] == first["label"]:
-            return words.sentence(f"{words.quoted(one['label'])} is chosen {way} often than it is given: {shift}")
-        return words.sentence(f"{most}; {words.quoted(one['label'])} is chosen {way} often than it is given: {shift}")
+            return words.sentence(f"{words.quote(one['label'])} is chosen {way} often than it is given: {shift}")
+        return words.sentence(f"{most}; {words.quote(one['label'])} is chosen {way} often than it is given: {shift}")
 
     def picture(self) -> Picture:
         """Return a line per label: how often it is given (a ring), and how often it is chosen (a dot)."""
@@ -348,7 +348,7 @@ class SharesView:
             step=26,
         )
         left = len(self.frame) - len(top)
-        note = f"The {len(top)} most frequent of {words.counted(len(self.frame), self.noun)}." if left else ""
+        note = f"The {len(top)} most frequent of {words.tally(len(self.frame), self.noun)}." if left else ""
         return Picture(self.sentence, (plot,), (note,))
 
 
@@ -382,9 +382,9 @@ class TraceView:
         """What the picture shows here."""
         if not self.iterations:
             return "Majority vote counts once: there is nothing to converge."
-        passes = words.counted(self.iterations, "iteration")
+        passes = words.tally(self.iterations, "iteration")
         changed = self.frame["labels_changed"][-1]
-        last = "the last one changed no label" if not changed else f"the last one changed {words.counted(int(changed), 'label')}"
+        last = "the last one changed no label" if not changed else f"the last one changed {words.tally(int(changed), 'label')}"
         if self.model == "auto":
             return words.sentence(f"auto took {passes}, a few by design; {last}")
         if self.converged:
@@ -417,7 +417,7 @@ class TraceView:
             styles={phase: Style(f"c{at % 8}", "square") for at, phase in enumerate(phases)},
             height=140,
         )
-        note = f"The last {words.count(n)} of {words.counted(self.iterations, 'iteration')}." if self.iterations > n else ""
+        note = f"The last {words.count(n)} of {words.tally(self.iterations, 'iteration')}." if self.iterations > n else ""
         return Picture(self.sentence, (plot,), (note,))
 
 
@@ -452,7 +452,7 @@ class ReliabilityView:
         """What the picture shows here."""
         if not self.tasks:
             return "No task with truth has a confidence."
-        found = f"of {words.counted(self.tasks, 'label')} with truth {words.count(self.wrong)} are wrong"
+        found = f"of {words.tally(self.tasks, 'label')} with truth {words.count(self.wrong)} are wrong"
         expected = f"confidence expected {words.figure(self.expected_wrong)}"
         off = words.points(self.gap)
         if self.gap <= CLOSE:

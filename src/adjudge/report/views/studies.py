@@ -167,7 +167,7 @@ def rates(found: Rates, label: object = None) -> Picture:
     groups = frame["group"].unique(maintain_order=True).to_list()
     few = frame.filter(pl.col("label").is_in(wanted), pl.col("group").is_in(groups[:MAX_GROUPS]))
     more = f" {len(groups) - MAX_GROUPS} more groups are not shown." if len(groups) > MAX_GROUPS else ""
-    of = f"true share of {words.shortened(wanted[0])}" if len(wanted) == 1 else "true share of each label"
+    of = f"true share of {words.shorten(wanted[0])}" if len(wanted) == 1 else "true share of each label"
     note = f"Lines are {words.percent(found.level)} intervals.{more}"
     return Picture(words.sentence(f"{of} per group"), [_shares(few.filter(label=one), one) for one in wanted], (note,))
 
@@ -179,7 +179,7 @@ def _shares(frame: pl.DataFrame, label: str) -> Plot:
     shares = fields(share="share", low="share", high="share", naive="share")
     hover = (*fields(group="text", label=("text", "label")), *shares, *fields(tasks="count", gold="count", method="text"))
     return Plot(
-        share_axis(f"share of {words.shortened(label)}"),
+        share_axis(f"share of {words.shorten(label)}"),
         y,
         (
             Marks("lines", frame, x="low", x2="high", y="name"),
@@ -213,7 +213,7 @@ def ranking(found: Ranking) -> Picture:
         styles={kind: style for kind, style in ITEM_STYLES.items() if kind in set(shown["kind"])},
         rules=(Rule(0.0, "x"),),
     )
-    leader, lead = words.shortened(str(largest["item"][0]), 40), int((largest["rank_low"] == 1).sum())
+    leader, lead = words.shorten(str(largest["item"][0]), 40), int((largest["rank_low"] == 1).sum())
     told = f"{leader} leads." if lead == 1 else f"{leader} leads, and {lead - 1} more may be as strong."
     notes = [f"Lines are {words.percent(found.level)} intervals; 0 is the mean item."]
     if len(largest) > len(shown):

@@ -107,7 +107,7 @@ class ConfusionView:
     @property
     def sentence(self) -> str:
         """What the picture shows here."""
-        who = "the crowd" if self.worker is None else words.shortened(self.worker)
+        who = "the crowd" if self.worker is None else words.shorten(self.worker)
         if not self.votes.sum():
             return words.sentence(f"{who} has no votes on tasks whose label is known")
         right = self.votes[self.true == self.given].sum() / self.votes.sum()
@@ -115,7 +115,7 @@ class ConfusionView:
         if not len(self.worst):
             return words.sentence(f"every vote of {who} equals {what}")
         one = self.worst.row(0, named=True)
-        true, given = words.apart(one["true"], one["given"])
+        true, given = words.tell_apart(one["true"], one["given"])
         most = f"most often {true} is called {given} ({words.percent(one['share'])})"
         return words.sentence(f"{words.percent(float(right))} of the votes of {who} equal {what}; {most}")
 
@@ -152,7 +152,7 @@ class ConfusionView:
     def _pairs(self, columns: str, counted: str, hover: tuple[Field, ...]) -> Picture:
         worst = self.worst
         pairs = [
-            f"{words.shortened(true, 24)} → {words.shortened(given, 24)}" for true, given in worst.select("true", "given").rows()
+            f"{words.shorten(true, 24)} → {words.shorten(given, 24)}" for true, given in worst.select("true", "given").rows()
         ]
         y = name_axis(pairs, title=f"{ROWS[self.against]} → label {columns}", width=60, grid=False)
         worst = worst.with_columns(pair=pl.Series(y.names, dtype=pl.String))
@@ -301,7 +301,7 @@ class AgreementView:
         if votes != votes or effective != effective:
             return ""
         if ALL_VOTE * self.n_workers <= votes <= self.n_workers + 0.05:
-            what = f"{words.counted(self.n_workers, 'judge')} carry the weight of {words.figure(effective)}"
+            what = f"{words.tally(self.n_workers, 'judge')} carry the weight of {words.figure(effective)}"
         else:
             what = f"the {words.figure(votes)} votes on a task carry the weight of {words.figure(effective)} independent ones"
         if effective < FEW_EFFECTIVE * votes:
@@ -348,7 +348,7 @@ class AgreementView:
     def _notes(self) -> list[str]:
         notes = []
         if len(self.workers) < self.n_workers:
-            every = words.counted(self.n_workers, "worker")
+            every = words.tally(self.n_workers, "worker")
             notes.append(f"{len(self.workers)} of {every}: those in rings, then those with most votes.")
         if self.rings:
             notes.append("Outlined: workers who answer alike beyond what the labels explain.")
@@ -383,7 +383,7 @@ def agreement(result: Result, *, limit: int = MAX_WORKERS) -> AgreementView:
     whole = np.where(ring >= 0, -1 - ring.max(initial=0) + ring, -number)  # rings stay together
     chosen = np.sort(np.lexsort((np.arange(len(ring)), whole, ring < 0))[:limit])
     kappa, same, shared, sampled = _pairs(votes, chosen)
-    order = _clustered(kappa, ring[chosen])
+    order = _cluster(kappa, ring[chosen])
     chosen, square = chosen[order], np.ix_(order, order)
     facts = result.facts
     return AgreementView(
@@ -451,7 +451,7 @@ def _every(votes: Votes, step: int) -> Votes:
     return replace(votes, task_ptr=ptr, row=votes.row[where], tasks=votes.tasks.take(tasks))
 
 
-def _clustered(kappa: Floats, ring: Integers) -> Integers:
+def _cluster(kappa: Floats, ring: Integers) -> Integers:
     """Return an order of workers, [n], in which those who agree are neighbours: average linkage, rings first of all."""
     clusters = [np.flatnonzero(ring == number).tolist() for number in np.unique(ring[ring >= 0])]
     clusters += [[worker] for worker in np.flatnonzero(ring < 0).tolist()]
@@ -501,9 +501,9 @@ def waterfall(why: Explanation) -> Picture:
     ends = [*bars["start"], *bars["end"], 0.0]
     room = 0.03 * (max(ends) - min(ends) or 1.0)
     low, high = min(ends) - room, max(ends) + room
-    against = f"log-odds of {words.quoted(why.label, 20)} against {words.quoted(why.runner_up, 20)}"
+    against = f"log-odds of {words.quote(why.label, 20)} against {words.quote(why.runner_up, 20)}"
     hover = fields(what="text", says="text", kind="text", change=("signed", "adds"), right=("text", "right"))
-    columns = [("adds", [f"{_signed(bar.change)}{bar.mark}" for bar in found])]
+    columns = [("adds", [f"{_sign(bar.change)}{bar.mark}" for bar in found])]
     if any(bar.right for bar in found):
         columns.append(("right", [bar.right for bar in found]))
     plot = Plot(
@@ -516,7 +516,7 @@ def waterfall(why: Explanation) -> Picture:
         step=21,
         width=460,
     )
-    note = f"Each bar begins where the one above it ends. Right of 0 {words.quoted(why.label, 20)} wins."
+    note = f"Each bar begins where the one above it ends. Right of 0 {words.quote(why.label, 20)} wins."
     note += " The label is certain: bars are cut at a bound." if why.certain else ""
     note += " An asterisk marks votes that could change the label alone." if any(bar.mark for bar in found) else ""
     return Picture(told, (plot,), (note,))
@@ -524,16 +524,16 @@ def waterfall(why: Explanation) -> Picture:
 
 def _explain_sentence(why: Explanation) -> str:
     """Return the label of the task, how sure it is, and whether one vote could change it."""
-    task, label = words.shortened(why.task), words.quoted(why.label)
+    task, label = words.shorten(why.task), words.quote(why.label)
     if why.known:
         return words.sentence(f"task {task}: {label} is known, so that votes did not decide it")
     if why.runner_up is None:
         return words.sentence(f"task {task}: {label}, {words.percent(why.confidence)} sure, and there is no other label")
-    other = f"{words.quoted(why.runner_up)} {words.percent(why.probabilities[why.runner_up])}"
+    other = f"{words.quote(why.runner_up)} {words.percent(why.probabilities[why.runner_up])}"
     decisive = sum(vote.is_decisive for vote in why.evidence)
     if len(why.evidence) == 1:
         return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; it has one vote")
-    hangs = "no single vote could change that" if not decisive else f"{words.counted(decisive, 'vote')} could change that alone"
+    hangs = "no single vote could change that" if not decisive else f"{words.tally(decisive, 'vote')} could change that alone"
     return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; {hangs}")
 
 
@@ -547,11 +547,11 @@ def _bars(why: Explanation) -> list[_EvidenceBar]:
     if left:
         change = sum(vote.contribution for vote in why.evidence) - sum(vote.contribution for vote in kept)
         out.append(_EvidenceBar(f"{words.count(left)} more votes", FOR if change >= 0 else AGAINST, change))
-    out += [_EvidenceBar(words.name(step.name), ELSE, step.change, words.shortened(step.why, 200)) for step in why.steps]
+    out += [_EvidenceBar(words.name(step.name), ELSE, step.change, words.shorten(step.why, 200)) for step in why.steps]
     return [*out, _EvidenceBar("total", ALL, sum(bar.change for bar in out), f"confidence {words.percent(why.confidence)}")]
 
 
-def _signed(change: float) -> str:
+def _sign(change: float) -> str:
     return "0.00" if abs(change) < 0.005 else f"{change:+.2f}".replace("-", "−")
 
 
@@ -559,7 +559,7 @@ def _vote(vote: VoteEvidence, *, is_alone: bool) -> _EvidenceBar:
     what: Any = f"{words.name(vote.worker)}: {words.name(vote.label)}"
     says = [] if vote.weight == 1.0 else [f"weight {vote.weight:g}"]
     if vote.members:
-        named = ", ".join(f"{words.shortened(one.worker, 20)} {words.shortened(one.label, 20)}" for one in vote.members[:6])
+        named = ", ".join(f"{words.shorten(one.worker, 20)} {words.shorten(one.label, 20)}" for one in vote.members[:6])
         says.append(f"group: {named}{'…' if len(vote.members) > 6 else ''}")
     kind = FOR if vote.contribution >= 0 else AGAINST
     return _EvidenceBar(

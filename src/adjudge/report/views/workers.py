@@ -121,22 +121,22 @@ class WorkersView:
         unclear = self.verdicts.get(UNCLEAR_VERDICT, 0)
         few = f"; {words.count(unclear)} cannot be told from guessing yet" if 0 < unclear < n else ""
         if len(flagged) == 1:
-            return words.sentence(f"{words.count(flagged[0][0])} of {words.counted(n, 'worker')} {flagged[0][1]}{few}")
+            return words.sentence(f"{words.count(flagged[0][0])} of {words.tally(n, 'worker')} {flagged[0][1]}{few}")
         if flagged:
-            found = words.listed([f"{words.count(number)} {what}" for number, what in flagged])
-            return words.sentence(f"of {words.counted(n, 'worker')}, {found}{few}")
+            found = words.join_parts([f"{words.count(number)} {what}" for number, what in flagged])
+            return words.sentence(f"of {words.tally(n, 'worker')}, {found}{few}")
         if unclear == n:
             return "No worker can be told from guessing yet: more votes, or votes on the same tasks, would show who knows."
         if n == 1:
             return "There is one worker, whose answers nobody else's contradict."
-        return words.sentence(f"none of {words.counted(n, 'worker')} guesses, copies or works against the others{few}")
+        return words.sentence(f"none of {words.tally(n, 'worker')} guesses, copies or works against the others{few}")
 
     def _range(self) -> str:
         known = self.frame["accuracy"].drop_nulls().drop_nans()
         if not len(known):
-            return f"There are {words.counted(len(self.frame), 'worker')}."
+            return f"There are {words.tally(len(self.frame), 'worker')}."
         low, high = float(known.quantile(0.1, "nearest") or 0.0), float(known.quantile(0.9, "nearest") or 0.0)
-        what = "All workers are" if len(known) < 10 else f"Eight of ten among {words.counted(len(known), 'worker')} are"
+        what = "All workers are" if len(known) < 10 else f"Eight of ten among {words.tally(len(known), 'worker')} are"
         low, high = (float(known.min() or 0.0), float(known.max() or 0.0)) if len(known) < 10 else (low, high)  # type: ignore[arg-type]
         return f"{what} right in {words.percent(low)} to {words.percent(high)} of their votes."
 
@@ -145,13 +145,13 @@ class WorkersView:
 
         If all have about as many votes, workers are ranked by accuracy instead.
         """
-        dots = self._drawn()
+        dots = self._select_drawn()
         if not len(dots) and not len(self.cells):
             return Picture(self.sentence)
-        plot, note = self._ranked(dots) if self.is_level else (self._scatter(dots), "")
+        plot, note = self._rank(dots) if self.is_level else (self._scatter(dots), "")
         return Picture(self.sentence, (plot,), (f"{self._note()} {note}".strip(),))
 
-    def _drawn(self) -> pl.DataFrame:
+    def _select_drawn(self) -> pl.DataFrame:
         """Return the workers that are drawn, with their kind as the key names it."""
         dots = self.dots.filter(pl.col("accuracy").is_not_null())
         if self.is_binned:
@@ -169,7 +169,7 @@ class WorkersView:
         )
         return known.with_columns(
             kind=pl.col("verdict").replace_strict(kinds),
-            name=pl.Series([words.shortened(worker, 200) for worker in known["worker"]], dtype=pl.String),
+            name=pl.Series([words.shorten(worker, 200) for worker in known["worker"]], dtype=pl.String),
             interval=pl.Series([_between(*row) for row in known.select("low", "high").rows()], dtype=pl.String),
         )
 
@@ -187,9 +187,9 @@ class WorkersView:
         if not named:
             return ""
         shown = min(named, len(self.notable))
-        few = f"of {words.counted(named, 'worker')} to look at the first {words.count(shown)}"
+        few = f"of {words.tally(named, 'worker')} to look at the first {words.count(shown)}"
         first = few if named > shown else "those to look at"
-        return f"{words.counted(len(self.frame), 'worker')} as cells; {first} as dots: result.workers has all."
+        return f"{words.tally(len(self.frame), 'worker')} as cells; {first} as dots: result.workers has all."
 
     def _accuracy_axis(self, dots: pl.DataFrame) -> Axis:
         """Return the axis of accuracy: from a tenth below everything that is drawn."""
@@ -217,7 +217,7 @@ class WorkersView:
         cells = Marks(
             "cells", self.cells, x="votes_from", x2="votes_to", y="accuracy_from", y2="accuracy_to", shade=shade, hover=where
         )
-        placed = self._placed(dots, x, y)
+        placed = self._place_names(dots, x, y)
         where_dots: dict[str, Any] = {"x": "votes", "y": "accuracy"}
         names = [
             Marks("texts", placed.filter(side="right"), **where_dots, text="name", style=TEXT, align="start", dx=8, fixed=True),
@@ -240,7 +240,7 @@ class WorkersView:
             Marks("dots", dots.sort(grave, maintain_order=True), **place, by="kind", hover=hover, identity="code"),
         ]
 
-    def _ranked(self, dots: pl.DataFrame) -> tuple[Plot, str]:
+    def _rank(self, dots: pl.DataFrame) -> tuple[Plot, str]:
         """Return the workers by accuracy, and a note on their votes."""
         dots = dots.sort(-pl.col("accuracy"), "code").with_columns(rank=pl.int_range(1, len(dots) + 1))
         accuracy, styles = self._accuracy_axis(dots), self._styles()
@@ -256,7 +256,7 @@ class WorkersView:
         marks = self._dots(dots, {"x": "rank", "y": "accuracy"})
         return Plot(x, accuracy, marks, styles, self._rules("y"), height=HEIGHT, identity="workers-plot"), note
 
-    def _placed(self, dots: pl.DataFrame, x: Axis, y: Axis) -> pl.DataFrame:
+    def _place_names(self, dots: pl.DataFrame, x: Axis, y: Axis) -> pl.DataFrame:
         """Return the workers to name next to their dots: those to look at first, as long as names do not overlap."""
         order = {verdict: rank for rank, verdict in enumerate((*TO_LOOK_AT, UNCLEAR_VERDICT))}
         few = dots if len(dots) <= MAX_NAMED else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
@@ -274,7 +274,7 @@ class WorkersView:
             boxes.append((WIDTH - 90, below - 18, WIDTH, below))
         rows: list[tuple[Any, ...]] = []
         for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
-            name = words.shortened(row["worker"], 20)
+            name = words.shorten(row["worker"], 20)
             left, top = pixels(row["votes"], row["accuracy"])
             wide = 4 + 6.5 * len(name)
             for side, start in (("right", left + 6), ("left", left - 6 - wide)):
