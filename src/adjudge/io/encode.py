@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from types import ModuleType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -93,8 +93,7 @@ class Dictionary:
                 self._core.encode(batch, [0], [self._table], [out], 1)
         except ValueError as error:  # more ids than codes
             raise InputError(f"too many {self.role}s: {error}") from error
-        codes: Codes = out.finish()
-        return codes
+        return cast(Codes, out.finish())
 
     def _encode_by_join(self, ids: pl.Series) -> Codes:
         batch = (ids.cast(pl.String) if self.kind == "string" else ids).to_frame("id")
@@ -445,13 +444,11 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
             "use the same labels for both (labels=… declares them)"
         )
     if hasattr(votes, "is_stored"):  # an encoded folder
-        wider: Votes = _relabel(votes, labels, what)
-        return wider
+        return cast(Votes, _relabel(votes, labels, what))
     same_kind = _of_kind(labels, votes.labels.kind) if len(votes.labels) else labels
     elsewhere: Any = getattr(votes, "over", None)
     if elsewhere is not None:  # votes on Spark
-        moved: Votes = elsewhere(same_kind)
-        return moved
+        return cast(Votes, elsewhere(same_kind))
     coded = Coded(codes_of(votes), {"task": votes.tasks, "worker": votes.workers, "label": votes.labels})
     weights = votes.row_weight
     units = None if weights is None else np.rint(weights / LOG_UNIT).astype(np.int64)[votes.row]

@@ -429,18 +429,15 @@ def wrap_frame(source: object) -> Any:
 
 
 def _series(column: Any, what: str) -> pl.Series:
-    out: pl.Series
     if not column.implementation.is_pandas_like():
-        out = column.to_polars()
-        return out
+        return cast(pl.Series, column.to_polars())
     # pandas: without pyarrow, and in columns of objects, values go one by one.
     dtype = column.dtype
     if dtype.is_numeric() and str(column.to_native().dtype).islower():
         return series_of(column.to_numpy(), what)
     if str(dtype) == "Object" or find_spec("pyarrow") is None:
         return series_of(column.to_list(), what)
-    out = column.to_polars()
-    return out
+    return cast(pl.Series, column.to_polars())
 
 
 def to_native(frame: pl.DataFrame, kind: FrameKind) -> Frame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -42,8 +42,7 @@ class LabelNames:
 
     def hashes(self) -> list[int]:
         """Return the hash of each, by which ties are settled."""
-        hashes: list[int] = reference.hash_texts(*self.vocabulary.text_buffers()).tolist()
-        return hashes
+        return cast(list[int], reference.hash_texts(*self.vocabulary.text_buffers()).tolist())
 
     def codes(self, labels: pl.Series, first_row: int) -> pl.Series:
         """Return the codes of labels as text, null where one is missing; `first_row` rows came before these."""
@@ -153,11 +152,7 @@ def check_content(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArra
 def _arrays_of(meta: dict[str, Any]) -> dict[str, Array]:
     """Return the arrays that a file with this meta has."""
     hard = meta["hard"]
-    arrays = (
-        {**ARRAYS, **GOLD_ARRAYS, **ORDER, "shares": HARD_SHARES}
-        if hard
-        else {**ARRAYS, **GOLD_ARRAYS, **ORDER, **SOFT_SHARE_ARRAYS}
-    )
+    arrays = {**ARRAYS, **GOLD_ARRAYS, **ORDER, **({"shares": HARD_SHARES} if hard else SOFT_SHARE_ARRAYS)}
     if meta["model"] == "auto":
         arrays["fitted"] = FLAG_PER_TASK
     if meta["evicted"]:

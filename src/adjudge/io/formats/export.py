@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import polars as pl
 
@@ -127,23 +127,20 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
         )
     ask = replace(ask, columns=named if votes else {})
     if len(contents) > 1 and hasattr(form.load(), "read_all"):
-        together: Extract = form.load().read_all(contents, ask)
-        return together
+        return cast(Extract, form.load().read_all(contents, ask))
     extracts: list[Extract] = [form.read(content, ask) for content in contents]
     if len(extracts) == 1:
         return extracts[0]
     names = sorted({extract.question for extract in extracts if extract.question is not None})
     if len(names) > 1:
         raise SeveralQuestions(join_names(contents), names)
-    skipped: Counter[str] = Counter()
-    for extract in extracts:
-        skipped.update(extract.skipped)
+    skipped = sum((Counter(extract.skipped) for extract in extracts), Counter[str]())
 
-    def joined(what: str) -> Any:
+    def join(what: str) -> Any:
         frames = [frame for extract in extracts if (frame := getattr(extract, what)) is not None]
         return pl.concat(frames) if frames else None
 
-    return replace(extracts[0], votes=joined("votes"), skipped=skipped, gold=joined("gold"), truth=joined("truth"))
+    return replace(extracts[0], votes=join("votes"), skipped=skipped, gold=join("gold"), truth=join("truth"))
 
 
 class AnswerCollector:

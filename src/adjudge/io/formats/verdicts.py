@@ -62,7 +62,7 @@ class Verdicts:
     def __init__(self, ask: Ask, where: str, *, no_answer: str | None = None) -> None:
         self.where, self.skipped = where, Counter[str]()
         self._ask, self._no_answer = ask, no_answer
-        self._rows: tuple[list[str], list[str], list[str], list[Any]] = ([], [], [], [])
+        self._rows: list[tuple[str, str, str, Any]] = []  # name, judge, task and verdict
         self._questions: set[str] = set()
 
     def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
@@ -72,8 +72,7 @@ class Verdicts:
         """
         if isinstance(value, str | bool | int | float | list) or value is None:
             is_missing = value == "" or value != value
-            for column, cell in zip(self._rows, (name, judge, task, None if is_missing else value), strict=True):
-                column.append(cell)
+            self._rows.append((name, judge, task, None if is_missing else value))
             if is_question:
                 self._questions.add(name)
             return
@@ -84,9 +83,9 @@ class Verdicts:
 
     def extract(self, columns: Mapping[str, str]) -> Extract:
         """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
-        names, judges, tasks, values = self._rows
-        if not names:
+        if not self._rows:
             raise InputError(f"{self.where} has no verdicts: nobody has scored anything in it")
+        names, judges, tasks, values = map(list, zip(*self._rows, strict=True))
         frame = pl.DataFrame({"name": names, "worker": judges, "task": tasks}).with_row_index()
         parts = {name: Part.of(part, values, self._no_answer) for (name,), part in frame.group_by("name", maintain_order=True)}
         question = self._choose(parts)
