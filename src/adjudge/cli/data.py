@@ -189,9 +189,9 @@ def reproduce(
         raise InputError(f"{output} is a folder of the data sets that are read: name another folder")
     talk, plan = out.talk(quiet), GridPlan(subset, trials)
     with console.counter(talk, experiments.cells_of(names, folder)) as progress:
-        found = experiments.reproduce(folder, output, names, plan, fresh=fresh, done=lambda name: progress(name, 1))
-    counts = report.summary(report.judge(found.grid, subset))
+        outcome = experiments.reproduce(folder, output, names, plan, fresh=fresh, done=lambda name: progress(name, 1))
+    counts = report.summary(report.judge(outcome.grid, subset))
     talk.table(counts.columns, counts.rows())
-    if not found.drawn:
+    if not outcome.drawn:
         talk.say(plots.NO_ALTAIR)
     talk.say(f"the report is {output / 'report.md'}")

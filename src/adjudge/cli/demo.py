@@ -75,9 +75,9 @@ def _run(folder: Path, page: Path, seed: int) -> None:
             began = time.perf_counter()
             results[name] = adj.aggregate(folder / "votes.csv", model=model(), labels=LABELS)
             seconds = min(seconds, time.perf_counter() - began)
-        found = adj.evaluate(results[name], folder / "truth.csv")
-        wrong = f"{found.calibration.errors} ({found.expected_errors:.0f})"
-        rows.append((name, model.title, f"{found.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
+        evaluation = adj.evaluate(results[name], folder / "truth.csv")
+        wrong = f"{evaluation.calibration.errors} ({evaluation.expected_errors:.0f})"
+        rows.append((name, model.title, f"{evaluation.accuracy:.1%}", wrong, results[name].iterations, f"{seconds * 1000:.0f}"))
     screen.heading("the usual models on the same votes")
     screen.table(["model", "", "accuracy", "wrong (expected)", "iterations", "ms"], rows, left=2)
     screen.say(

@@ -120,17 +120,17 @@ def installation() -> Iterator[Finding]:
 def _extra(extra: str, libraries: tuple[str, ...], use: str) -> Finding:
     from importlib.metadata import PackageNotFoundError, version
 
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in libraries:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
+            versions[name] = version(name)
     needed = [name for name in libraries if name != "uvloop" or sys.platform != "win32"]
-    missing = [name for name in needed if name not in found]
-    told = ", ".join(f"{name} {number}" for name, number in found.items())
+    missing = [name for name in needed if name not in versions]
+    told = ", ".join(f"{name} {number}" for name, number in versions.items())
     if not missing:
         return Finding("ok", f"extra {extra}", told)
     remedy = f"pip install 'adjudge[{extra}]'"
-    if found:
+    if versions:
         return Finding("warn", f"extra {extra}", f"has {told}, but no {', '.join(missing)}: {remedy}")
     return Finding("off", f"extra {extra}", f"not installed; {use} needs it: {remedy}")
 
@@ -144,13 +144,13 @@ def _cuda() -> Finding:
     from adjudge.gpu.device import cupy, device_at, device_count
 
     try:
-        found = device_at(0)
-        free, total = found.memory()
+        device = device_at(0)
+        free, total = device.memory()
     except AdjudgeError as error:
         return Finding("warn", "CUDA", str(error))
     others = f" and {number - 1} more" if (number := device_count()) > 1 else ""
     room = f"{free / BYTES_PER_GB:.0f} of {total / BYTES_PER_GB:.0f} GB free"
-    return Finding("ok", "CUDA", f"{found.name}{others}, {room}, CuPy {cupy().__version__}")
+    return Finding("ok", "CUDA", f"{device.name}{others}, {room}, CuPy {cupy().__version__}")
 
 
 def _clock() -> Finding:
@@ -236,24 +236,24 @@ def _check_store(opened: Store) -> Iterator[Finding]:
         tokens = [row.revoked is None for row in opened.tokens.all()]
         none = "none holds: nobody is answered" if tokens else "none: this machine is answered, no other"
         yield Finding("ok", "tokens", f"{sum(tokens)} hold" if any(tokens) else none)
-    found = verify(opened)
-    if not found:
+    logs = verify(opened)
+    if not logs:
         yield Finding("ok", "campaigns", "none yet")
-    for one in found:
-        name = f"campaign {quote(one.name)}"
-        for problem in one.problems:
+    for log in logs:
+        name = f"campaign {quote(log.name)}"
+        for problem in log.problems:
             yield Finding("fail", name, problem)
-        if not one.problems:
-            begins = "" if one.begins == 1 else f" from position {one.begins} on: what was before has expired"
-            beside = f"{one.workers} workers, {one.records} records of archived tasks, {one.ids} ids, {one.snapshots} snapshots"
-            beside += f", {one.annotations} rows of Label Studio" if one.annotations else ""
-            told = f"{one.events} events in {one.pages} pages{begins}, {one.decisions} decisions, {beside}"
+        if not log.problems:
+            begins = "" if log.begins == 1 else f" from position {log.begins} on: what was before has expired"
+            beside = f"{log.workers} workers, {log.records} records of archived tasks, {log.ids} ids, {log.snapshots} snapshots"
+            beside += f", {log.annotations} rows of Label Studio" if log.annotations else ""
+            told = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
             yield Finding("ok", name, f"{told}; every checksum is right")
-            writer = opened.owner(one.campaign)
+            writer = opened.owner(log.campaign)
             yield Finding("ok", name, f"written by {writer}" if writer else "no process writes it now")
-            yield _snapshot(opened, one.campaign, one.begins - 1 + one.events, name)
-            yield from _last(opened, one.campaign, name)
-        if opened.webhooks.dead(one.campaign, limit=1):
+            yield _snapshot(opened, log.campaign, log.begins - 1 + log.events, name)
+            yield from _last(opened, log.campaign, name)
+        if opened.webhooks.dead(log.campaign, limit=1):
             remedy = "GET …/webhooks/dead lists them, redeliver sends them"
             yield Finding("warn", name, f"deliveries of webhooks were given up: {remedy}")
 

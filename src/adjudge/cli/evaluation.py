@@ -168,26 +168,26 @@ def compare(
     known = adj.read(out.source_of(votes), **how_read)
     fits = {"gold": gold, "models": chosen, "folds": folds, "refits": refits, "threads": threads, "strict": how_read["strict"]}
     with out.progress("steps", quiet=quiet or as_json) as progress:
-        found = adj.compare(known, resamples=resamples, level=level, seed=seed, progress=progress, **fits, **truth)
-    out.write_frames(targets.values(), (found.models_frame, found.differences_frame, found.disagreements_frame))
-    show = partial(_show_comparison, found)
-    out.present(found.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=found.best)
+        comparison = adj.compare(known, resamples=resamples, level=level, seed=seed, progress=progress, **fits, **truth)
+    out.write_frames(targets.values(), (comparison.models_frame, comparison.differences_frame, comparison.disagreements_frame))
+    show = partial(_show_comparison, comparison)
+    out.present(comparison.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=comparison.best)
 
 
-def _show_comparison(found: Comparison, screen: Screen) -> None:
+def _show_comparison(comparison: Comparison, screen: Screen) -> None:
     screen.print()
-    for sentence in found.advice:
+    for sentence in comparison.advice:
         screen.say(sentence)
     screen.print()
-    screen.table(*found.overview())
-    if found.judged_by is not None:
-        screen.heading(f"accuracy with its {100 * found.level:g}% interval; │ is majority vote")
-        screen.table(["", ""], _axis(found), left=2)
+    screen.table(*comparison.overview())
+    if comparison.judged_by is not None:
+        screen.heading(f"accuracy with its {100 * comparison.level:g}% interval; │ is majority vote")
+        screen.table(["", ""], _axis(comparison), left=2)
 
 
-def _axis(found: Comparison) -> list[tuple[str, str]]:
+def _axis(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the name of every model that ran, and its accuracy with its interval drawn on one axis."""
-    rows = found.models_frame().drop_nulls("accuracy").select("model", "accuracy", "accuracy_low", "accuracy_high").rows()
+    rows = comparison.models_frame().drop_nulls("accuracy").select("model", "accuracy", "accuracy_low", "accuracy_high").rows()
     spans = [(name, value, value if low is None else low, value if high is None else high) for name, value, low, high in rows]
     left, right = min(low for *_, low, _ in spans), max(high for *_, high in spans)
     majority = next(value for name, value, *_ in spans if name == "mv")
@@ -239,8 +239,8 @@ def agreement(
     out.check(targets, {"the votes": votes, "the truth": truth["truth"]}, to_stdout=True)
     drawn: Any = {"resamples": resamples, "level": level, "seed": seed}
     if multi:
-        given = {"--truth": truth["truth"], **targets, "--quiet": quiet, "--scale": scale != "nominal"}
-        for option, value in given.items():
+        refused = {"--truth": truth["truth"], **targets, "--quiet": quiet, "--scale": scale != "nominal"}
+        for option, value in refused.items():
             if value:
                 raise OptionError(
                     f"{option} is for votes with one label: leave it out with --multi, which has one line per option"
@@ -249,10 +249,10 @@ def agreement(
         return
     known = adj.read(out.source_of(votes), **how_read)
     settings: Any = {"scale": scale, "model": model}
-    found = adj.agreement(known, **truth, **settings, **drawn)
-    out.write_frames(targets.values(), (found.pairs_frame, found.matrix_frame))
-    show = partial(_show_agreement, found)
-    out.present(found.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=float(found.alpha))
+    measured = adj.agreement(known, **truth, **settings, **drawn)
+    out.write_frames(targets.values(), (measured.pairs_frame, measured.matrix_frame))
+    show = partial(_show_agreement, measured)
+    out.present(measured.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=float(measured.alpha))
 
 
 def _agreement_on_options(votes: list[str], how_read: Flags, drawn: Any, *, as_json: bool) -> None:
@@ -264,52 +264,52 @@ def _agreement_on_options(votes: list[str], how_read: Flags, drawn: Any, *, as_j
     if not (sets.per_task > 1).any():
         raise InputError(f"none of the {len(sets.tasks)} tasks has two votes: agreement needs tasks that several workers judged")
     names = sets.options.texts()
-    found = {name: adj.agreement(sets.of_option(code), pairs=False, **drawn) for code, name in enumerate(names)}
+    by_option = {name: adj.agreement(sets.of_option(code), pairs=False, **drawn) for code, name in enumerate(names)}
     if as_json:
-        out.document({option: one.summary() for option, one in found.items()})
+        out.document({option: one.summary() for option, one in by_option.items()})
         return
     screen = out.screen()
     if sets.understood is not None:
         screen.say(out.read_as(votes, sets.understood))
     rows = [
         (option, float(one.percent), float(one.alpha), out.interval(one.alpha.low, one.alpha.high), float(one.effective_votes))
-        for option, one in found.items()
+        for option, one in by_option.items()
     ]
     screen.table(["option", "percent agreement", "Krippendorff's alpha", "interval", "effective votes"], rows, ids=1)
 
 
-def _show_agreement(found: Agreement, screen: Screen) -> None:
+def _show_agreement(measured: Agreement, screen: Screen) -> None:
     from adjudge.cli import console
 
     screen.say(
-        f"{found.votes} votes on {found.tasks} tasks by {len(found.workers)} workers, {len(found.labels)} labels; "
-        f"{found.paired_tasks} tasks have two votes or more"
+        f"{measured.votes} votes on {measured.tasks} tasks by {len(measured.workers)} workers, {len(measured.labels)} labels; "
+        f"{measured.paired_tasks} tasks have two votes or more"
     )
-    if found.repeated_votes:
+    if measured.repeated_votes:
         screen.say(
-            f"{found.repeated_votes} votes repeat their worker's vote on the same task: --duplicates last keeps one of them"
+            f"{measured.repeated_votes} votes repeat their worker's vote on the same task: --duplicates last keeps one of them"
         )
-    rows: list[tuple[object, ...]] = [(row[1], row[2], out.interval(row[3], row[4])) for row in found.figures_frame().rows()]
+    rows: list[tuple[object, ...]] = [(row[1], row[2], out.interval(row[3], row[4])) for row in measured.figures_frame().rows()]
     screen.print()
-    screen.table([f"{found.scale} labels", "value", f"{100 * found.level:g}% interval"], rows)
-    if found.without_pairs:
+    screen.table([f"{measured.scale} labels", "value", f"{100 * measured.level:g}% interval"], rows)
+    if measured.without_pairs:
         screen.print()
-        screen.say(f"no pairs of workers: {found.without_pairs}")
-    correlation, effective = found.error_correlation, found.effective_votes
-    screen.heading(f"errors against {'the truth' if found.errors_against == 'truth' else 'majority vote'}")
+        screen.say(f"no pairs of workers: {measured.without_pairs}")
+    correlation, effective = measured.error_correlation, measured.effective_votes
+    screen.heading(f"errors against {'the truth' if measured.errors_against == 'truth' else 'majority vote'}")
     rows = [
         ("correlation of errors", float(correlation), out.interval(correlation.low, correlation.high)),
-        ("votes per task", float(found.votes_per_task), ""),
+        ("votes per task", float(measured.votes_per_task), ""),
         ("effective votes", float(effective), out.interval(effective.low, effective.high)),
     ]
     screen.table(["", "", ""], rows)
-    if found.errors_against != "truth":
+    if measured.errors_against != "truth":
         screen.say("effective votes against majority vote: with --truth they are often fewer")
-    if found.pair_figures is not None and len(found.workers) <= MAX_SHOWN_MATRIX_WORKERS:
+    if measured.pair_figures is not None and len(measured.workers) <= MAX_SHOWN_MATRIX_WORKERS:
         screen.heading("agreement of every two workers")
-        screen.print(console.heat_map(found.workers.texts(), found.matrix_array(found.pair_figures), corner=""))
-    if len(found.copies):
-        frame = found.copying_frame()
+        screen.print(console.heat_map(measured.workers.texts(), measured.matrix_array(measured.pair_figures), corner=""))
+    if len(measured.copies):
+        frame = measured.copying_frame()
         screen.heading("workers who answer alike: copies, errors for the same reason, or knowledge that others lack")
         shown = frame.head(MAX_SHOWN_COPYING_PAIRS).rows()
         screen.table([name.replace("_", " ") for name in frame.columns], shown, ids=2)

@@ -204,22 +204,22 @@ def rates(
     inputs = {"the votes": votes, "the gold": gold, "the groups": existing_file(by), "the items": existing_file(item)}
     out.check(targets, inputs, to_stdout=True)
     settings: Any = {"model": model, "seed": seed, "level": level, "sample": not these_tasks}
-    found = adj.rates(out.source_of(votes), by=by, gold=gold, item=item, baseline=baseline, **settings, **how_read)
-    out.write_frames(targets.values(), (found.rates_frame, found.differences_frame, found.gold_needed_frame))
-    out.present(found.to_dict, partial(_show_rates, found), votes, found.understood, as_json=as_json, quiet=quiet)
+    estimated = adj.rates(out.source_of(votes), by=by, gold=gold, item=item, baseline=baseline, **settings, **how_read)
+    out.write_frames(targets.values(), (estimated.rates_frame, estimated.differences_frame, estimated.gold_needed_frame))
+    out.present(estimated.to_dict, partial(_show_rates, estimated), votes, estimated.understood, as_json=as_json, quiet=quiet)
 
 
-def _show_rates(found: Rates, screen: Screen) -> None:
+def _show_rates(estimated: Rates, screen: Screen) -> None:
     """Print shares, differences and what more known labels would do."""
 
     def points(part: float) -> str:
         return f"{100 * part:+.1f}"
 
-    interval = f"{100 * found.level:g}% interval"
-    for sentence in found.sentences():
+    interval = f"{100 * estimated.level:g}% interval"
+    for sentence in estimated.sentences():
         screen.say(sentence)
     screen.print()
-    frame = found.rates_frame()
+    frame = estimated.rates_frame()
     rows: list[tuple[object, ...]] = [
         (
             *(row["group"], row["label"], out.share(row["share"]), out.interval(row["low"], row["high"], out.share)),
@@ -229,7 +229,7 @@ def _show_rates(found: Rates, screen: Screen) -> None:
     ]
     screen.table(["group", "label", "share", interval, "of the labels", "tasks", "gold", "by"], rows, ids=2)
     screen.more(len(frame), MAX_SHOWN_RATES, "-o FILE has all")
-    frame = found.differences_frame()
+    frame = estimated.differences_frame()
     if len(frame):
         screen.heading("differences of shares, in points")
         pairs = ["pairs"] if (frame["pairs"] > 0).any() else []
@@ -244,7 +244,7 @@ def _show_rates(found: Rates, screen: Screen) -> None:
         ]
         screen.table(["group", "less", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
         screen.more(len(frame), MAX_SHOWN_RATES, "--differences FILE has all")
-    frame = found.gold_needed_frame()
+    frame = estimated.gold_needed_frame()
     screen.heading("known labels that would halve the widest interval")
     screen.table(["group", "more", "that is"], frame.select("group", "more", "why").head(MAX_SHOWN_RATES).rows(), ids=1)
     screen.more(len(frame), MAX_SHOWN_RATES, "--gold-needed FILE has all")
@@ -295,11 +295,11 @@ def rank(
     columns: Any = {"left": left, "right": right, "winner": winner, "cluster": cluster, "header": not no_header}
     settings: Any = {"prior": number_or_word(prior), "level": level, "draws": draws, "seed": seed}
     settings |= {"judges": _parse_decision("--weigh-judges", weigh_judges), "position": _parse_decision("--position", position)}
-    found = adj.rank(out.source_of(comparisons), **settings, **columns, **how_read)
-    board = found.leaderboard_frame()
-    out.write_frames(targets.values(), (lambda: board, found.judges_frame, found.neighbours_frame))
-    show = partial(_show_ranking, found, board)
-    out.present(found.to_dict, show, comparisons, found.understood, as_json=as_json, quiet=quiet)
+    ranking = adj.rank(out.source_of(comparisons), **settings, **columns, **how_read)
+    board = ranking.leaderboard_frame()
+    out.write_frames(targets.values(), (lambda: board, ranking.judges_frame, ranking.neighbours_frame))
+    show = partial(_show_ranking, ranking, board)
+    out.present(ranking.to_dict, show, comparisons, ranking.understood, as_json=as_json, quiet=quiet)
 
 
 def _parse_decision(option: str, typed: str) -> bool | Literal["auto"]:
@@ -308,13 +308,13 @@ def _parse_decision(option: str, typed: str) -> bool | Literal["auto"]:
     return "auto" if typed == "auto" else typed == "yes"
 
 
-def _show_ranking(found: Ranking, board: pl.DataFrame, screen: Screen) -> None:
+def _show_ranking(ranking: Ranking, board: pl.DataFrame, screen: Screen) -> None:
     """Print what there is to know, the leaderboard with the neighbours below each item, and the judges."""
-    for sentence in found.sentences():
+    for sentence in ranking.sentences():
         screen.say(sentence)
-    components = ["component"] if len(found.has_maximum) > 1 else []
-    neighbours = {(row["component"], row["upper"]): row for row in found.neighbours_frame().iter_rows(named=True)}
-    names = ["item", *components, "rank", "strength", f"{100 * found.level:g}% interval", "ranks"]
+    components = ["component"] if len(ranking.has_maximum) > 1 else []
+    neighbours = {(row["component"], row["upper"]): row for row in ranking.neighbours_frame().iter_rows(named=True)}
+    names = ["item", *components, "rank", "strength", f"{100 * ranking.level:g}% interval", "ranks"]
     names += ["points", "comparisons", "above the next", "to separate"]
     rows = []
     for row in board.head(MAX_SHOWN_ITEMS).iter_rows(named=True):
@@ -335,14 +335,14 @@ def _show_ranking(found: Ranking, board: pl.DataFrame, screen: Screen) -> None:
     screen.print()
     screen.table(names, rows, ids=1)
     screen.more(len(board), MAX_SHOWN_ITEMS, "-o FILE lists them")
-    if found.fitted.problem.has_judges:
-        _show_rank_judges(found, screen)
+    if ranking.fitted.problem.has_judges:
+        _show_rank_judges(ranking, screen)
 
 
-def _show_rank_judges(found: Ranking, screen: Screen) -> None:
+def _show_rank_judges(ranking: Ranking, screen: Screen) -> None:
     """Print the judges, those with most comparisons first."""
-    frame = found.judges_frame().sort("comparisons", descending=True, maintain_order=True)
-    has_position, interval = found.fitted.problem.has_position, f"{100 * found.level:g}% interval"
+    frame = ranking.judges_frame().sort("comparisons", descending=True, maintain_order=True)
+    has_position, interval = ranking.fitted.problem.has_position, f"{100 * ranking.level:g}% interval"
     names = ["judge", "comparisons", "reliability", interval, *(["position bias", interval] if has_position else []), "agrees"]
     rows = []
     for row in frame.head(MAX_SHOWN_RANK_JUDGES).iter_rows(named=True):

@@ -153,40 +153,32 @@ def _replay_campaign(store: Store, row: CampaignRow, until: int | None) -> dict[
             "policy": state.version,
             "digest": snapshot.digest(state),
         }
-    found = replay.check(store, row.number)
-    return {
-        "campaign": row.name,
-        "events": found.position,
-        "begins": found.begins,
-        "base": found.base,
-        "decisions": found.decisions,
-        "snapshot": found.snapshot,
-        "digest": found.digest,
-        "difference": None if found.difference is None else msgspec.to_builtins(found.difference),
-    }
+    checked = msgspec.to_builtins(replay.check(store, row.number))
+    names = ("begins", "base", "decisions", "snapshot", "digest", "difference")
+    return {"campaign": row.name, "events": checked["position"], **{name: checked[name] for name in names}}
 
 
-def _show_replay(found: dict[str, Any], screen: Screen) -> None:
-    name, events = found["campaign"], found["events"]
+def _show_replay(outcome: dict[str, Any], screen: Screen) -> None:
+    name, events = outcome["campaign"], outcome["events"]
     if not events:
         screen.say(f"{name}: no events yet")
         return
-    if "tasks" in found:
-        tasks = ", ".join(f"{count} {status}" for status, count in found["tasks"].items() if count) or "none"
-        screen.say(f"{name}: after {events} events {found['votes']} votes by {found['workers']} workers; tasks: {tasks}")
+    if "tasks" in outcome:
+        tasks = ", ".join(f"{count} {status}" for status, count in outcome["tasks"].items() if count) or "none"
+        screen.say(f"{name}: after {events} events {outcome['votes']} votes by {outcome['workers']} workers; tasks: {tasks}")
     else:
-        snapshot = "" if found["snapshot"] is None else f", and the snapshot at {found['snapshot']}"
-        different = found["difference"]
-        if found["base"]:
+        snapshot = "" if outcome["snapshot"] is None else f", and the snapshot at {outcome['snapshot']}"
+        different = outcome["difference"]
+        if outcome["base"]:
             screen.say(
-                f"{name}: the log begins at position {found['begins']}: what was before has expired; "
-                f"the replay begins with the state at position {found['base']}"
+                f"{name}: the log begins at position {outcome['begins']}: what was before has expired; "
+                f"the replay begins with the state at position {outcome['base']}"
             )
         if different is None:
-            screen.say(f"{name}: {events} events give the {found['decisions']} decisions that were recorded{snapshot}")
+            screen.say(f"{name}: {events} events give the {outcome['decisions']} decisions that were recorded{snapshot}")
         else:
             screen.say(f"{name}: differs at position {different['position']}: {different['what']}", style="bold red")
-    screen.say(f"digest {found['digest']}")
+    screen.say(f"digest {outcome['digest']}")
 
 
 @command(
@@ -218,33 +210,33 @@ def backtest(
     tried = None if policy is None else Policy.read(policy)
     with open_to_read(log) as store:
         number = _only_campaign(store, campaign).number
-        found = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
+        result = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
     if as_json:
-        examples = [{"before": before, "after": after} for before, after in msgspec.to_builtins(found.examples)]
-        out.document(msgspec.to_builtins(found) | {"examples": examples})
+        examples = [{"before": before, "after": after} for before, after in msgspec.to_builtins(result.examples)]
+        out.document(msgspec.to_builtins(result) | {"examples": examples})
     else:
-        _show_backtest(found, out.screen())
+        _show_backtest(result, out.screen())
 
 
-def _show_backtest(found: Backtest, screen: Screen) -> None:
-    screen.say(f"{found.position} events: {found.cast} votes on {found.tasks} tasks")
+def _show_backtest(result: Backtest, screen: Screen) -> None:
+    screen.say(f"{result.position} events: {result.cast} votes on {result.tasks} tasks")
     screen.print()
-    screen.table(["", "before", "after"], _outcome_rows(found.before, found.after))
+    screen.table(["", "before", "after"], _outcome_rows(result.before, result.after))
     screen.print()
     screen.say(
-        f"{found.changed} tasks come out otherwise; {found.votes_saved} of {found.cast} votes come after the last decision"
+        f"{result.changed} tasks come out otherwise; {result.votes_saved} of {result.cast} votes come after the last decision"
     )
-    for side, outcomes in (("before", found.before), ("after", found.after)):
+    for side, outcomes in (("before", result.before), ("after", result.after)):
         if outcomes.breaker is not None:
             screen.say(f"{side}: decisions were held at the end: {outcomes.breaker}")
-    if found.examples:
+    if result.examples:
         rows = [
             (one.task, f"{one.status} {out.shorten(one.label)}", f"{other.status} {out.shorten(other.label)}", one.votes)
-            for one, other in found.examples[:MAX_SHOWN_CHANGED_TASKS]
+            for one, other in result.examples[:MAX_SHOWN_CHANGED_TASKS]
         ]
         screen.print()
         screen.table(["task", "before", "after", "votes"], rows, left=3)
-        screen.more(found.changed, MAX_SHOWN_CHANGED_TASKS, f"--json has {len(found.examples)}")
+        screen.more(result.changed, MAX_SHOWN_CHANGED_TASKS, f"--json has {len(result.examples)}")
 
 
 def _outcome_rows(before: Outcomes, after: Outcomes) -> list[tuple[object, ...]]:

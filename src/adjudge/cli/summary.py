@@ -107,8 +107,8 @@ def _model(facts: Mapping[str, Any]) -> str:
     ended = f"; {facts['iterations']} iterations" if facts.get("iterations") else ""
     if facts.get("converged", True):
         return f"{name}{ended}"
-    found = facts.get("log_likelihood")
-    return f"{name}{ended}, not converged{'' if found is None else f' (log likelihood {out.figure(found)})'}"
+    likelihood = facts.get("log_likelihood")
+    return f"{name}{ended}, not converged{'' if likelihood is None else f' (log likelihood {out.figure(likelihood)})'}"
 
 
 def _size(facts: Mapping[str, Any]) -> str:
@@ -253,13 +253,13 @@ def _measure(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
     """Return the figures that need truth."""
     if evaluation is None or not evaluation.tasks:
         return {"accuracy": None, "tasks_with_truth": None if evaluation is None else 0}
-    found = evaluation.calibration
-    figures = {name: getattr(found, name) for name in ("expected_calibration_error", "brier", "log_loss")}
+    calibration = evaluation.calibration
+    figures = {name: getattr(calibration, name) for name in ("expected_calibration_error", "brier", "log_loss")}
     return {
         "accuracy": evaluation.accuracy,
         "tasks_with_truth": evaluation.tasks,
-        "wrong_labels": found.errors if found.tasks else None,
-        "expected_among_these": found.expected_errors if 0 < found.tasks < tasks else None,
+        "wrong_labels": calibration.errors if calibration.tasks else None,
+        "expected_among_these": calibration.expected_errors if 0 < calibration.tasks < tasks else None,
         **{name: value if value == value else None for name, value in figures.items()},
     }
 
@@ -267,10 +267,10 @@ def _measure(evaluation: Evaluation | None, tasks: int) -> dict[str, object]:
 def _set_figures(result: Any, evaluation: Any) -> dict[str, object]:
     votes, tasks = result.votes, len(result.votes.tasks)
     measured = {} if evaluation is None else {k: v for k, v in evaluation.summary().items() if "accuracy" in k}
-    found = result.facts if len(result.results) == 1 else {}  # each option has its own where it was fitted apart
+    facts = result.facts if len(result.results) == 1 else {}  # each option has its own where it was fitted apart
     return {
         "model": result.model,
-        **{name: found.get(name) for name in MEASURED_FACTS},
+        **{name: facts.get(name) for name in MEASURED_FACTS},
         "votes": votes.n_votes,
         "tasks": tasks,
         "workers": votes.binary.n_workers,

@@ -209,10 +209,10 @@ FILE_READERS: Final[Mapping[str, Callable[[Iterable[str]], Tables]]] = {
 
 def _first(pairs: Iterable[tuple[str, str]]) -> list[Row]:
     """Return a line per task, in the order of first appearance."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for task, label in pairs:
-        found.setdefault(task, label)
-    return list(found.items())
+        labels.setdefault(task, label)
+    return list(labels.items())
 
 
 def _write(path: Path, header: Row, rows: Iterable[Row]) -> None:
@@ -266,9 +266,9 @@ def _verify(file: RawFile, path: Path) -> None:
     if size != file.size:
         raise InputError(f"{path} has {size} bytes, not {file.size}: remove it and get {file.place} again")
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != file.sha256:
-        raise InputError(f"{path} has sha256 {found}, not {file.sha256}: remove it and get {file.place} again")
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != file.sha256:
+        raise InputError(f"{path} has sha256 {digest}, not {file.sha256}: remove it and get {file.place} again")
 
 
 def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | None) -> None:
@@ -298,20 +298,20 @@ def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | Non
 
 
 def _connect(file: RawFile, url: str, part: Path, progress: Progress | None) -> None:
-    here = _size_of(part)
+    received = _size_of(part)
     request = Request(url, headers={"User-Agent": "adjudge"})
-    if here:
-        request.add_header("Range", f"bytes={here}-")
+    if received:
+        request.add_header("Range", f"bytes={received}-")
     with build_opener().open(request, timeout=TIMEOUT) as response:  # proxies come from the environment
-        goes_on = here > 0 and response.status == http.client.PARTIAL_CONTENT
-        here = here if goes_on else 0  # a server without ranges sends the whole file again
+        goes_on = received > 0 and response.status == http.client.PARTIAL_CONTENT
+        received = received if goes_on else 0  # a server without ranges sends the whole file again
         with part.open("ab" if goes_on else "wb") as out:
             # never more than the registry's size and one byte, whatever the server sends
-            while here <= file.size and (piece := response.read(min(DOWNLOAD_CHUNK_BYTES, file.size + 1 - here))):
+            while received <= file.size and (piece := response.read(min(DOWNLOAD_CHUNK_BYTES, file.size + 1 - received))):
                 out.write(piece)
-                here += len(piece)
+                received += len(piece)
                 if progress is not None:
-                    progress(file, here)
+                    progress(file, received)
 
 
 def _size_of(part: Path) -> int:

@@ -160,8 +160,8 @@ def grade_figures(
 
 def _spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
     """Return Spearman's rank correlation of two lists of numbers, [n] each; NaN where one of them does not vary."""
-    found = pl.DataFrame({"first": first, "second": second}).select(pl.corr("first", "second", method="spearman")).item()
-    return NAN if found is None else float(found)
+    correlation = pl.DataFrame({"first": first, "second": second}).select(pl.corr("first", "second", method="spearman")).item()
+    return NAN if correlation is None else float(correlation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -72,8 +72,8 @@ class Spec:
 
     def panel_sizes(self) -> tuple[int, int]:
         """Return (least, most) votes of a task."""
-        given = self.votes_per_task
-        return (given, given) if isinstance(given, int) else (given[0], given[-1])
+        sizes = self.votes_per_task
+        return (sizes, sizes) if isinstance(sizes, int) else (sizes[0], sizes[-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,14 +123,14 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     >>> find(["task", "cat", "dog"], {"task": None, REMAINING_COLUMNS: None}, "probabilities.csv")
     {'task': 'task', 'cat': 'cat', 'dog': 'dog'}
     """
-    given = {role: name for role, name in wanted.items() if name is not None}
+    named = {role: name for role, name in wanted.items() if name is not None}
     if REMAINING_COLUMNS in wanted and "task" in wanted and "task" in columns:
-        given.setdefault("task", "task")  # the others are labels, and a label may be called "item"
-    for role, name in given.items():
+        named.setdefault("task", "task")  # the others are labels, and a label may be called "item"
+    for role, name in named.items():
         if name not in columns:
             raise _error(where, f"there is no column {quote(name)} for the {role}", columns)
     alike = find_family(columns)
-    if {given.get("worker"), given.get("label")} <= set(alike):  # what follows would be nonsense
+    if {named.get("worker"), named.get("label")} <= set(alike):  # what follows would be nonsense
         raise InputError(f"{where}: {_looks_wide(alike)}")
     compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(normalize_name(c))]
     if "worker" in wanted and wanted.get("task") is None and len(compared) > 1:
@@ -140,14 +140,14 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
             f"which with {_option('task')}; or rank them: adj.rank, adjudge rank",
             columns,
         )
-    free = [c for c in columns if c not in given.values()]
+    free = [c for c in columns if c not in named.values()]
     required = [role for role in wanted if role != REMAINING_COLUMNS and role not in OPTIONAL_ROLES]
-    found = dict(given)
+    found = dict(named)
     for role in required:  # in this order: what serves one role is no candidate for the next
-        if role not in given:
+        if role not in named:
             found[role] = _usual(role, [c for c in free if c not in found.values()], columns, wanted, found, where)
     more = [c for c in free if c not in found.values()]
-    roles = [*required, *(role for role in given if role not in required)]
+    roles = [*required, *(role for role in named if role not in required)]
     out = {role: found[role] for role in roles} | {
         c: c for c in more if REMAINING_COLUMNS in wanted or (c in OPTIONAL_ROLES and c in wanted)
     }

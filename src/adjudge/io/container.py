@@ -230,12 +230,12 @@ def unpack(
     if header["version"] > version:
         newer = f"{source} was saved by a newer adjudge (format {header['version']}, this one reads {version}): upgrade"
         raise AdjudgeError(newer)
-    found = _arrays(bounds, header["arrays"], data, 16 + size)
+    contained = _arrays(bounds, header["arrays"], data, 16 + size)
     if meta is not None:
         bounds.fields("its meta", header["meta"], meta)
     if arrays is not None:
-        bounds.arrays(found, arrays)
-    return header["meta"], found
+        bounds.arrays(contained, arrays)
+    return header["meta"], contained
 
 
 def _arrays(bounds: Bounds, entries: list[Any], data: bytes, begin: int) -> dict[str, NDArray[Any]]:

@@ -184,11 +184,11 @@ def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
     if not text.startswith("["):
         return [option.strip() for option in text.split(separator) if option.strip()]
     try:
-        found = json.loads(text)
+        options = json.loads(text)
     except ValueError as error:
         raise InputError(f"label in row {row} is {quote(text)}: not a JSON list ({error})") from error
-    refuse([found], "label", row - 1)
-    return options_of(found)
+    refuse([options], "label", row - 1)
+    return options_of(options)
 
 
 def _options(sets: pl.Series, declared: Iterable[object] | None) -> Vocabulary:

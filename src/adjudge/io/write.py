@@ -94,12 +94,12 @@ def identities(place: Place) -> set[object]:
     """
     resolved: set[object] = set() if isinstance(place, int) else {os.path.normcase(os.path.realpath(place))}
     try:
-        found = os.fstat(place) if isinstance(place, int) else os.stat(place)  # noqa: PTH116
+        status = os.fstat(place) if isinstance(place, int) else os.stat(place)  # noqa: PTH116
     except OSError:
         return resolved
-    if stat.S_ISCHR(found.st_mode) or (isinstance(place, int) and not stat.S_ISREG(found.st_mode)):
+    if stat.S_ISCHR(status.st_mode) or (isinstance(place, int) and not stat.S_ISREG(status.st_mode)):
         return set()
-    return resolved | {(found.st_dev, found.st_ino)}
+    return resolved | {(status.st_dev, status.st_ino)}
 
 
 def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:

@@ -78,10 +78,10 @@ class Findings:
         votes = self.result.votes
         if votes.n_tasks * votes.n_labels > MAX_GAIN_CELLS:
             return dict.fromkeys(self.tasks.uncertain[:MAX_UNCERTAIN].tolist(), math.nan)
-        found = TaskGains(self.result, None, None).ranked(MAX_UNCERTAIN, only_gains=True)
-        order = np.lexsort((found.code, -found.gain))
+        first = TaskGains(self.result, None, None).ranked(MAX_UNCERTAIN, only_gains=True)
+        order = np.lexsort((first.code, -first.gain))
         gains = {
-            code: gain for code, gain in zip(found.code[order].tolist(), found.gain[order].tolist(), strict=True) if code >= 0
+            code: gain for code, gain in zip(first.code[order].tolist(), first.gain[order].tolist(), strict=True) if code >= 0
         }
         rest = [code for code in self.tasks.uncertain.tolist() if code not in gains]
         listed = dict(list((gains | dict.fromkeys(rest, 0.0)).items())[:MAX_UNCERTAIN])
@@ -116,8 +116,8 @@ class Findings:
         """What truth says of the labels that were not given; None where it says nothing."""
         if self.judged is None or (self.is_gold.any() and not len(self.judged)):
             return None
-        found = evaluate(self.result, self.judged)
-        return found if found.tasks else None
+        evaluation = evaluate(self.result, self.judged)
+        return evaluation if evaluation.tasks else None
 
     @cached_property
     def true_codes(self) -> Integers | None:

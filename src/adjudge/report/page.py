@@ -107,9 +107,9 @@ def page(
     if not result.votes.n_tasks:
         return _document(result, [tag("p", "There are no votes, so there is nothing to show.")], None, title, source)
     known_truth = None if truth is None else read_truth(truth, truth_task, truth_label)
-    found = Findings(result, known_truth, comparison)
-    known = details(found.workers, found.agreement, found.true_codes, found.real)
-    return _document(result, sections(found), known | _page_data(found.workers, found.agreement, "vote"), title, source)
+    findings = Findings(result, known_truth, comparison)
+    known = details(findings.workers, findings.agreement, findings.true_codes, findings.real)
+    return _document(result, sections(findings), known | _page_data(findings.workers, findings.agreement, "vote"), title, source)
 
 
 def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:

@@ -107,10 +107,10 @@ def macro_f1(chosen: Integers, true: Integers) -> float:
 def compare_pairs(right: Mapping[str, Flags], resamples: int, level: float, seed: int) -> dict[tuple[str, str], Paired]:
     """Return how every two models differ, both ways round; `right` says by model where its labels are right, [n] each."""
     rng = np.random.default_rng([seed, 2])
-    found = {(a, b): intervals.paired(right[a], right[b], resamples, level, rng) for a, b in combinations(right, 2)}
-    adjusted = intervals.holm(np.array([pair.p_value for pair in found.values()]))
+    pairs = {(a, b): intervals.paired(right[a], right[b], resamples, level, rng) for a, b in combinations(right, 2)}
+    adjusted = intervals.holm(np.array([pair.p_value for pair in pairs.values()]))
     out = {}
-    for ((a, b), pair), corrected in zip(found.items(), adjusted.tolist(), strict=True):
+    for ((a, b), pair), corrected in zip(pairs.items(), adjusted.tolist(), strict=True):
         gain, only_a, only_b, p_value, _ = pair
         out[a, b] = pair._replace(p_adjusted=corrected)
         out[b, a] = Paired(Estimate(-gain, -gain.high, -gain.low), only_b, only_a, p_value, corrected)
@@ -386,6 +386,6 @@ def _points(apart: Estimate) -> str:
     return f"{apart * 100:.1f} points{_interval(apart)}"
 
 
-def _interval(found: Estimate, unit: str = "") -> str:
-    low, high = (round(bound * 100, 1) + 0.0 for bound in (found.low, found.high))  # no "-0.0"
+def _interval(estimate: Estimate, unit: str = "") -> str:
+    low, high = (round(bound * 100, 1) + 0.0 for bound in (estimate.low, estimate.high))  # no "-0.0"
     return "" if low != low else f" ({low:.1f}{unit} to {high:.1f}{unit})"

@@ -90,8 +90,8 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
         labels = np.where(known, codes, labels)
     same, shared = np.zeros((n, n)), np.zeros((n, n))
     for cut in chunks(votes.n_tasks, PANEL_CHUNK_CELLS // (n * votes.n_labels)):
-        given = np.minimum(answers(votes, np.arange(cut.start, cut.stop)), 1).astype(np.float32)
-        flat, voted = given.reshape(n, -1), given.max(axis=2)
+        said = np.minimum(answers(votes, np.arange(cut.start, cut.stop)), 1).astype(np.float32)
+        flat, voted = said.reshape(n, -1), said.max(axis=2)
         same += flat @ flat.T
         shared += voted @ voted.T
     likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not taken for alike
@@ -99,8 +99,8 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
     beside = likeness.argmax(axis=1)
     own = np.arange(n)
     met = shared[own, beside]
-    found = find_copies(votes, labels.astype(np.int32), known)
-    ring = np.full(n, NO_RING) if found is None else found.ring
+    copies = find_copies(votes, labels.astype(np.int32), known)
+    ring = np.full(n, NO_RING) if copies is None else copies.ring
     return Alike(beside, same[own, beside] / np.maximum(met, 1.0), met.astype(np.int64), ring)
 
 

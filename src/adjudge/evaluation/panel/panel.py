@@ -86,18 +86,18 @@ def panel(
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)
-    given = as_votes(source, Reading.of(reading), study="panel")
-    require_unweighted(given, "panel", "read the votes without weight")
-    given = replace(load_votes(given), found_gold=None)  # panels are to learn from their votes alone
-    if given.n_workers < 2 or given.n_tasks < 2:
-        size = f"{pluralize(given.n_workers, 'worker')} on {pluralize(given.n_tasks, 'task')}"
+    every_vote = as_votes(source, Reading.of(reading), study="panel")
+    require_unweighted(every_vote, "panel", "read the votes without weight")
+    every_vote = replace(load_votes(every_vote), found_gold=None)  # panels are to learn from their votes alone
+    if every_vote.n_workers < 2 or every_vote.n_tasks < 2:
+        size = f"{pluralize(every_vote.n_workers, 'worker')} on {pluralize(every_vote.n_tasks, 'task')}"
         raise InputError(f"{size}: a panel needs two of each at least")
-    costs = None if cost is None else read_costs(cost, given.workers)
+    costs = None if cost is None else read_costs(cost, every_vote.workers)
     if budget is not None:
         budget = check_budget(budget if isinstance(budget, bool) else options.to_python(budget), costs is not None)
-    kind = _kind(given, by)
-    codes = None if truth is None else read_truth_codes(given, truth, truth_task, truth_label)
-    votes, codes, some = _sample(given, codes, kind, seed)
+    kind = _kind(every_vote, by)
+    codes = None if truth is None else read_truth_codes(every_vote, truth, truth_task, truth_label)
+    votes, codes, some = _sample(every_vote, codes, kind, seed)
     if costs is not None and cost is not None and some is not None:
         costs = read_costs(cost, votes.workers)
     wanted, step = _sizes(votes, kind, sizes), progress or (lambda _: None)
@@ -135,7 +135,7 @@ def panel(
         chosen=tuple(chosen),
         error_correlation=correlation,
         budget=budget,
-        frame_kind=given.frame_kind,
+        frame_kind=every_vote.frame_kind,
     )
 
 

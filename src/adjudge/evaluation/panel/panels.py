@@ -194,12 +194,12 @@ class Panels:
 
 def enough(points: Sequence[CurvePoint], within: float) -> int:
     """Return the smallest size from which on panels fall short of all votes by no more than `within`, in the mean."""
-    found = points[-1].size
+    size = points[-1].size
     for point in reversed(points):
         if point.shortfall > within:
             break
-        found = point.size
-    return found
+        size = point.size
+    return size
 
 
 def cost_per_task(votes: Votes, mask: Flags, costs: Floats | None) -> float | None:

@@ -264,26 +264,26 @@ def check_budget(budget: object, has_cost: bool) -> float:
     return float(budget)
 
 
-def _interval(name: str, found: Estimate | None) -> dict[str, float | None]:
-    values = (None, None, None) if found is None else found.rounded()
+def _interval(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    values = (None, None, None) if estimate is None else estimate.rounded()
     return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
 def answer(study: PanelStudy) -> str:
     """Return how many are enough."""
-    found = next(point for point in study.points if point.size == study.enough)
+    enough = next(point for point in study.points if point.size == study.enough)
     whole = study.points[-1]
-    if found.size == whole.size:
+    if enough.size == whole.size:
         before = study.points[-2] if len(study.points) > 1 else None
         missed = "" if before is None else f"; {_thing(study, before.size)} {_are(before.size)} {_short(before)}"
         # Chosen judges may do with fewer, as the next sentence says.
         every = f"Taken at random, all {_thing(study, whole.size)}" if study.by == "judges" else "All votes"
         return f"{every} are needed: together they are {_right(study)} {whole.accuracy:.1%}{missed}."
-    shown = f"random panels of {found.size}" if study.by == "judges" else f"labels of {found.size} random votes per task"
+    shown = f"random panels of {enough.size}" if study.by == "judges" else f"labels of {enough.size} random votes per task"
     every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
     return (
-        f"{_thing(study, found.size)} {_are(found.size)} enough: {shown} are {_right(study)} {found.accuracy:.1%}, "
-        f"{every} {whole.accuracy:.1%} ({_short(found)})."
+        f"{_thing(study, enough.size)} {_are(enough.size)} enough: {shown} are {_right(study)} {enough.accuracy:.1%}, "
+        f"{every} {whole.accuracy:.1%} ({_short(enough)})."
     )
 
 

@@ -108,8 +108,8 @@ class Decider:
 
 def independent_votes(part: VoteSubset, reference: Integers) -> float:
     """Return how many independent votes those of a task amount to, by their errors against labels of all tasks, [tasks]."""
-    found = measure_errors(part.votes, reference[part.tasks], Bootstrap(0, 0.9, 0))
-    return 1.0 if found.votes_per_task == 1.0 else float(found.effective_votes)
+    errors = measure_errors(part.votes, reference[part.tasks], Bootstrap(0, 0.9, 0))
+    return 1.0 if errors.votes_per_task == 1.0 else float(errors.effective_votes)
 
 
 def majority_shares(counts: NDArray[np.integer]) -> Floats:

@@ -111,9 +111,9 @@ def rank(
     if use_clusters:
         assert known.cluster is not None
         row = t.rows_of(known.left, known.right, known.judge)
-        found = estimate_clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+        error_estimates = estimate_clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
     else:
-        found = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
+        error_estimates = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
     told = {
         "prior": float(weights.max(initial=0.0)),
         "prior_why": prior_why,
@@ -129,7 +129,7 @@ def rank(
         workers=known.judges,
         tournament=t,
         fitted=fitted,
-        errors=found,
+        errors=error_estimates,
         level=level,
         component=component,
         has_maximum=exists,

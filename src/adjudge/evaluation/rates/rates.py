@@ -255,8 +255,8 @@ def rates(
     if not isinstance(sample, bool):
         raise OptionError(f"sample is {quote(sample)}: give True or False")
     how = Reading.of(reading)
-    given = as_votes(source, how, study="rates")
-    votes = replace(load_votes(given), found_gold=None)  # known labels correct the fit: it may not learn from them
+    every_vote = as_votes(source, how, study="rates")
+    votes = replace(load_votes(every_vote), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")
     values = TaskValues(source, votes, how)
@@ -270,18 +270,18 @@ def rates(
     result = (model if isinstance(model, Model) else as_model(model, seed)).fit(votes)
     beliefs = _beliefs(result)
     confusion = None if known is None else shares.table_of(beliefs, known)
-    found, groups = [], []
+    estimates, groups = [], []
     for code in range(len(grouping.names)):
         tasks = grouping.tasks(code)
         estimate = shares.estimate_shares(beliefs, tasks, known, confusion, sample=sample)
-        found.append(estimate)
+        estimates.append(estimate)
         groups.append(_group(beliefs.of(tasks), tasks, estimate, known, float(level), sample=sample))
     corrected = zip(grouping.names.texts(), groups, strict=True)
     return Rates(
         groups=grouping.names,
         labels=votes.labels,
         found=tuple(groups),
-        compared=tuple(shares.differences(found, pairs, items, float(level))),
+        compared=tuple(shares.differences(estimates, pairs, items, float(level))),
         level=float(level),
         facts={
             "model": result.model,
@@ -297,8 +297,8 @@ def rates(
             "not_compared": not_compared,
             **{name: result.facts[name] for name in FACTS if name in result.facts},
         },
-        understood=given.understood,
-        frame_kind=given.frame_kind,
+        understood=every_vote.understood,
+        frame_kind=every_vote.frame_kind,
     )
 
 

@@ -297,10 +297,10 @@ def cut_to(path: Path, size: int, crc32: int) -> None:
         return
     with path.open("r+b") as file:
         file.truncate(size)
-        found = 0
+        checksum = 0
         while data := file.read(SPILL_CRC_CHUNK_BYTES):
-            found = zlib.crc32(data, found)
-    if found != crc32:
+            checksum = zlib.crc32(data, checksum)
+    if checksum != crc32:
         raise InputError(f"{path} is damaged (its checksum does not match): start again without resume")
 
 

@@ -42,16 +42,16 @@ def members(path: Path, name: str) -> list[str]:
         require_bounded(sum(info.file_size for info in infos), path.stat().st_size, name)
         if is_log:
             return sorted({info.filename for info in infos})
-        found = []
+        names = []
         for info in infos:
             parts = PurePosixPath(info.filename.replace("\\", "/")).parts
             if not parts or info.is_dir() or parts[0] in JUNK or parts[-1] in JUNK:
                 continue
             _check(info, parts, name)
-            found.append(info.filename)
-        if len(set(found)) < len(found):
+            names.append(info.filename)
+        if len(set(names)) < len(names):
             raise InputError(f"{name} has two members of one name: pack it again")
-        return sorted(found)
+        return sorted(names)
 
 
 def member(path: Path, within: str, name: str) -> bytes:

@@ -29,18 +29,18 @@ def read(content: Content, ask: Ask) -> Extract:
     known, golden, tainted = (frame[name].to_list() if name in frame.columns else empty for name in extras)
     ballots, seen = AnswerCollector(ask, content.name), set[tuple[str, str]]()
     rows = zip(frame[task], frame[worker], frame[question], known, golden, tainted, strict=True)
-    for one, who, answer, right, is_gold, is_tainted in rows:
-        if right is not None and (is_gold is None or is_gold.lower() in TRUE) and (one, right) not in seen:
-            seen.add((one, right))
+    for task_id, who, answer, right, is_gold, is_tainted in rows:
+        if right is not None and (is_gold is None or is_gold.lower() in TRUE) and (task_id, right) not in seen:
+            seen.add((task_id, right))
             options = re.split(OPTION_SEPARATOR, right)
             if len(options) > 1 and not ask.sets:  # any of them was accepted
                 ballots.skipped[SEVERAL_GOLD_ANSWERS] += 1
             else:
-                ballots.gold(one, options)
+                ballots.gold(task_id, options)
         if is_tainted is not None and is_tainted.lower() in TRUE:
             ballots.skipped[REJECTED] += 1
         else:
-            ballots.vote(one, who, None if answer is None else re.split(OPTION_SEPARATOR, answer))
+            ballots.vote(task_id, who, None if answer is None else re.split(OPTION_SEPARATOR, answer))
     return ballots.extract({"task": task, "worker": worker, "label": question}, question)
 
 

@@ -124,26 +124,26 @@ def _take(task: ExportedTask, question: str, ballots: AnswerCollector, ask: Ask)
                 ballots.workers.append(str(by))
                 ballots.labels.append(chosen[0])
                 continue
-        found = _answers(results, question)
-        if annotation.was_cancelled or (not found and not annotation.ground_truth):
+        answers = _answers(results, question)
+        if annotation.was_cancelled or (not answers and not annotation.ground_truth):
             ballots.vote(task.id, by, None)
-        elif len(found) > 1:
+        elif len(answers) > 1:
             ballots.skipped[SEVERAL_REGIONS] += 1
         elif annotation.ground_truth:
-            ballots.gold(task.id, found[0] if found else None)
+            ballots.gold(task.id, answers[0] if answers else None)
         else:
-            ballots.vote(task.id, by, found[0])
+            ballots.vote(task.id, by, answers[0])
     ballots.skipped[export.DRAFT] += len(task.drafts or ())
     for prediction in task.predictions or ():
-        found = _answers(_results(prediction), question)
+        answers = _answers(_results(prediction), question)
         if not ask.predictions:
             ballots.skipped[export.PREDICTED] += 1
         elif isinstance(prediction, int):
             ballots.skipped[NUMBERED_PREDICTIONS] += 1
-        elif len(found) > 1:
+        elif len(answers) > 1:
             ballots.skipped[SEVERAL_REGIONS] += 1
-        elif found:
-            ballots.vote(task.id, prediction.model_version or "model", found[0])
+        elif answers:
+            ballots.vote(task.id, prediction.model_version or "model", answers[0])
 
 
 def _results(given: Annotation | ModelAnswers | int) -> list[Result]:
@@ -202,8 +202,8 @@ def read_min(content: Content, ask: Ask) -> Extract:
     people = _people(content, worker) if in_json else as_text(frame[worker]).to_list()
     answers = [record.get(question) for record in content.records] if in_json else frame[question].to_list()
     ballots = AnswerCollector(ask, content.name)
-    for one, who, answer in zip(ids, people, answers, strict=True):
-        ballots.vote(one, who, options_of(answer))
+    for task_id, who, answer in zip(ids, people, answers, strict=True):
+        ballots.vote(task_id, who, options_of(answer))
     return ballots.extract({"task": task, "worker": worker, "label": question}, question)
 
 

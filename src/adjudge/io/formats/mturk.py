@@ -30,8 +30,8 @@ def read(content: Content, ask: Ask) -> Extract:
     answers = _answers(kept, own, content.name)
     question = choose(answers, ask, content.name, ANSWER_PREFIX)
     ballots = AnswerCollector(ask, content.name)
-    for one, who, options in zip(kept[task], kept[worker], answers[question], strict=True):
-        ballots.vote(one, who, options)
+    for task_id, who, options in zip(kept[task], kept[worker], answers[question], strict=True):
+        ballots.vote(task_id, who, options)
     ballots.skipped[REJECTED] += int(rejected.sum())
     return ballots.extract({"task": task, "worker": worker, "label": named or ANSWER_PREFIX + question}, question)
 
@@ -62,12 +62,12 @@ def _document(text: str | None, row: int, where: str) -> Mapping[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        answers = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InputError(f"{where}: {DOCUMENT} in row {row} is {quote(text)}, which is not JSON ({why})") from error
-    found = found[0] if isinstance(found, list) and found else found
-    return found if isinstance(found, dict) else {}
+    answers = answers[0] if isinstance(answers, list) and answers else answers
+    return answers if isinstance(answers, dict) else {}
 
 
 def _options(value: Any) -> list[object] | None:

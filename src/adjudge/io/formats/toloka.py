@@ -35,15 +35,15 @@ def read(content: Content, ask: Ask) -> Extract:
     states, known = (frame[name] if name in more else empty for name in (STATUS, golden))
     ballots = AnswerCollector(ask, content.name)
     rows = zip(ids, frame[worker], frame[OUTPUT + question], states.str.to_uppercase(), known, strict=True)
-    for one, who, answer, state, gold in rows:
+    for task_id, who, answer, state, gold in rows:
         if gold is not None:
-            ballots.gold(one, _options(gold, ask))
+            ballots.gold(task_id, _options(gold, ask))
         if state in SKIPPED_STATUSES:
             ballots.skipped[SKIPPED_STATUSES[state]] += 1
-        elif one is None or who is None:  # a control task that nobody was given
+        elif task_id is None or who is None:  # a control task that nobody was given
             ballots.skipped["rows without a worker"] += 1
         else:
-            ballots.vote(one, who, None if answer is None or state == "SKIPPED" else _options(answer, ask))
+            ballots.vote(task_id, who, None if answer is None or state == "SKIPPED" else _options(answer, ask))
     return ballots.extract({"task": " + ".join(keys), "worker": worker, "label": OUTPUT + question}, question)
 
 

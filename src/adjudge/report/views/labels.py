@@ -362,8 +362,8 @@ def shares(result: Result | MultiResult) -> SharesView:
     >>> shares(adj.aggregate(votes, model="mv", seed=1)).sentence
     '‘cat’ is chosen more often than it is given: 75% of the votes, 100% of the tasks.'
     """
-    found = label_shares(result) or []
-    rows = [(words.name(one.label), one.of_votes, one.of_labels) for one in found]
+    label_counts = label_shares(result) or []
+    rows = [(words.name(one.label), one.of_votes, one.of_labels) for one in label_counts]
     frame = pl.DataFrame(rows, schema={"label": pl.String, "given": pl.Float64, "chosen": pl.Float64}, orient="row")
     return SharesView(frame, "label" if isinstance(result, Result) else "option")
 
@@ -452,13 +452,13 @@ class ReliabilityView:
         """What the picture shows here."""
         if not self.tasks:
             return "No task with truth has a confidence."
-        found = f"of {words.tally(self.tasks, 'label')} with truth {words.count(self.wrong)} are wrong"
+        wrong = f"of {words.tally(self.tasks, 'label')} with truth {words.count(self.wrong)} are wrong"
         expected = f"confidence expected {words.figure(self.expected_wrong)}"
         off = words.points(self.gap)
         if self.gap <= CLOSE:
-            return words.sentence(f"{found}, {expected}: it is {off} off in the mean, and can be believed")
+            return words.sentence(f"{wrong}, {expected}: it is {off} off in the mean, and can be believed")
         too = "too sure" if self.expected_wrong < self.wrong else "too modest"
-        return words.sentence(f"{found}, {expected}: it is {too}, by {off} in the mean")
+        return words.sentence(f"{wrong}, {expected}: it is {too}, by {off} in the mean")
 
     def picture(self) -> Picture:
         """Return accuracy against confidence: a dot per bin of tasks, larger for more tasks, with its 90% interval."""
@@ -506,8 +506,8 @@ def reliability(evaluation: Evaluation) -> ReliabilityView:
     >>> view.tasks, view.bins.columns
     (400, ['lowest', 'highest', 'tasks', 'confidence', 'accuracy'])
     """
-    found = evaluation.calibration
+    known = evaluation.calibration
     names = ("lowest", "highest", "tasks", "confidence", "accuracy")
     kinds = dict.fromkeys(names, pl.Float64) | {"tasks": pl.Int64}
-    bins = pl.DataFrame({name: found.bins[name] for name in names}, schema=kinds) if found.bins else pl.DataFrame(schema=kinds)
-    return ReliabilityView(bins, found.tasks, found.errors, found.expected_errors, found.expected_calibration_error)
+    bins = pl.DataFrame({name: known.bins[name] for name in names}, schema=kinds) if known.bins else pl.DataFrame(schema=kinds)
+    return ReliabilityView(bins, known.tasks, known.errors, known.expected_errors, known.expected_calibration_error)

@@ -38,18 +38,18 @@ SURE, DOUBT = "separated from its neighbours", "not separated from a neighbour"
 ITEM_STYLES: Final = {SURE: Style("accent"), DOUBT: Style("grey", "ring")}
 
 
-def comparison(found: Comparison) -> Picture:
+def comparison(study: Comparison) -> Picture:
     """Return the accuracy of models with intervals, majority vote the rule to beat; without truth, how many labels stay."""
-    told = found.advice[0] if found.advice else words.sentence(f"take {found.best}")
-    frame = found.models_frame()
+    told = study.advice[0] if study.advice else words.sentence(f"take {study.best}")
+    frame = study.models_frame()
     judged = frame.filter(pl.col("accuracy").is_not_null())
     if len(judged):
-        kind = pl.when(model=found.best).then(pl.lit(ADVISED)).when("below_highest").then(pl.lit(BELOW)).otherwise(pl.lit(AMONG))
+        kind = pl.when(model=study.best).then(pl.lit(ADVISED)).when("below_highest").then(pl.lit(BELOW)).otherwise(pl.lit(AMONG))
         ends = {end: pl.coalesce(f"accuracy_{end}", "accuracy") for end in ("low", "high")}
         rows = judged.sort("accuracy", descending=True, maintain_order=True).select("model", "accuracy", **ends, kind=kind)
         majority = rows.filter(model=MAJORITY)["accuracy"].to_list()
         plot = accuracies(rows, MODEL_STYLES, majority[0] if majority else None)
-        return Picture(told, (plot,), (f"Lines are {words.percent(found.level)} intervals.",))
+        return Picture(told, (plot,), (f"Lines are {words.percent(study.level)} intervals.",))
     stable = frame.filter(pl.any_horizontal(pl.col(*WITHOUT).is_not_null()))
     if not len(stable):
         return Picture(told, notes=("No truth was given: pass truth=… or gold=… to see accuracies.",))
@@ -157,9 +157,9 @@ def _effective_votes(study: PanelStudy, sizes: pl.DataFrame, known: pl.DataFrame
     )
 
 
-def rates(found: Rates, label: object = None) -> Picture:
+def rates(study: Rates, label: object = None) -> Picture:
     """Return the shares of one label, or of all, in every group with intervals, and those of the labels as they were given."""
-    frame = found.rates_frame().with_columns(pl.col("group", "label").cast(pl.String))
+    frame = study.rates_frame().with_columns(pl.col("group", "label").cast(pl.String))
     labels = frame["label"].unique(maintain_order=True).to_list()
     if label is not None and text_of(label) not in labels:
         raise OptionError(f"label is {quote(label)}: choose one of {itemize(labels)}")
@@ -168,7 +168,7 @@ def rates(found: Rates, label: object = None) -> Picture:
     few = frame.filter(pl.col("label").is_in(wanted), pl.col("group").is_in(groups[:MAX_GROUPS]))
     more = f" {len(groups) - MAX_GROUPS} more groups are not shown." if len(groups) > MAX_GROUPS else ""
     of = f"true share of {words.shorten(wanted[0])}" if len(wanted) == 1 else "true share of each label"
-    note = f"Lines are {words.percent(found.level)} intervals.{more}"
+    note = f"Lines are {words.percent(study.level)} intervals.{more}"
     return Picture(words.sentence(f"{of} per group"), [_shares(few.filter(label=one), one) for one in wanted], (note,))
 
 
@@ -191,9 +191,9 @@ def _shares(frame: pl.DataFrame, label: str) -> Plot:
     )
 
 
-def ranking(found: Ranking) -> Picture:
+def ranking(study: Ranking) -> Picture:
     """Return the strengths of the first items of the largest component with intervals, the strongest on top."""
-    board = found.leaderboard_frame()
+    board = study.leaderboard_frame()
     largest = board.filter(pl.col("component") == 1)
     y, shown = name_rows(largest.head(MAX_ITEMS).with_columns(item=pl.col("item").cast(pl.String)), "item")
     shown = shown.with_columns(
@@ -215,7 +215,7 @@ def ranking(found: Ranking) -> Picture:
     )
     leader, lead = words.shorten(str(largest["item"][0]), 40), int((largest["rank_low"] == 1).sum())
     told = f"{leader} leads." if lead == 1 else f"{leader} leads, and {lead - 1} more may be as strong."
-    notes = [f"Lines are {words.percent(found.level)} intervals; 0 is the mean item."]
+    notes = [f"Lines are {words.percent(study.level)} intervals; 0 is the mean item."]
     if len(largest) > len(shown):
         notes.append(f"The first {len(shown)} of {len(largest)} items.")
     if len(largest) < len(board):

@@ -407,13 +407,13 @@ def _number(value: object) -> float:
 
 def _rings(people: Result) -> Integers:
     """Return the number of the ring of each worker, [workers]; -1 for workers in none."""
-    found, out = people.judged.assessment, np.full(people.votes.n_workers, -1, np.int64)
-    if found.proofs:
-        for number, proof in enumerate(found.proofs):
+    assessment, out = people.judged.assessment, np.full(people.votes.n_workers, -1, np.int64)
+    if assessment.proofs:
+        for number, proof in enumerate(assessment.proofs):
             out[proof.members] = number
         return out
-    for worker in np.flatnonzero(found.answers_like >= 0).tolist():  # partners are in one ring
-        partner = int(found.answers_like[worker])
+    for worker in np.flatnonzero(assessment.answers_like >= 0).tolist():  # partners are in one ring
+        partner = int(assessment.answers_like[worker])
         known = max(int(out[worker]), int(out[partner]))
         if out[worker] >= 0 and out[partner] >= 0 and out[worker] != out[partner]:
             out[out == min(int(out[worker]), int(out[partner]))] = known
@@ -434,9 +434,9 @@ def _pairs(votes: Votes, chosen: Integers) -> tuple[Floats, Floats, Integers, bo
         some = _every(some, every)
     kappa, same, shared = np.full((n, n), np.nan), np.full((n, n), np.nan), np.zeros((n, n), np.int64)
     if len(some) and some.n_workers == n:
-        found = figures(pair_tables(VotePairs(some)))
-        for out, values in ((kappa, found.kappa), (same, found.agreement), (shared, found.shared)):
-            out[found.a, found.b] = out[found.b, found.a] = values
+        compared = figures(pair_tables(VotePairs(some)))
+        for out, values in ((kappa, compared.kappa), (same, compared.agreement), (shared, compared.shared)):
+            out[compared.a, compared.b] = out[compared.b, compared.a] = values
     at = np.arange(n)
     kappa[at, at] = same[at, at] = 1.0
     return kappa, same, shared, every > 1
@@ -490,10 +490,10 @@ def waterfall(why: Explanation) -> Picture:
     told = _explain_sentence(why)
     if why.runner_up is None or why.known:
         return Picture(told, notes=("There is nothing to weigh.",))
-    found = _bars(why)
-    y = name_axis([bar.what for bar in found], width=28, grid=False)
+    weighed = _bars(why)
+    y = name_axis([bar.what for bar in weighed], width=28, grid=False)
     rows, at = [], 0.0
-    for bar, name in zip(found, y.names, strict=True):
+    for bar, name in zip(weighed, y.names, strict=True):
         start = 0.0 if bar.kind == ALL else at
         rows.append((name, *bar, start, start + bar.change))
         at = start + bar.change
@@ -503,9 +503,9 @@ def waterfall(why: Explanation) -> Picture:
     low, high = min(ends) - room, max(ends) + room
     against = f"log-odds of {words.quote(why.label, 20)} against {words.quote(why.runner_up, 20)}"
     hover = fields(what="text", says="text", kind="text", change=("signed", "adds"), right=("text", "right"))
-    columns = [("adds", [f"{_sign(bar.change)}{bar.mark}" for bar in found])]
-    if any(bar.right for bar in found):
-        columns.append(("right", [bar.right for bar in found]))
+    columns = [("adds", [f"{_sign(bar.change)}{bar.mark}" for bar in weighed])]
+    if any(bar.right for bar in weighed):
+        columns.append(("right", [bar.right for bar in weighed]))
     plot = Plot(
         Axis(against, low, high, 7, "signed", grid=False),
         y,
@@ -518,7 +518,7 @@ def waterfall(why: Explanation) -> Picture:
     )
     note = f"Each bar begins where the one above it ends. Right of 0 {words.quote(why.label, 20)} wins."
     note += " The label is certain: bars are cut at a bound." if why.certain else ""
-    note += " An asterisk marks votes that could change the label alone." if any(bar.mark for bar in found) else ""
+    note += " An asterisk marks votes that could change the label alone." if any(bar.mark for bar in weighed) else ""
     return Picture(told, (plot,), (note,))
 
 
