@@ -90,8 +90,10 @@ def _aggregate(asked: SimpleNamespace) -> None:
     is_spark = asked.resources["engine"] == "spark"
     if asked.master is not None and not is_spark:
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")
-    refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
-    labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
+    labels = asked.output
+    if asked.to is not None:
+        refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
+        labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
     frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
     if is_spark:
         from adjudge.cli import spark
@@ -317,7 +319,8 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
         if is_on_disk:
             write_batches(result.label_batches(), path)
         else:
-            write_frame(out.flatten_sets(result.labels_frame(), path.suffix), path)
+            frame = result.labels_frame()
+            write_frame(out.flatten_sets(frame, path.suffix) if asked.multi else frame, path)
     return worker_frame
 
 
