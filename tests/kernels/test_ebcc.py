@@ -6,7 +6,7 @@ import pytest
 import adjudge as adj
 from adjudge.kernels import methods_cpu, methods_reference
 from adjudge.kernels.cpu import compiled
-from adjudge.kernels.methods_reference import Priors, started
+from adjudge.kernels.methods_reference import Priors, draw_start
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiled core")
 
@@ -72,7 +72,7 @@ def test_it_stops_when_the_bound_settles():
 
 def test_starts_divide_the_shares_evenly_at_random():
     given = problem()
-    cells = started(given[6], *given[8:], 5, 0).reshape(*given[6].shape, 5)
+    cells = draw_start(given[6], *given[8:], 5, 0).reshape(*given[6].shape, 5)
     assert cells.sum(axis=2) == pytest.approx(given[6])
     divided = cells / given[6][:, :, None]
     assert divided.mean(axis=(0, 1)) == pytest.approx(np.full(5, 0.2), abs=0.05)

@@ -9,7 +9,7 @@ import pytest
 import adjudge as adj
 import oracle_bayes as oracle
 from adjudge.engines.registry import engine_with, resolve
-from adjudge.kernels.methods_reference import started
+from adjudge.kernels.methods_reference import draw_start
 from adjudge.kernels.special import dirichlet_log_norm
 
 CROWD = adj.simulate(tasks=60, workers=8, labels=3, votes_per_task=4, adversaries=0.2, seed=3)
@@ -22,7 +22,7 @@ def agree(source, rows, engine="auto", class_weight=1.0, restart=0, **options):
     whole = resolve("reference").load(votes, seed=0, ties="hash").whole()
     shares, labels = oracle.vote_shares(rows), [str(c) for c in votes.labels.ids()]
     given = np.array([[shares[str(t)][c] for c in labels] for t in votes.tasks.ids()])
-    draws = started(given, whole.task_key, whole.label_hash, M, restart)
+    draws = draw_start(given, whole.task_key, whole.label_hash, M, restart)
     q = {
         str(t): dict(zip(itertools.product(labels, range(M)), line, strict=True))
         for t, line in zip(votes.tasks.ids(), draws.tolist(), strict=True)

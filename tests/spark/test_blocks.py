@@ -49,7 +49,7 @@ class Mailbox:
         self.parts, requests = {}, {block: [] for block in range(n_blocks)}
         for part in range(n_parts):
             mine = frame.filter(pl.col("task").hash(1) % n_parts == part)
-            line = packing._packed(iter([mine]))
+            line = packing._pack_votes(iter([mine]))
             slices = np.frombuffer(line["slices"], np.int64)
             self.parts[part] = RoutedPart(line["part"], slices)
             rows = pl.read_ipc(line["requests"])

@@ -19,7 +19,7 @@ try:
 except ImportError as error:  # pragma: no cover (tests have pandas)
     raise ImportError("adjudge.crowdkit takes and returns pandas frames: pip install 'adjudge[crowdkit]'") from error
 
-__all__ = ["COLUMNS", "Codes", "Encoded", "encode", "factorize_column", "first_best", "labelled", "pd", "sort_order"]
+__all__ = ["COLUMNS", "Codes", "Encoded", "encode", "factorize_column", "first_best", "keep_labelled", "pd", "sort_order"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -88,10 +88,10 @@ class Encoded:
             row=row[np.lexsort((row, self.tasks.codes))].astype(np.uint32),
             worker_ptr=np.searchsorted(pairs // k, np.arange(len(self.workers) + 1)).astype(np.int64),
             row_label=(pairs % k).astype(np.int32),
-            workers=_numbered(len(self.workers)),
-            labels=_numbered(len(self.labels)),
-            tasks=_numbered(len(self.tasks)),
-            unvoted=_numbered(0),
+            workers=_number_codes(len(self.workers)),
+            labels=_number_codes(len(self.labels)),
+            tasks=_number_codes(len(self.tasks)),
+            unvoted=_number_codes(0),
         )
 
     def gold(self, true_labels: pd.Series[Any] | None) -> Mapping[int, int]:
@@ -123,7 +123,7 @@ class Encoded:
         """Return values, [tasks, K], as a frame indexed by task with a column per label; the columns' index has this name."""
         return pd.DataFrame(values, index=self.tasks.ids.rename("task"), columns=self.labels.ids.rename(name))
 
-    def decided(self, labels: Integers) -> pd.Series[Any]:
+    def name_labels(self, labels: Integers) -> pd.Series[Any]:
         """Return the labels of all tasks from their codes, [tasks]; -1 is a missing label."""
         if not len(labels):
             return pd.Series([], dtype=object, name="agg_label")
@@ -138,13 +138,13 @@ def encode(data: pd.DataFrame, gold: pd.Series[Any] | None = None) -> Encoded:
     Votes without a label are abstentions: they are dropped with a warning. Labels of `gold`, indexed by task, are added to
     the labels if their tasks have votes.
     """
-    votes = labelled(data)
+    votes = keep_labelled(data)
     tasks, workers = factorize_column(votes["task"]), factorize_column(votes["worker"])
     more = None if gold is None else gold[gold.index.isin(tasks.ids)]
     return Encoded(tasks, workers, factorize_column(votes["label"], more))
 
 
-def labelled(data: pd.DataFrame) -> pd.DataFrame:
+def keep_labelled(data: pd.DataFrame) -> pd.DataFrame:
     """Return the columns task, worker and label of the votes that have a label; warn about the others."""
     given: Any = data
     if not isinstance(given, pd.DataFrame):
@@ -187,6 +187,6 @@ def first_best(scores: Floats) -> Integers:
     return found
 
 
-def _numbered(count: int) -> Vocabulary:
+def _number_codes(count: int) -> Vocabulary:
     """Return the vocabulary of the codes below `count`."""
     return Vocabulary.wrap("integer", np.arange(count))

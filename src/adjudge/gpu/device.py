@@ -169,12 +169,12 @@ class Program:
         """
         found = self._kernels.get(kernel)
         if found is None:
-            found = self._kernels[kernel] = self._compiled(kernel)
+            found = self._kernels[kernel] = self._compile(kernel)
         if shared > self._asked.get(kernel, 0) and shared + found.shared_size_bytes > SHARED_ROOM:
             found.max_dynamic_shared_size_bytes = self._asked[kernel] = shared
         found((max(blocks, 1),), (threads,), tuple(_argument(one) for one in args), shared_mem=shared)
 
-    def _compiled(self, kernel: str) -> Any:
+    def _compile(self, kernel: str) -> Any:
         """Return a kernel; CuPy compiles the module now, unless it has before."""
         try:
             return self._module.get_function(kernel)

@@ -61,7 +61,7 @@ def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> 
 
     What is no column of whole numbers, or not where the others are, is an error that names it.
     """
-    given, notes = _given(source, names)
+    given, notes = _pick_columns(source, names)
     _require_one_device(given)
     arrays = {role: _column(device, role, value) for role, value in given.items()}
     lengths = {role: len(array) for role, array in arrays.items()}
@@ -75,7 +75,7 @@ def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> 
     return DeviceColumns(**arrays, notes=notes)
 
 
-def _given(source: Any, names: Mapping[str, str | None]) -> tuple[dict[str, Any], Notes]:
+def _pick_columns(source: Any, names: Mapping[str, str | None]) -> tuple[dict[str, Any], Notes]:
     """Return the arrays by role, as the caller gave them, and what is understood of them."""
     notes = Notes("arrays on a device")
     if isinstance(source, Mapping):
@@ -119,7 +119,7 @@ def _number_of(value: Any) -> int | None:
 
 def _column(device: Device, role: str, value: Any) -> Any:
     """Return a column as an array of the device, without a copy where it is contiguous."""
-    array = _taken(device, role, value)
+    array = _take_array(device, role, value)
     where = getattr(getattr(array, "device", None), "id", None)  # arrays without DLPack do not say before
     if None not in (where, device.number) and where != device.number:
         raise InputError(f"the {role}s are on CUDA device {where}, but the fit on device {device.number}: give all on one device")
@@ -137,7 +137,7 @@ def _column(device: Device, role: str, value: Any) -> Any:
     return device.xp.ascontiguousarray(array)
 
 
-def _taken(device: Device, role: str, value: Any) -> Any:
+def _take_array(device: Device, role: str, value: Any) -> Any:
     """Return an array of another library as one of this device: the same memory.
 
     DLPack comes first: it waits for what the other library has started on a stream of its own. Where it fails, as for types
@@ -201,7 +201,7 @@ def encode(device: Device, source: Any, reading: Reading = PLAIN_READING, *, sta
     declared = None if reading.labels is None else Vocabulary.of(reading.labels, "label").declared()
     with device.current():
         columns = columns_of(device, source, {role: getattr(reading, role) for role in VOTE_ROLES})
-        votes, repeated = _encoded(device, columns, declared, stage or _ignore)
+        votes, repeated = _encode_columns(device, columns, declared, stage or _ignore)
         understood = columns.notes.understood(votes=len(votes), abstentions=0, repeated=repeated)
         check_read(votes, Opened.of(source), understood, columns.notes, declared=declared is not None, strict=reading.strict)
     return votes.with_understood(understood)
@@ -222,13 +222,13 @@ def _ignore(name: str, size: int) -> None:
     """Do nothing."""
 
 
-def _encoded(device: Device, columns: DeviceColumns, declared: Vocabulary | None, stage: Stage) -> tuple[DeviceVotes, int]:
+def _encode_columns(device: Device, columns: DeviceColumns, declared: Vocabulary | None, stage: Stage) -> tuple[DeviceVotes, int]:
     """Return the votes of these columns, and how many repeat their worker's vote on a task."""
     found = _by_tables(device, columns, stage) if len(columns.task) >= MIN_KERNEL_VOTES else None
     coded = found or _by_sorts(device, columns)
     rows = coded.rows
     seen = _vocabulary(columns.label, rows.labels)
-    rank = np.arange(len(seen)) if declared is None else _declared(device, columns.label, declared, seen)
+    rank = np.arange(len(seen)) if declared is None else _rank_declared(device, columns.label, declared, seen)
     label = rank[rows.label]
     # Pairs are sorted already, unless labels were declared in another order; sorting all of them takes long.
     order = np.lexsort((label, rows.worker)) if (np.diff(rank) < 0).any() else np.arange(len(label))
@@ -262,7 +262,7 @@ def _vocabulary(column: Any, values: NDArray[np.int64]) -> Vocabulary:
     return Vocabulary.wrap("boolean", values != 0) if column.dtype == np.bool_ else Vocabulary.wrap("integer", values)
 
 
-def _declared(device: Device, column: Any, declared: Vocabulary, seen: Vocabulary) -> NDArray[np.int64]:
+def _rank_declared(device: Device, column: Any, declared: Vocabulary, seen: Vocabulary) -> NDArray[np.int64]:
     """Return the index of each label seen among the declared ones; an undeclared label is an error that names its row."""
     rank = declared.codes(seen.ids())
     if (rank < 0).any():
@@ -317,11 +317,11 @@ class _Column(NamedTuple):
 def _by_tables(device: Device, columns: DeviceColumns, stage: Stage) -> Numbering | None:
     """Return the codes of votes by kernels, over tables of slots; None where there are too many for tables."""
     xp, n = device.xp, len(columns.task)
-    task = _slotted(device, columns.task, stage)
+    task = _give_slots(device, columns.task, stage)
     pairs = None if task is None else _pairs(device, columns, stage)
     if task is None or pairs is None:
         return None
-    codes, numbers = _numbered(device, task, stage)
+    codes, numbers = _number_tasks(device, task, stage)
     worker, label, rows, slots = pairs
 
     def join(row_of: NDArray[np.uint32]) -> Any:
@@ -341,7 +341,7 @@ def _pairs(device: Device, columns: DeviceColumns, stage: Stage) -> tuple[_Colum
     Sparse ids are replaced by codes. Where even codes make too many pairs, the first column holds pairs, and the second zeros.
     """
     xp, n, most = device.xp, len(columns.task), min(_max_slots(len(columns.task)), MAX_PAIR_SLOTS)
-    worker, label = (_slotted(device, array, stage) for array in (columns.worker, columns.label))
+    worker, label = (_give_slots(device, array, stage) for array in (columns.worker, columns.label))
     if worker is None or label is None:
         return None
     ids: list[Any] = [None, None]
@@ -351,7 +351,7 @@ def _pairs(device: Device, columns: DeviceColumns, stage: Stage) -> tuple[_Colum
         stage("codes of workers and labels", n * (_bytes(columns) - columns.task.itemsize + 2 * 4))
     lows, of_label = (worker.low, label.low), label.slots
     if worker.slots * of_label > most:
-        together = _slotted(device, worker.array.astype(np.int64) * of_label + label.array, stage)
+        together = _give_slots(device, worker.array.astype(np.int64) * of_label + label.array, stage)
         if together is None:
             return None
         (worker, found), label = _dense(device, together), _Column(xp.zeros(n, np.uint8), 0, 1)
@@ -387,11 +387,10 @@ def _distinct(codes: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], 
 
 def _ids(device: Device, slots: NDArray[np.int64], low: int, known: Any) -> NDArray[np.int64]:
     """Return the ids at slots of a column, on the host."""
-    found: NDArray[np.int64] = slots + low if known is None else device.download(known)[slots]
-    return found
+    return slots + low if known is None else device.download(known)[slots]
 
 
-def _slotted(device: Device, array: Any, stage: Stage) -> _Column | None:
+def _give_slots(device: Device, array: Any, stage: Stage) -> _Column | None:
     """Return a column with slots for its ids: from the lowest to the highest, or by their hashes; None where neither can be."""
     xp, n = device.xp, len(array)
     array = array.view(np.uint8) if array.dtype == np.bool_ else array
@@ -414,7 +413,7 @@ def _slotted(device: Device, array: Any, stage: Stage) -> _Column | None:
     return _Column(slot, 0, slots, ids, empty)
 
 
-def _numbered(device: Device, column: _Column, stage: Stage) -> tuple[Any, Any]:
+def _number_tasks(device: Device, column: _Column, stage: Stage) -> tuple[Any, Any]:
     """Return the code of the id at each slot, [slots], in the order in which ids come first, and the id of each code."""
     xp, n = device.xp, len(column.array)
     first, bits = xp.full(column.slots, NO_FIRST_VOTE, np.uint32), xp.zeros(-(-n // BITS), np.uint32)

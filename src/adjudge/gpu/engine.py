@@ -149,7 +149,7 @@ class CudaSession(LocalSession):
         with self.device.current():  # where the recipe adds up a table
             made = recipe.on(self._block)(self._counted[0], None) if is_own else self._careful(cast(CarefulRecipe, recipe))
         self._lines = made
-        self._params = DeviceParameters.made(self._rules.fit_devices, priors, self._lines)
+        self._params = DeviceParameters.on_devices(self._rules.fit_devices, priors, self._lines)
 
     @property
     def _is_plain(self) -> bool:
@@ -169,7 +169,7 @@ class CudaSession(LocalSession):
         """Take the mean of the table and log priors that were set aside and of the current ones; where they are."""
         one, two = self._aside, self._current
         if isinstance(one, DeviceParameters) and isinstance(two, DeviceParameters):
-            self._params, self._lines, self._aside, self._kept = two.blended(one), None, None, None
+            self._params, self._lines, self._aside, self._kept = two.blend_with(one), None, None, None
         else:
             super().blend()
 

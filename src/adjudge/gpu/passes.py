@@ -180,8 +180,7 @@ def cost_words(log_prior: NDArray[np.float64]) -> NDArray[np.uint32]:
     with np.errstate(invalid="ignore"):
         costs[: len(log_prior)] = np.minimum(np.rint((log_prior.max() - log_prior) * COST_STEPS), 255.0)
     costs[np.isnan(costs)] = 255.0
-    found: NDArray[np.uint32] = costs.astype(np.uint8).view("<u4").astype(np.uint32)
-    return found
+    return costs.astype(np.uint8).view("<u4").astype(np.uint32)
 
 
 def scan(
@@ -281,7 +280,7 @@ class PassKernels:
         prior, tie_weights = device.upload(log_prior), device.upload(log_prior) if by_prior else None
         model = (table, prior, *_ties(device, ties, label_hash, tie_weights), int(likelihood))
         counting, changed, parts, sums = into.counting(how), device.xp.zeros(2, np.uint64), self._parts(layout, k), []
-        later = self._sorted_shares(layout, into.counts, k) if how == COARSE_SUMS else None
+        later = self._sort_shares(layout, into.counts, k) if how == COARSE_SUMS else None
         if later is not None:
             counting = LATER, unit_bits(into.unit), later[1], None, into.class_counts, into.class_rest
         quick = not likelihood and into.confidence is None and into.tie is None and into.posterior is None
@@ -343,7 +342,7 @@ class PassKernels:
             return
         of_labels = self._count_labels(labels, len(class_counts))
         class_counts += of_labels.astype(class_counts.dtype) * class_counts.dtype.type(times)
-        runs = self._tiled(layout, labels, *rows_and_k) if is_whole and times == 1 else None
+        runs = self._sort_by_tile(layout, labels, *rows_and_k) if is_whole and times == 1 else None
         if runs is not None:
             runs.recount(labels, counts)
             return
@@ -365,7 +364,7 @@ class PassKernels:
         program.launch("count_labels", blocks, THREADS, labels, len(labels), k, out, shared=shared)
         return out
 
-    def _tiled(self, layout: DeviceLayout, labels: Any, rows: int, k: int) -> Runs | None:
+    def _sort_by_tile(self, layout: DeviceLayout, labels: Any, rows: int, k: int) -> Runs | None:
         """Return the votes sorted by row within tiles of tasks, where that pays and there is room."""
         if not self._pays(layout, f"tiles {k}", rows, k):
             return None
@@ -374,7 +373,7 @@ class PassKernels:
         found: Runs = layout.memo(f"tiles {k}", lambda: Runs.of(layout, rows, k, size, tile=tile))
         return found
 
-    def _sorted_shares(self, layout: DeviceLayout, counts: Any, k: int) -> tuple[Runs, Any] | None:
+    def _sort_shares(self, layout: DeviceLayout, counts: Any, k: int) -> tuple[Runs, Any] | None:
         """Return the votes sorted by row, and room for the shares of all tasks; None where sums go to counts directly.
 
         They do where counts stay in the cache: nothing is gained there.

@@ -89,7 +89,7 @@ class DevicePlan:
     streamed: bool
 
 
-def planned(
+def plan_shards(
     size: FitSize, task_ptr: NDArray[np.int64], names: Sequence[str], room: Sequence[int], *, allowed: bool = False
 ) -> DevicePlan:
     """Return how votes are divided among devices; raise with the estimate and the remedy where they are too small.
@@ -109,7 +109,7 @@ def planned(
     cuts: list[slice] = []
     shard_device: list[int] = []
     for index, (part, have) in enumerate(pairs):
-        some = _streamed(size, task_ptr, part, have) if streamed else _resident(size, task_ptr, part, have)
+        some = _cut_streamed(size, task_ptr, part, have) if streamed else _cut_resident(size, task_ptr, part, have)
         if some is None:
             need = room[index] - have + _least_streamed(size, task_ptr, part)
             raise _too_small(size, names[index], need, room[index], allowed=allowed)
@@ -118,7 +118,7 @@ def planned(
     return DevicePlan(tuple(cuts), tuple(shard_device), streamed)
 
 
-def planned_in_place(size: FitSize, name: str, room: int, *, allowed: bool = False) -> DevicePlan:
+def plan_in_place(size: FitSize, name: str, room: int, *, allowed: bool = False) -> DevicePlan:
     """Return the plan of votes that are on a device already: one shard; raise where the device has no room for the rest."""
     need = size.tables() + (size.per_label() + size.per_work() + DEVICE_BYTES_PER_OUTCOME) * size.tasks
     if need > room:
@@ -164,14 +164,14 @@ def _even(task_ptr: NDArray[np.int64], parts: int) -> list[slice]:
     return [slice(start, max(end, start)) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def _resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+def _cut_resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that stay on a device: as few as what passes write of them allows."""
     out = min(have - _resident_bytes(size, task_ptr, part), MAX_OUT)
     tasks = max(out // size.per_out(), 1)
     return _cut(part, lambda start: min(start + tasks, _until(task_ptr, start, MAX_SHARD_VOTES)))
 
 
-def _streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
+def _cut_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
     """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
     # The buffers have room for the most votes and the most tasks of a shard, which need not be those of one shard.
     per_vote, per_task = 2 * DEVICE_BYTES_PER_VOTE, 2 * DEVICE_BYTES_PER_TASK + size.per_work() + size.per_out()

@@ -51,9 +51,9 @@ class FitDevice:
         """Return an input by row, or by worker, of a pass on the device."""
         if name == "row_worker":
             return self.row_worker
-        return self.worker_ptr if name == "worker_ptr" else self.cached(name, array)
+        return self.worker_ptr if name == "worker_ptr" else self.copy_of(name, array)
 
-    def cached(self, name: str, array: NDArray[Any] | Replicated) -> Any:
+    def copy_of(self, name: str, array: NDArray[Any] | Replicated) -> Any:
         """Return a copy on the device of an array of the host; it stays until another one of this name is asked for."""
         if isinstance(array, Replicated):
             return array.on(self)
@@ -83,8 +83,7 @@ class Replicated:
     def on_host(self) -> NDArray[Any]:
         """Return a copy on the host."""
         with self._first.device.current():
-            found: NDArray[Any] = self._first.device.download(self._parts[0])
-            return found
+            return self._first.device.download(self._parts[0])
 
 
 Floats = NDArray[np.float64]
@@ -98,7 +97,7 @@ class DeviceParameters(Parameters):
     _totals: Any  # device [workers, K], the first one's
 
     @classmethod
-    def made(cls, fit_devices: Sequence[FitDevice], priors: Floats, lines: TableLines) -> DeviceParameters:
+    def on_devices(cls, fit_devices: Sequence[FitDevice], priors: Floats, lines: TableLines) -> DeviceParameters:
         """Return the parameters of class priors and of lines whose table is on the first device.
 
         So are the totals, unless the table is smoothed.
@@ -119,10 +118,9 @@ class DeviceParameters(Parameters):
         """The votes of each worker by true label on the host, [workers, K]."""
         device = self._fit_devices[0].device
         with device.current():
-            found: Floats = device.download(self._totals)
-            return found
+            return device.download(self._totals)
 
-    def blended(self, other: DeviceParameters) -> DeviceParameters:
+    def blend_with(self, other: DeviceParameters) -> DeviceParameters:
         """Return the mean of two tables and of their log priors; all else is as here."""
         fit_device, out = self._fit_devices[0], object.__new__(DeviceParameters)
         with fit_device.device.current():
@@ -189,10 +187,10 @@ class DeviceCounts:
         """Sum the parts of a complete pass on the first device, in scale, and return the class counts, [K], on the host."""
         if self._class_counts is None:
             classes = self._sum_up()
-            self._class_counts = classes if self._units is None else self._restored(classes, self._units)
+            self._class_counts = classes if self._units is None else self._restore_scale(classes, self._units)
         return self._class_counts
 
-    def _restored(self, classes: Floats, units: Units) -> Floats:
+    def _restore_scale(self, classes: Floats, units: Units) -> Floats:
         """Bring sums in units back to scale: counts in place, and class counts, [2, K], which are returned, [K]."""
         first, counts = self._fit_devices[0], self._parts[0]
         with first.device.current():
@@ -314,4 +312,4 @@ class DeviceRules(PassRules):
     def table_on(self, fit_device: FitDevice, params: Parameters) -> Any:
         """Return the table of some parameters by row, on a device: device [rows, K]."""
         copies: Replicated | None = getattr(params, "copies", None)
-        return fit_device.cached("table", params.table) if copies is None else copies.on(fit_device)
+        return fit_device.copy_of("table", params.table) if copies is None else copies.on(fit_device)

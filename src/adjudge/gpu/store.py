@@ -21,7 +21,7 @@ from adjudge.errors import AdjudgeError
 from adjudge.gpu.arrays import TaskArray
 from adjudge.gpu.device import Copier, Device
 from adjudge.gpu.passes import require_labels
-from adjudge.gpu.plan import DevicePlan, FitSize, fits_beside, planned, planned_in_place, usable
+from adjudge.gpu.plan import DevicePlan, FitSize, fits_beside, plan_in_place, plan_shards, usable
 from adjudge.gpu.shard import DeviceShard, salt_of
 from adjudge.gpu.state import DeviceRules, FitDevice
 from adjudge.gpu.votes import DeviceLayout, DeviceVotes, TieIds
@@ -58,7 +58,7 @@ class DeviceStore(VoteStore):
         devices = (votes.layout.device,) if isinstance(votes, DeviceVotes) else engine.devices
         require_labels(votes.n_labels, devices)
         self.rules = DeviceRules.over(votes, ties, self._units, devices, engine.kernels, is_bounded=engine.memory is not None)
-        self._plan = self._planned()
+        self._plan = self._plan_votes()
 
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
         return unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
@@ -85,7 +85,7 @@ class DeviceStore(VoteStore):
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
         """Return the results of act(tasks, shard, confidence OUT, tie OUT) on each shard, and labels, confidence, tie of all."""
         if self.stays:
-            return self._decided_there(what, act)
+            return self._decide_there(what, act)
         return super().decide(what, act)
 
     @property
@@ -93,17 +93,17 @@ class DeviceStore(VoteStore):
         """Whether what is decided stays on a device: all tasks are in one shard there, and gold is not among them."""
         return self.gold is None and not self.is_streamed and len(self._plan.cuts) == 1
 
-    def _decided_there(self, what: str, act: Callable[..., T]) -> tuple[list[T], Any]:
+    def _decide_there(self, what: str, act: Callable[..., T]) -> tuple[list[T], Any]:
         """Do what `decide` does; the arrays stay on the device until they are read."""
         device, n = self.rules.fit_devices[0].device, self.votes.n_tasks
         labels, confidence, tie = (TaskArray.to_fill(device, n, kind) for kind in (np.int32, np.float64, np.bool_))
 
-        def decided(cut: slice, shard: DeviceShard) -> T:
+        def decide_shard(cut: slice, shard: DeviceShard) -> T:
             said = act(cut, shard, confidence, tie)
             labels.put(shard.codes())
             return said
 
-        return self.relabel(what, decided), (labels, confidence, tie)
+        return self.relabel(what, decide_shard), (labels, confidence, tie)
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row has, [rows]."""
@@ -155,7 +155,7 @@ class DeviceStore(VoteStore):
         few = len(self.votes) <= MAX_FINE_VOTES
         return units_of(self.votes, self.rules.kernels, 1, None if few else self.votes_per_row())
 
-    def _planned(self) -> DevicePlan:
+    def _plan_votes(self) -> DevicePlan:
         """Return how the votes are divided; those of another fit give way where there is too little room."""
         resident = self._resident()
         if resident is not None:
@@ -165,11 +165,11 @@ class DeviceStore(VoteStore):
             _RESIDENT.pop(self.votes, None)
         if _RESIDENT:
             with suppress(AdjudgeError):
-                plan = self._divided()
+                plan = self._divide()
                 if not plan.streamed:
                     return plan
             _RESIDENT.clear()
-        return self._divided()
+        return self._divide()
 
     def _resident(self) -> Resident | None:
         """Return the votes that a fit before has left on the devices, where they are what this one needs."""
@@ -183,13 +183,13 @@ class DeviceStore(VoteStore):
         on_gold = 0 if self.gold is None else int(np.diff(votes.task_ptr)[self.gold >= 0].sum())
         return FitSize(len(votes), votes.n_tasks, votes.n_rows, votes.n_labels, votes.n_workers, on_gold)
 
-    def _divided(self) -> DevicePlan:
+    def _divide(self) -> DevicePlan:
         """Return how the votes are divided among the devices as these are now."""
         votes, devices, limit, size = self.votes, self.rules.devices, self._engine.memory, self._size
         room = [usable(device.memory()[0], limit) for device in devices]
         if isinstance(votes, DeviceVotes) and self.gold is None:
-            return planned_in_place(size, devices[0].name, room[0], allowed=limit is not None)
-        return planned(size, votes.task_ptr, [one.name for one in devices], room, allowed=limit is not None)
+            return plan_in_place(size, devices[0].name, room[0], allowed=limit is not None)
+        return plan_shards(size, votes.task_ptr, [one.name for one in devices], room, allowed=limit is not None)
 
     @property
     def _key(self) -> tuple[Any, ...]:
@@ -219,7 +219,7 @@ class DeviceStore(VoteStore):
                 shard = DeviceShard(rules, fit_device, ptr, votes.row, keys.within(cut), gold=given)
                 out[at].append((cut, shard))
                 if not plan.streamed:
-                    layout, ties = _copied(shard) if before is None else before.shards[number]
+                    layout, ties = _copy_votes(shard) if before is None else before.shards[number]
                     shard.bind(layout, TieIds(ties.keys, ties.numbers, salt_of(self._seed)))
                     on_devices.append((layout, ties))
         if self.gold is None and not plan.streamed:
@@ -267,7 +267,7 @@ def unpickled_store(engine: Any, votes: Votes, seed: int, by_prior: bool, gold: 
     return MemoryStore(engine, votes, seed, rules_for(votes, engine.kernels, engine.threads, ties), gold)
 
 
-def _copied(shard: DeviceShard) -> tuple[DeviceLayout, TieIds]:
+def _copy_votes(shard: DeviceShard) -> tuple[DeviceLayout, TieIds]:
     """Return the votes of a shard, copied to its device."""
     device, (ids, are_numbers, salt) = shard.fit_device.device, shard.tie_ids()
     layout, on_device = DeviceLayout.of(device, *shard.host_votes), device.upload(ids)

@@ -171,7 +171,7 @@ class DeviceSeen:
 
     def gather(self, function: Callable[[Any, Any], T]) -> T:
         """Return what a function says of all workers; votes by true and given label are summed on the device."""
-        return cast(T, self._pooled()) if function is pooled_votes else function(None, self.counts)
+        return cast(T, self._pool()) if function is pooled_votes else function(None, self.counts)
 
     def product(self, lines: Any, matrix: Any) -> Any:
         """Return lines, device [some, K], times a matrix, device [K, K]."""
@@ -179,7 +179,7 @@ class DeviceSeen:
         self.program.launch("careful_product", blocks_of(out.size), THREADS, lines, matrix, out, len(out))
         return out
 
-    def _pooled(self) -> Floats:
+    def _pool(self) -> Floats:
         """Return the votes of all workers, [K true, K given]."""
         k = self.counts.shape[1]
         pooled = self.device.xp.zeros((k, k))

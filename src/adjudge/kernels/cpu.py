@@ -102,19 +102,12 @@ def hashable(task_key: Any) -> Any:
     return task_key if isinstance(task_key, np.ndarray) else task_key.ids()
 
 
-def recount_hard(
-    task_ptr: NDArray[np.int64],
-    row: NDArray[np.uint32],
-    labels: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    class_counts: NDArray[np.int64],
-    checked: bool = False,
-    threads: int = 1,
-) -> None:
+def recount_hard(*votes_and_counts: Any, checked: bool = False, threads: int = 1) -> None:
     """Do what `reference.recount_hard` does, once."""
     if not checked:
+        task_ptr, row, _, counts, _ = votes_and_counts
         check_votes(task_ptr, row, len(counts), threads)
-    required().count_labels(task_ptr, row, labels, counts, class_counts, threads)
+    required().count_labels(*votes_and_counts, threads)
 
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
@@ -191,8 +184,7 @@ def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int,
 
 def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Floats, threads: int = 1) -> float:
     """Return what `reference.classification` does."""
-    found: float = required().classification(counts, class_counts, table, log_prior, threads)
-    return found
+    return float(required().classification(counts, class_counts, table, log_prior, threads))
 
 
 def pair_sums(

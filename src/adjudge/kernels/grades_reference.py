@@ -183,14 +183,12 @@ def _lines(judges: Floats, given: NDArray[np.integer], k: int) -> tuple[Floats, 
 
 
 def _log_sigma(x: Floats) -> Floats:
-    out: Floats = np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
-    return out
+    return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
 
 
 def _sigma(x: Floats) -> Floats:
     small = np.exp(-np.abs(x))
-    out: Floats = np.where(x >= 0, 1.0, small) / (1.0 + small)
-    return out
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
 def log_prior(judges: Floats) -> Floats:

@@ -34,8 +34,7 @@ def glad_gradient(*votes_and_model: Any, checked: bool = False, **out: Any) -> f
         task_ptr, row, row_worker, ability, *_ = votes_and_model
         check_votes(task_ptr, row, len(row_worker), out.get("threads", 1))
         check_codes("row_worker", row_worker, len(ability))
-    value: float = required().glad_gradient(*votes_and_model, **out)
-    return value
+    return float(required().glad_gradient(*votes_and_model, **out))
 
 
 def light_pass(*votes: Any, **known: Any) -> None:
@@ -61,14 +60,12 @@ def fit_judges(
 
 def kos_tasks(edges: Edges, to_task: Floats, *, to_worker: Floats, score: Floats, weight: Floats, threads: int = 1) -> float:
     """Return what `methods_reference.kos_tasks` does."""
-    most: float = required().kos_tasks(*edges, to_task, to_worker, score, weight, threads)
-    return most
+    return float(required().kos_tasks(*edges, to_task, to_worker, score, weight, threads))
 
 
 def kos_workers(edges: Edges, to_worker: Floats, *, to_task: Floats, total: Floats, threads: int = 1) -> float:
     """Return what `methods_reference.kos_workers` does."""
-    most: float = required().kos_workers(*edges, to_worker, to_task, total, threads)
-    return most
+    return float(required().kos_workers(*edges, to_worker, to_task, total, threads))
 
 
 def worker_pairs(casts: Casts, threads: int = 1) -> WorkerPairs:

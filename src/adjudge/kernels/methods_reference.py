@@ -127,8 +127,7 @@ def glad_gradient(
 
 def _softplus(x: Floats) -> Floats:
     """Return log(1 + exp(x)), without overflow."""
-    out: Floats = np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-    return out
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def light_pass(
@@ -241,9 +240,9 @@ def worker_pairs(casts: Casts, threads: int = 1) -> WorkerPairs:
     while first < len(length):  # some tasks at a time
         before = int(ends[first - 1]) if first else 0
         last = max(int(np.searchsorted(ends, before + CHUNK_VOTE_PAIRS, side="right")), first + 1)
-        found.append(_listed(casts, first, last, workers))
+        found.append(_list_pairs(casts, first, last, workers))
         first = last
-    key, common, agreed = _pooled(np.concatenate(found)).T
+    key, common, agreed = _pool(np.concatenate(found)).T
     worker, other = np.divmod(key, max(workers, 1))
     ptr = np.searchsorted(worker, np.arange(workers + 1)).astype(np.int64)
     return WorkerPairs(ptr, other.astype(np.int32), common.copy(), agreed.copy())
@@ -306,7 +305,7 @@ def _sums(values: Floats, ptr: Ints) -> Floats:
     return out
 
 
-def _listed(casts: Casts, first: int, last: int, workers: int) -> Ints:
+def _list_pairs(casts: Casts, first: int, last: int, workers: int) -> Ints:
     """Return (worker * workers + other, common, agreed) of the pairs on some tasks, pooled, [pairs, 3]."""
     length = np.diff(casts.task_ptr)[first:last]
     begin, end = casts.task_ptr[first], casts.task_ptr[last]
@@ -319,10 +318,10 @@ def _listed(casts: Casts, first: int, last: int, workers: int) -> Ints:
     mine, theirs = mine[different], theirs[different]
     times = casts.times[mine] * casts.times[theirs]
     key = casts.worker[mine].astype(np.int64) * workers + casts.worker[theirs]
-    return _pooled(np.stack([key, times, times * (casts.label[mine] == casts.label[theirs])], axis=1))
+    return _pool(np.stack([key, times, times * (casts.label[mine] == casts.label[theirs])], axis=1))
 
 
-def _pooled(pairs: Ints) -> Ints:
+def _pool(pairs: Ints) -> Ints:
     """Return the sums over lines of one key, sorted by key, [distinct keys, 3]."""
     key, where = np.unique(pairs[:, 0], return_inverse=True)
     out = np.zeros((len(key), 3), np.int64)
@@ -370,7 +369,7 @@ def ebcc(
     """Run fits from some random starts, until the bound gains less than `tol`."""
     votes = _EbccVotes(task_ptr, row_pair[row], row_weight[row], pair_label, worker_ptr, gold, subtypes, shares.shape[1])
     for i in range(len(iterations)):
-        cells = started(shares, task_key, label_hash, subtypes, first + i)
+        cells = draw_start(shares, task_key, label_hash, subtypes, first + i)
         labels = np.full(len(shares), -1)
         for n in range(bound.shape[1]):
             lines, log_cells, minus = votes.m_step(cells, priors)
@@ -383,7 +382,9 @@ def ebcc(
                 break
 
 
-def started(shares: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], subtypes: int, restart: int) -> Floats:
+def draw_start(
+    shares: Floats, task_key: NDArray[np.uint64], label_hash: NDArray[np.uint64], subtypes: int, restart: int
+) -> Floats:
     """Return random distributions of tasks over cells, [tasks, K * subtypes]: shares divided among subtypes evenly at random.
 
     A number is drawn by a hash of seed, task, label, restart and subtype, so that no order has a part in it.
@@ -411,7 +412,7 @@ class _EbccVotes(NamedTuple):
         own = self.pair_label[:, None] == np.arange(cells.shape[1]) // self.subtypes
         believed = np.where(own, priors.diagonal, priors.other)
         every = np.full((1, 1), priors.diagonal + (self.labels - 1) * priors.other)
-        seen = self._counted(cells)
+        seen = self._count(cells)
         met = np.add.reduceat(seen, self.worker_ptr[:-1], axis=0) if len(seen) else np.zeros((0, cells.shape[1]))
         totals = every + met
         lines = digamma(believed + seen) - np.repeat(digamma(totals), np.diff(self.worker_ptr), axis=0)
@@ -421,10 +422,10 @@ class _EbccVotes(NamedTuple):
         log_cells = np.empty_like(by_label)
         for k, tasks in enumerate(by_label):
             of_subtypes = np.full(self.subtypes, priors.subtype_weight / self.subtypes)
-            log_cells[k], less = _expected(tasks, of_subtypes)
+            log_cells[k], less = _expect_logs(tasks, of_subtypes)
             minus += less
         if priors.class_weight is not None:
-            log_classes, less = _expected(by_label.sum(axis=1), priors.class_weight)
+            log_classes, less = _expect_logs(by_label.sum(axis=1), priors.class_weight)
             minus += less
         else:
             assert priors.log_classes is not None
@@ -447,7 +448,7 @@ class _EbccVotes(NamedTuple):
         total = weight.sum(axis=1, keepdims=True)
         return weight / total, float((best + np.log(total)).sum())
 
-    def _counted(self, cells: Floats) -> Floats:
+    def _count(self, cells: Floats) -> Floats:
         """Return the weighted votes of each pair by cell, [pairs, cells]."""
         task = np.repeat(np.arange(len(cells)), np.diff(self.task_ptr))
         order = np.argsort(self.pair, kind="stable")
@@ -464,7 +465,7 @@ class _EbccVotes(NamedTuple):
         return [slice(start, min(start + size, cells)) for start in range(0, cells, size)]
 
 
-def _expected(seen: Floats, believed: Floats) -> tuple[Floats, float]:
+def _expect_logs(seen: Floats, believed: Floats) -> tuple[Floats, float]:
     """Return the expected logarithms of a Dirichlet's shares, [n], and minus its divergence from the prior."""
     logs, there = np.full(len(believed), -np.inf), believed > 0
     prior, seen = believed[there], seen[there]

@@ -418,8 +418,8 @@ def honest_pass(
     some, size, voted = _votes_of(task_ptr, row, row_weight)
     task = np.repeat(np.arange(tasks), np.diff(task_ptr))
     given = row_label[some]
-    said = said_by(some, row_label, labels[task], lines, without)
-    weight = softened(_scores(task, said, tasks, rule), size, rule)
+    said = score_votes(some, row_label, labels[task], lines, without)
+    weight = soften(_scores(task, said, tasks, rule), size, rule)
     shown = np.bincount(task * k + given, voted, minlength=tasks * k).reshape(tasks, k)
     before = (1.0 - VOTE_SHARE) * weight + VOTE_SHARE * (shown + rule.uniform) / (size + 1)[:, None]
     if unraised is not None:
@@ -467,13 +467,13 @@ def below_chance(
     tasks, rows = len(task_ptr) - 1, len(row_label)
     (some, size, _), cast = _votes_of(task_ptr, row, row_weight), np.diff(task_ptr)
     task = np.repeat(np.arange(tasks), cast)
-    said = said_by(some, row_label, labels[task], lines, without)
+    said = score_votes(some, row_label, labels[task], lines, without)
     others = _scores(task, said, tasks, rule)[task]
     exists = rule.uniform > 0
     others[:, exists] -= said[:, exists]
     several = cast[task] > 1
     some = some[several]
-    p = softened(others[several], size[task][several], rule)
+    p = soften(others[several], size[task][several], rule)
     sums[0] += np.bincount(some, minlength=rows)
     np.add.at(sums[1], some, np.rint(p[np.arange(len(some)), row_label[some]] / unit).astype(np.int64))
     order = np.argsort(row_worker[some], kind="stable")
@@ -496,7 +496,7 @@ def _votes_of(
     return some, np.bincount(np.repeat(np.arange(len(length)), length), weight, minlength=len(length)), weight
 
 
-def said_by(
+def score_votes(
     row: NDArray[np.uint32], row_label: NDArray[np.int32], label: NDArray[np.int32], lines: Floats, without: Floats
 ) -> Floats:
     """Return what votes say of every label, [votes, K]; `label` is that of each vote's task, [votes]."""
@@ -512,7 +512,7 @@ def _scores(task: NDArray[np.int64], said: Floats, tasks: int, rule: HonestRule)
     return np.stack([np.bincount(task, said[:, c], minlength=tasks) for c in range(k)], axis=1) + rule.log_prior
 
 
-def softened(scores: Floats, size: NDArray[Any], rule: HonestRule) -> Floats:
+def soften(scores: Floats, size: NDArray[Any], rule: HonestRule) -> Floats:
     """Return the probabilities of scores, [n, K], on tasks of so many votes, [n]: flattened by what their workers share.
 
     Less than one vote, by its weight, shares no error either.
@@ -586,8 +586,7 @@ def _sum_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], table: Floa
 
 def _near(scores: Floats, best: Floats, near: float) -> NDArray[np.bool_]:
     """Return which scores are within a tolerance of the best: relative to it, absolute below 1."""
-    out: NDArray[np.bool_] = scores >= best - near * np.maximum(1.0, np.abs(best))
-    return out
+    return scores >= best - near * np.maximum(1.0, np.abs(best))
 
 
 def _by_position(length: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

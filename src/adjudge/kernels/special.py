@@ -111,17 +111,16 @@ def chi_square_quantile(p: float, freedom: Floats) -> Floats:
     distinct, where = np.unique(freedom, return_inverse=True)
     out = np.empty(len(distinct))
     many = distinct >= EXPANDED_FREEDOM
-    out[many] = _expanded(p, distinct[many])
+    out[many] = _expand(p, distinct[many])
     out[~many] = 2.0 * _gamma_quantile(p, distinct[~many] / 2.0)
-    found: Floats = out[where]
-    return found
+    return out[where]
 
 
-def _expanded(p: float, freedom: Floats) -> Floats:
+def _expand(p: float, freedom: Floats) -> Floats:
     """Return the quantiles by the expansion in powers of 1 / sqrt(freedom) (Goldberg and Levine 1946), [n]."""
     z, root = NormalDist().inv_cdf(p), np.sqrt(freedom)
     r2 = math.sqrt(2.0)
-    out: Floats = (
+    return (
         freedom
         + root * (z * r2)
         + 2.0 / 3.0 * (z**2 - 1.0)
@@ -130,7 +129,6 @@ def _expanded(p: float, freedom: Floats) -> Floats:
         + (9.0 * z**5 + 256.0 * z**3 - 433.0 * z) / (4860.0 * r2 * freedom * root)
         + (12.0 * z**6 - 243.0 * z**4 - 923.0 * z**2 + 1472.0) / (25515.0 * freedom**2)
     )
-    return out
 
 
 def _gamma_quantile(p: float, a: Floats) -> Floats:
@@ -149,8 +147,7 @@ def _gamma_quantile(p: float, a: Floats) -> Floats:
         log_x = log_x + step
         if np.abs(step).max(initial=0.0) < SERIES_TOLERANCE * 4.0:
             break
-    found: Floats = np.exp(log_x)
-    return found
+    return np.exp(log_x)
 
 
 def _gamma_series(a: Floats, x: Floats) -> Floats:

@@ -73,7 +73,7 @@ class Refit:
         self._result = model.fit(self.votes, engine=engine, confidence=self._confidence, **known)
         return self._result
 
-    def adopted_by(self, state: Any) -> Result:
+    def adopt_into(self, state: Any) -> Result:
         """Put the labels of the fit into a state; where it was not run, run it first."""
         result, now = self._result or self.run(), self._now
         fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))

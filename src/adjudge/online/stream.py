@@ -162,8 +162,7 @@ class Online:
         return online
 
     def __len__(self) -> int:
-        tasks: int = self._state.tasks
-        return tasks
+        return int(self._state.tasks)
 
     @property
     def abstentions(self) -> int:
@@ -242,7 +241,7 @@ class Online:
         given = open_table(votes, {"task": task, "worker": worker, "label": label})
         batches, rows, numbers = [], 0, {"task": False, "worker": False}
         for batch in given.batches:
-            batches.append(self._checked(batch, rows, numbers))
+            batches.append(self._check_batch(batch, rows, numbers))
             rows += len(batch)
         if not batches:
             return
@@ -507,7 +506,7 @@ class Online:
         """
         if not isinstance(refit, Refit) or refit.model != self._model:
             raise InputError(f"cannot finish {quote(refit)}: give a refit that this stream has begun")
-        return refit.adopted_by(self._state)
+        return refit.adopt_into(self._state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
@@ -560,7 +559,7 @@ class Online:
             online._confidence = confidence
         return online
 
-    def _checked(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
+    def _check_batch(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""
         columns = {role: prepare_ids(batch[role], role, first_row) for role in ("task", "worker", "label")}
         for role in ("task", "worker"):

@@ -134,7 +134,7 @@ class CellFolder:
         """Return the cell of this name; computed only if it is not there, or was computed under other conditions."""
         stamp = hashlib.sha256(json.dumps(conditions, sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.json"
-        found = _kept(path, stamp)
+        found = _read_kept(path, stamp)
         if found is None:
             found = compute()
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class CellFolder:
         return found
 
 
-def _kept(path: Path, stamp: str) -> Figures | None:
+def _read_kept(path: Path, stamp: str) -> Figures | None:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return dict(kept["figures"]) if kept["stamp"] == stamp else None

@@ -76,7 +76,7 @@ def table2(grid: Grid) -> pl.DataFrame:
 def table3(online: pl.DataFrame) -> pl.DataFrame:
     """Return accuracy, seconds and iterations of online aggregation on SP with all annotators."""
     last = online.filter(pl.col("annotators") == pl.col("annotators").max())
-    return frame([_measured({}, row, "table3") for row in last.to_dicts()])
+    return frame([_compare_row({}, row, "table3") for row in last.to_dicts()])
 
 
 def table4(grid: Grid, online: pl.DataFrame) -> pl.DataFrame:
@@ -97,10 +97,10 @@ METHOD_ORDER = ("fds", "online fds", "online ds", "online hybrid")
 
 def table5(multiple: pl.DataFrame) -> pl.DataFrame:
     """Return accuracy, seconds and iterations with several correct options; the paper's are of another data set."""
-    return frame([_measured({"set": row["set"]}, row, "table5") for row in multiple.to_dicts()])
+    return frame([_compare_row({"set": row["set"]}, row, "table5") for row in multiple.to_dicts()])
 
 
-def _measured(head: Row, row: Row, table: str) -> Row:
+def _compare_row(head: Row, row: Row, table: str) -> Row:
     paper = published.figures()[table][published.METHODS[str(row["method"])]]
     out = head | {"method": row["method"]}
     for name in ("accuracy", "seconds", "iterations"):

@@ -27,7 +27,7 @@ from adjudge.engines.base import OffersScoring
 from adjudge.engines.shard import hashes
 from adjudge.errors import OptionError
 from adjudge.kernels import reference
-from adjudge.kernels.reference import VOTE_SHARE, HonestRule, softened
+from adjudge.kernels.reference import VOTE_SHARE, HonestRule, soften
 from adjudge.models.honest import Honest, stream_rule
 from adjudge.models.knowledge import Learned, transfer
 from adjudge.models.temperature import tempered
@@ -161,7 +161,7 @@ def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floa
     See `adjudge.models.honest`.
     """
     labels, n, row_label = some.labels.astype(np.int32), np.arange(some.n_tasks), some.result.votes.row_label
-    said = reference.said_by(some.row, row_label, labels[some.task], *lines)
+    said = reference.score_votes(some.row, row_label, labels[some.task], *lines)
     probabilities, before = (np.zeros((some.n_tasks, len(rule.uniform))) for _ in range(2))
     reference.honest_pass(
         some.task_ptr,
@@ -453,7 +453,7 @@ def more_honest_votes(
 def _honest(scores: Floats, shown: Floats, rule: HonestRule) -> Floats:
     """Return honest probabilities, [n, K], of scores and of votes by label, [n, K] each."""
     size = shown.sum(axis=1)
-    out: Floats = (1.0 - VOTE_SHARE) * softened(scores, size, rule) + VOTE_SHARE * (shown + rule.uniform) / (size + 1.0)[:, None]
+    out: Floats = (1.0 - VOTE_SHARE) * soften(scores, size, rule) + VOTE_SHARE * (shown + rule.uniform) / (size + 1.0)[:, None]
     return out
 
 

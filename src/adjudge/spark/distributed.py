@@ -169,7 +169,7 @@ class DistributedSession(RemoteSession):
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere, as a function of a panel."""
         with plain_errors(FIT_FAILED):
-            state = self._stored(self._routes.named.mapValues(partial(_with_table, parameters)))
+            state = self._store(self._routes.named.mapValues(partial(_with_table, parameters)))
         uses_prior = parameters(BlockPanel.empty(self._votes.labels)).uses_prior
         self._scored, self._pass_state = DistributedTable(state, priors, uses_prior), None  # there are no counts of these votes
 
@@ -184,7 +184,7 @@ class DistributedSession(RemoteSession):
         state, penalty = last.state, last.summary.penalty
         if shared is not None or others or self._made is not recipe:
             with plain_errors(FIT_FAILED):
-                state = self._stored(self._at_blocks(partial(tabulate, recipe, shared), state, others))
+                state = self._store(self._at_blocks(partial(tabulate, recipe, shared), state, others))
                 penalty = reduce(BlockSummary.plus, state.map(_summary).collect()).penalty
         empty: TableLines = recipe.on(BlockPanel.empty(self._votes.labels).worker_block())(np.zeros((0, k)), shared)
         self._recipe = recipe if shared is None and not others else None
@@ -203,7 +203,7 @@ class DistributedSession(RemoteSession):
         if last is not kept:
             with plain_errors(FIT_FAILED):
                 others = self._others(kept.state, partial(_counts, 1, 0))
-                self._pass_state = kept._replace(state=self._stored(self._at_blocks(recall, last.state, others)))
+                self._pass_state = kept._replace(state=self._store(self._at_blocks(recall, last.state, others)))
         self._made = None
         return PassSums(kept.class_counts)
 
@@ -216,7 +216,7 @@ class DistributedSession(RemoteSession):
         one, two = self._aside, self._table
         assert one is not None
         with plain_errors(FIT_FAILED):
-            state = self._stored(self._at_blocks(blend, two.state, self._others(one.state, _table)))
+            state = self._store(self._at_blocks(blend, two.state, self._others(one.state, _table)))
             state.count()  # before the states it is made of are dropped
         self._scored = DistributedTable(state, np.sqrt(one.priors * two.priors), two.uses_prior)
         self._confusion_source = None, state
@@ -387,7 +387,7 @@ class DistributedSession(RemoteSession):
             sent = self._with_messages(parts, state).mapPartitions(partial(from_part, self._settings, work))
             items = blocks.union(sent.partitionBy(self._routes.n_blocks, partition_of))
             items = items if state is None else items.union(state)
-            after = self._stored(items.mapPartitions(partial(at_block, receive), preservesPartitioning=True))
+            after = self._store(items.mapPartitions(partial(at_block, receive), preservesPartitioning=True))
             summary = reduce(BlockSummary.plus, after.map(_summary).collect())
             self._passes += 1
             if self._passes % PASSES_PER_SWEEP == 0:
@@ -395,7 +395,7 @@ class DistributedSession(RemoteSession):
         classes = summary.classes if receive.hard else class_totals(summary.classes, self._settings.units.unit)
         return PassState(after, receive.hard, classes, TaskSums(*summary.sums), summary)
 
-    def _stored(self, state: Rdd) -> Rdd:
+    def _store(self, state: Rdd) -> Rdd:
         state = serialized_like(state, self._routes.parts)
         spark.store(state)
         self._states.append(state)
@@ -421,8 +421,7 @@ class DistributedSession(RemoteSession):
         with plain_errors(FIT_FAILED):
             items = reduce(lambda one, other: one.union(other), others, self._routes.blocks.union(self._last_pass.state))
             found: list[T] = items.mapPartitions(partial(_of_counts, function)).collect()
-        total: T = reduce(operator.add, found)
-        return total
+        return reduce(operator.add, found)
 
     def _anchor(self, share: float) -> list[Rdd]:
         """Return what adds a share of the counts that were kept to those of a pass."""
@@ -447,12 +446,12 @@ class DistributedSession(RemoteSession):
             self._pass_state = self._pass(hard, Receive(None, True, False, self._votes.n_labels), state)
         return PassSums(self._last_pass.class_counts)
 
-    def _judged(self, function: RowFunction, rule: HonestRule) -> tuple[RoutedDecision, Rdd]:
+    def _judge_honestly(self, function: RowFunction, rule: HonestRule) -> tuple[RoutedDecision, Rdd]:
         assert self._decided is not None
         decide, state = self._decided
         others = [] if state is None else self._others(state, _table)
         with plain_errors(FIT_FAILED):
-            lines = self._stored(self._at_blocks(partial(honest_table, function), self._last_pass.state, others))
+            lines = self._store(self._at_blocks(partial(honest_table, function), self._last_pass.state, others))
         return replace(decide, rule=rule), lines
 
     def _own_decision(self) -> tuple[RoutedDecision, Rdd]:

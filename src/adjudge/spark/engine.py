@@ -76,7 +76,7 @@ class SparkEngine:
         """Return votes where they lie: a Spark frame's, those of paths and URIs on Spark, others in memory."""
         source = Opened.of(source).source
         if isinstance(source, SparkVotes):
-            return spark_votes.distributed(source) if self.rows == "executors" else source
+            return spark_votes.leave_workers(source) if self.rows == "executors" else source
         names = [source] if isinstance(source, str | os.PathLike) else source
         given = next((name for name in reading.given() if name not in ABOUT_VOTES), None)
         if given is not None and (is_spark_frame(source) or isinstance(names, list | tuple)):
@@ -246,7 +246,7 @@ class SparkSession(RemoteSession, WorkerState):
             self._counted_now(counted.add_to(self._rules.empty(hard=True)), hard=False)
         return PassSums(self._counted[1])
 
-    def _judged(self, function: RowFunction, rule: HonestRule) -> DecisionPass:
+    def _judge_honestly(self, function: RowFunction, rule: HonestRule) -> DecisionPass:
         assert self._ended is not None
         lines, without = function(self._block, self._counted[0])
         judged = HonestTables(lines, without, rule)

@@ -201,7 +201,7 @@ class DecisionPass:
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tally, agreeing = rules.empty(hard=self.is_hard), np.zeros(len(part.rows), np.int64)
         ends = np.zeros(len(TaskSums._fields))
-        for piece, shard, sure, tie, likelihood in self._decided(settings, part, shards, tally):
+        for piece, shard, sure, tie, likelihood in self._decide_shards(settings, part, shards, tally):
             ends += TaskSums(log_likelihood=likelihood, ties=int(tie.sum()), confidence=float(sure.sum()))
             if self.is_hard:
                 continue
@@ -226,7 +226,7 @@ class DecisionPass:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
-        for piece, shard, sure, tie, _ in self._decided(settings, part, shards, rules.empty(hard=self.is_hard)):
+        for piece, shard, sure, tie, _ in self._decide_shards(settings, part, shards, rules.empty(hard=self.is_hard)):
             found = {"label": column(settings.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
             yield pl.DataFrame({"task": tasks[piece], **found, **({"gold": gold[piece]} if settings.with_gold else {})})
         columns = [
@@ -269,7 +269,7 @@ class DecisionPass:
             shard.posterior(params, out)
         return out if self.temperature == 1.0 else tempered(out, self.temperature)
 
-    def _decided(
+    def _decide_shards(
         self, settings: FitSettings, part: TaskPart, shards: Shards, tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""

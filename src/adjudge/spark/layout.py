@@ -75,7 +75,7 @@ class Packing:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yield one record batch of one line, the part."""
         try:
-            packed = self._packed(batches)
+            packed = self._pack_votes(batches)
         except AdjudgeError as error:  # sent as data: the message of an exception on an executor is hard to extract
             packed = self._nothing(str(error))
         yield from arrow_batches(pl.DataFrame([packed], schema=self.schema))
@@ -88,7 +88,7 @@ class Packing:
     def _nothing(self, problem: str) -> dict[str, Any]:
         return {**dict.fromkeys(COUNT_COLUMNS, 0), "problem": problem, "part": b"", "ids": b""}
 
-    def _packed(self, batches: Iterator[Any]) -> dict[str, Any]:
+    def _pack_votes(self, batches: Iterator[Any]) -> dict[str, Any]:
         encoder = Encoder(labels=self.panel.labels.ids(), duplicates=self.duplicates)
         gold = []
         for batch in batches:

@@ -88,16 +88,16 @@ class RemoteSession:
         Other figures of all tasks are never on the driver; `honest_outcome` computes confidence where the tasks are.
         """
         if isinstance(job, Probabilities):
-            return self._probabilities(self._judged(function, job.rule))
+            return self._probabilities(self._judge_honestly(function, job.rule))
         raise TypeError(REMOTE_TASKS)
 
     def honest_outcome(self, outcome: RemoteOutcome, function: RowFunction, rule: HonestRule) -> RemoteOutcome:
         """Return the outcome with honest confidence; frames of labels and probabilities are honest from now on."""
-        self._ended = self._judged(function, rule)
+        self._ended = self._judge_honestly(function, rule)
         sums = self._ends(self._ended)
         return replace(outcome, ties=int(sums.ties), confidence_sum=sums.confidence)
 
-    def _judged(self, function: RowFunction, rule: HonestRule) -> Any:
+    def _judge_honestly(self, function: RowFunction, rule: HonestRule) -> Any:
         """Return how the fit decided tasks, with honest confidence instead of its own."""
         raise NotImplementedError
 

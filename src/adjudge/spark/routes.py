@@ -195,7 +195,7 @@ class Routes:
         # A line per block: a whole request would be copied several times on its way from Java to Python.
         requests = spark.map_arrow(whole, _requests, "block bigint, part bigint, rows binary")
         requests = requests.rdd.map(_request).partitionBy(self.n_blocks, partition_of)
-        make = partial(_numbered, self._votes.labels, self.past)
+        make = partial(_number_block, self._votes.labels, self.past)
         named = serialized_like(requests.mapPartitionsWithIndex(make, preservesPartitioning=True), self.parts)
         return named.persist(spark.storage("DISK_ONLY"))
 
@@ -246,7 +246,7 @@ def _request(line: Any) -> tuple[int, tuple[int, bytes]]:
     return line["block"], (line["part"], bytes(line["rows"]))
 
 
-def _numbered(
+def _number_block(
     labels: Vocabulary,
     past: Callable[[WorkerRows], Others] | None,
     index: int,

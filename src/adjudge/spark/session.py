@@ -32,7 +32,7 @@ DTYPE_OF_SPARK_TYPE: Final = {
 
 
 @contextmanager
-def _installed() -> Iterator[None]:
+def _require_spark() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -49,14 +49,14 @@ def _no_word_on_pandas() -> Iterator[None]:
 
 def functions() -> Any:
     """Return the module of Spark's functions on columns."""
-    with _installed():
+    with _require_spark():
         from pyspark.sql import functions as found
     return found
 
 
 def storage(level: str) -> Any:
     """Return a storage level of Spark by its name."""
-    with _installed():
+    with _require_spark():
         from pyspark import StorageLevel
     return getattr(StorageLevel, level)
 
@@ -69,17 +69,17 @@ def session(master: str | None = None, *, quiet: bool = False) -> Any:
     """
     if master is not None:
         check_master(master)
-    with _installed():
+    with _require_spark():
         from pyspark.sql import SparkSession
     running = SparkSession.getActiveSession()
     if running is None or master is not None:
-        running = _started(master, quiet)
+        running = _start(master, quiet)
     if quiet:
         running.sparkContext.setLogLevel("FATAL")
     return running
 
 
-def _started(master: str | None, quiet: bool) -> Any:
+def _start(master: str | None, quiet: bool) -> Any:
     from pyspark.sql import SparkSession
 
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and knows the master

@@ -82,7 +82,7 @@ def decide(votes: pl.DataFrame, online: Online, batch: int, *, refit: bool) -> p
     online.learn_many(votes)
     tasks = votes["task"].unique(maintain_order=True)
     if refit and len(online):
-        decisions = _refitted(tasks, online)
+        decisions = _refit_labels(tasks, online)
     elif len(tasks) * TASKS_PER_LOOKUP < len(online):
         decisions = _predictions(tasks, online)
     else:
@@ -100,7 +100,7 @@ def _predictions(tasks: pl.Series, online: Online) -> pl.DataFrame:
     return pl.DataFrame([tasks, *columns])
 
 
-def _refitted(tasks: pl.Series, online: Online) -> pl.DataFrame:
+def _refit_labels(tasks: pl.Series, online: Online) -> pl.DataFrame:
     """Refit, and return the labels of these tasks and of those whose label changed."""
     before = online.labels_frame()
     # The last bits of sums of probabilities depend on the number of threads; whole numbers do not.
@@ -326,7 +326,7 @@ class SparkStream:
         return self.progress
 
     def _start(self, votes: Frame, name: str | None, trigger: dict[str, Any]) -> tuple[Any, _StreamRun]:
-        picked = self._picked(votes)
+        picked = self._pick_columns(votes)
         job = _StreamRun(self._folder, *self._folder.begin(self._given), self._sink, self._bad, self._refit_every)
         atexit.register(job.close)
         writer = picked.writeStream.foreachBatch(job).option("checkpointLocation", f"file://{self._folder.checkpoint}")
@@ -334,7 +334,7 @@ class SparkStream:
             writer = writer.trigger(**trigger) if trigger else writer
             return (writer.queryName(name) if name else writer).start(), job
 
-    def _picked(self, votes: Frame) -> Frame:
+    def _pick_columns(self, votes: Frame) -> Frame:
         """Return the columns that are used: the three roles, then those that give the order."""
         if not is_spark_frame(votes) or not votes.isStreaming:
             raise InputError(f"votes is {quote(votes)}: give a streaming frame (spark.readStream…)")

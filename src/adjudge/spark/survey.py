@@ -63,7 +63,7 @@ class _Send:
             whole = whole and self.narrow and _are_whole(frame["worker"])
         if lines:
             kept = ipc(pl.concat(pairs), packed=True) if lines <= self.max_pairs else None
-            line = {"sums": ipc(_added(sums)), "whole": whole, "pairs": kept}
+            line = {"sums": ipc(_add_up(sums)), "whole": whole, "pairs": kept}
             schema = {"sums": pl.Binary, "whole": pl.Boolean, "pairs": pl.Binary}
             yield from arrow_batches(pl.DataFrame([line], schema=schema))
 
@@ -89,7 +89,7 @@ def survey(prepared: Frame, narrow: bool, max_pairs: int = UNLIMITED) -> Survey:
     some = None
     if all(line["pairs"] is not None for line in sent):
         some = pl.concat([nothing.select(PAIR), *(pl.read_ipc(bytes(line["pairs"])) for line in sent)])
-    return Survey(_added(sums), bool(sent) and all(line["whole"] for line in sent), frame, some)
+    return Survey(_add_up(sums), bool(sent) and all(line["whole"] for line in sent), frame, some)
 
 
 def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -104,7 +104,7 @@ def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _added(sums: list[pl.DataFrame]) -> pl.DataFrame:
+def _add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
     counts = ("rows", "votes", "without_task", "without_worker")
     return (
         pl.concat(sums)

@@ -105,13 +105,13 @@ class DistributedVotes(SparkVotes):
         return replace(self, labels=labels, given=given)
 
 
-def distributed(votes: SparkVotes) -> DistributedVotes:
+def leave_workers(votes: SparkVotes) -> DistributedVotes:
     """Return votes with their workers left on the executors."""
     if isinstance(votes, DistributedVotes):
         return votes
     given = np.bincount(votes.row_label, votes.per_row, minlength=votes.n_labels).astype(np.int64)
     rest = {name: getattr(votes, name) for name in ("frame", "task_kind", "abstentions", "duplicates", "understood")}
-    return _distributed(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
+    return _leave_workers(votes.labels, given, votes.n_rows, votes.workers.kind, **rest)
 
 
 def read(
@@ -137,7 +137,7 @@ def read(
     columns = find(frame.columns, {"task": task, "worker": worker, "label": label}, "the Spark frame")
     declared = None if labels is None else Vocabulary.of(labels, "label")
     with plain_errors("cannot read the Spark frame"):
-        prepared = _prepared(frame, columns)
+        prepared = _prepare(frame, columns)
         seen = survey(prepared, narrow, max_pairs)
     _refuse(seen.labels)
     kinds = {role: _kind(seen, prepared, role, narrow) for role in ROLES}
@@ -149,11 +149,11 @@ def read(
     if fits is None or fits(seen.rows, len(order)):
         with plain_errors("cannot read the Spark frame"):
             pairs = seen.pairs()
-        votes = _numbered(pairs, order, kinds, **rest)
+        votes = _number_rows(pairs, order, kinds, **rest)
     else:
         given = np.zeros(len(order), np.int64)
         given[match_ids(found, order)] = seen.labels.drop_nulls("label")["votes"].to_numpy()
-        votes = _distributed(order, given, seen.rows, kinds["worker"], **rest)
+        votes = _leave_workers(order, given, seen.rows, kinds["worker"], **rest)
     warn_abstentions(missing, missing + len(votes))
     return replace(
         votes, understood=Understood("Spark frame", columns, votes=len(votes), abstentions=missing, repeated=NOT_COUNTED)
@@ -188,7 +188,7 @@ def require_no_order(duplicates: str) -> None:
         )
 
 
-def _prepared(frame: Frame, columns: Mapping[str, str]) -> Frame:
+def _prepare(frame: Frame, columns: Mapping[str, str]) -> Frame:
     """Return a column per role as text, whole numbers or booleans, and one of its invalid numbers, `odd_` and the role."""
     # Columns by position: a name may have dots, or differ from another only in case.
     plain = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
@@ -260,7 +260,7 @@ def _ids(series: pl.Series, kind: Kind) -> Vocabulary:
     return vocabulary(series.cast(pl.Int64) if kind == "integer" else series)
 
 
-def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
+def _number_rows(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind], **rest: Any) -> SparkVotes:
     """Return the panel of these pairs: rows sorted by worker, then label; pairs without label are abstentions."""
     silent, pairs = pairs.filter(pl.col("label").is_null()), pairs.drop_nulls("label")
     worker, label = (_ids(pairs[role], kinds[role]) for role in ("worker", "label"))
@@ -281,7 +281,7 @@ def _numbered(pairs: pl.DataFrame, labels: Vocabulary, kinds: Mapping[str, Kind]
     )
 
 
-def _distributed(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: Kind, **rest: Any) -> DistributedVotes:
+def _leave_workers(labels: Vocabulary, given: NDArray[np.int64], rows: int, worker_kind: Kind, **rest: Any) -> DistributedVotes:
     return DistributedVotes(
         worker_ptr=np.zeros(1, np.int64),
         row_label=np.zeros(0, np.int32),
@@ -316,7 +316,7 @@ def read_gold(source: Source, votes: SparkVotes) -> RemoteGold:
         codes = pl.DataFrame({"task": column(gold.tasks), "gold": pl.Series(gold.labels, dtype=pl.Int64)})
         return RemoteGold(to_spark(codes, spark), len(gold))
     with plain_errors("cannot read the gold"):
-        return _coded(_texts(source), votes.labels, spark)
+        return _encode_gold(_texts(source), votes.labels, spark)
 
 
 def with_gold(votes: SparkVotes, gold: RemoteGold) -> Frame:
@@ -336,7 +336,7 @@ def with_gold(votes: SparkVotes, gold: RemoteGold) -> Frame:
 def _texts(source: Frame) -> Frame:
     """Return task and label as text, of the lines that have both."""
     columns = find(source.columns, {"task": None, GOLD_ROLE: None}, "the gold")
-    f, ready = functions(), _prepared(source, columns)
+    f, ready = functions(), _prepare(source, columns)
     odd = ready.agg(*(f.max(f.col(f"`odd_{role}`")) for role in columns)).first()
     for role, value in zip(columns, odd, strict=True):
         if value is not None:
@@ -345,7 +345,7 @@ def _texts(source: Frame) -> Frame:
     return ready.select(*texts).dropna()
 
 
-def _coded(gold: Frame, labels: Vocabulary, spark: object) -> RemoteGold:
+def _encode_gold(gold: Frame, labels: Vocabulary, spark: object) -> RemoteGold:
     f = functions()
     codes = pl.DataFrame({"label": pl.Series(labels.texts(), dtype=pl.String), "gold": pl.arange(len(labels), eager=True)})
     joined = gold.distinct().join(f.broadcast(to_spark(codes, spark)), "label", "left").select("task", "label", "gold")

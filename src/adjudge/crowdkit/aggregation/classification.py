@@ -14,7 +14,7 @@ import numpy as np
 
 from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator
 from adjudge.crowdkit.aggregation.utils import add_skills_to_data, get_accuracy
-from adjudge.crowdkit.frames import Encoded, Floats, Integers, encode, first_best, labelled, pd
+from adjudge.crowdkit.frames import Encoded, Floats, Integers, encode, first_best, keep_labelled, pd
 from adjudge.errors import NotConverged
 
 __all__ = [
@@ -62,7 +62,7 @@ class ProbabilityAggregator(BaseClassificationAggregator):
     def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
         """Set labels and probabilities from a posterior, [tasks, K]; an empty one gives empty frames."""
         self.probas_ = votes.probabilities(posterior, name) if len(votes) else pd.DataFrame()
-        self.labels_ = votes.decided(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
+        self.labels_ = votes.name_labels(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
 
 
 @dataclass(eq=False)
@@ -88,20 +88,20 @@ class MajorityVote(ProbabilityAggregator):
         - `data`: columns task, worker and label.
         - `skills`: vote weights by worker; 1 by default.
         """
-        votes, weights = weighted(data, skills, self.on_missing_skill, self.default_skill)
+        votes, weights = weigh_votes(data, skills, self.on_missing_skill, self.default_skill)
         self.probas_, labels = vote_shares(votes, weights)
-        self.labels_ = votes.decided(labels)
+        self.labels_ = votes.name_labels(labels)
         self.skills_ = votes.workers.series(votes.agreement(labels), "skill", "worker")
         return self
 
 
-def weighted(
+def weigh_votes(
     data: pd.DataFrame, skills: pd.Series[Any] | None, on_missing_skill: str = "error", default_skill: float | None = None
 ) -> tuple[Encoded, Floats | None]:
     """Return the votes of a frame and their weights, [votes]; None without skills."""
     if skills is None:
         return encode(data), None
-    with_skill = add_skills_to_data(labelled(data), skills, on_missing_skill, default_skill)
+    with_skill = add_skills_to_data(keep_labelled(data), skills, on_missing_skill, default_skill)
     return encode(with_skill), with_skill["skill"].to_numpy("float64")
 
 
@@ -124,10 +124,10 @@ class SkillAggregator(BaseClassificationAggregator):
         - `data`: columns task, worker and label.
         """
         self._require_fitted("skills_")
-        votes, weights = weighted(data, self.skills_)
+        votes, weights = weigh_votes(data, self.skills_)
         shares, labels = vote_shares(votes, weights)
         setattr(self, self.shares, shares)
-        self.labels_ = votes.decided(labels)
+        self.labels_ = votes.name_labels(labels)
         return self.labels_
 
     def fit_predict(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.Series[Any]:
@@ -189,7 +189,7 @@ class GoldMajorityVote(SkillShareAggregator):
         - `data`: columns task, worker and label.
         - `true_labels`: the labels of gold tasks, by task.
         """
-        self.skills_ = get_accuracy(labelled(data), true_labels, by="worker")
+        self.skills_ = get_accuracy(keep_labelled(data), true_labels, by="worker")
         return self
 
 
@@ -281,7 +281,7 @@ class DawidSkene(ProbabilityAggregator):
             result, posterior = self._fit_model(votes, self.n_iter, **known)
         else:  # only the first iteration knows the errors
             added = counts.sub(started, fill_value=0.0).clip(lower=0.0)  # the model counts the start itself
-            errors = added if self.initial_error_strategy == "addition" else ASSIGNED_VOTES * normalized_errors(counts)
+            errors = added if self.initial_error_strategy == "addition" else ASSIGNED_VOTES * normalize_errors(counts)
             result, posterior = self._fit_model(votes, 1, history=votes.as_history(errors), **known)
             if self.n_iter > 1:
                 result, posterior = self._fit_model(votes, self.n_iter - 1, warm_start=result, **known)
@@ -298,7 +298,7 @@ class DawidSkene(ProbabilityAggregator):
         """Set what follows from a posterior, [tasks, K], and the expected votes by worker, given label and true label."""
         self._set_posterior(votes, posterior)
         self.priors_ = votes.labels.series(posterior.mean(axis=0), "prior", "label") if len(votes) else pd.Series(dtype=float)
-        self.errors_ = normalized_errors(counts) if len(votes) else pd.DataFrame()
+        self.errors_ = normalize_errors(counts) if len(votes) else pd.DataFrame()
 
     def _initial_counts(self, votes: Encoded, counts: pd.DataFrame, errors: pd.DataFrame) -> pd.DataFrame:
         """Return the votes that the first errors are estimated from."""
@@ -315,7 +315,7 @@ class DawidSkene(ProbabilityAggregator):
         return known
 
 
-def normalized_errors(counts: pd.DataFrame) -> pd.DataFrame:
+def normalize_errors(counts: pd.DataFrame) -> pd.DataFrame:
     """Return the share of each given label among a worker's expected votes on tasks of a true label."""
     floored = counts.clip(lower=FLOOR)
     return floored / floored.groupby("worker").transform("sum")
@@ -502,7 +502,7 @@ class KOS(BaseClassificationAggregator):
         if len(votes) and len(votes.labels) != 2:
             raise ValueError(f"KOS aggregation method is for binary classification only: there are {len(votes.labels)} labels")
         posterior = fit_model("kos", votes, {"max_iter": max(self.n_iter, 1)})[1] if len(votes) else np.zeros((0, 2))
-        self.labels_ = votes.decided(first_best(posterior))
+        self.labels_ = votes.name_labels(first_best(posterior))
         return self
 
 
