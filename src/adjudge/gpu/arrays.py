@@ -118,9 +118,8 @@ class TaskParts:
 
 
 Floats = NDArray[np.float64]
-DEVICE_CHUNK_NUMBERS: Final = (
-    1 << 22
-)  # numbers at once: few waits for sums, and what is made on the way stays in the device's cache
+# Few waits for sums, and what is made on the way stays in the device's cache.
+DEVICE_CHUNK_NUMBERS: Final = 1 << 22  # numbers at once
 
 
 class DeviceNumbers(NDArrayOperatorsMixin):

@@ -16,20 +16,12 @@ CACHE = ".cells"  # below the folder of results
 PER_SET = 3  # cells of a set besides its part of the grid: likelihoods, switches, gaps
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reproduction:
-    """What was measured; None where this version or the data folder cannot."""
+    """What was measured at every point of Figure 1, and whether plots could be drawn."""
 
-    plan: GridPlan
-    sets: list[str]
     grid: dict[tuple[str, str, int], Spot]
-    likelihoods: pl.DataFrame
-    switches: pl.DataFrame
-    gaps: pl.DataFrame
-    scaling: pl.DataFrame
-    online: pl.DataFrame | None
-    multiple: pl.DataFrame | None
-    drawn: bool = False
+    drawn: bool
 
 
 def cells_of(sets: Iterable[str], folder: Path) -> int:
@@ -68,49 +60,36 @@ def reproduce(
     if fresh:
         for path in (out / CACHE).glob("*.json"):
             path.unlink()
-    found = _measure(folder, names, plan, CellFolder(out / CACHE, done or (lambda _: None)))
-    _write(found, out)
-    return found
+    spots, made, gaps = _measure(folder, names, plan, CellFolder(out / CACHE, done or (lambda _: None)))
+    for name, frame in made.items():
+        tables.write(frame, out, name)
+    drawn = plots.available()
+    if drawn:
+        plots.figure1(made["figure1"], out)
+        plots.likelihoods(made["likelihood"], out)
+        plots.gaps(gaps, out)
+        plots.scaling(made["scaling"], experiments.PAPER_EXPONENTS, out)
+    tables.write_text(report.text(made, plan, names, drawn=drawn), out / "report.md")
+    return Reproduction(spots, drawn)
 
 
-def _measure(folder: Path, names: list[str], plan: GridPlan, cells: CellFolder) -> Reproduction:
+def _measure(
+    folder: Path, names: list[str], plan: GridPlan, cells: CellFolder
+) -> tuple[dict[tuple[str, str, int], Spot], dict[str, pl.DataFrame], pl.DataFrame]:
+    """Return the grid, the tables by name, and the gaps to the limit."""
     spots: dict[tuple[str, str, int], Spot] = {}
-    parts, online = [], None
+    parts, made = [], dict[str, pl.DataFrame]()
     for name in names:
         questions = grid.load(folder, name)
         spots |= grid.run_grid(questions, plan, cells)
         parts.append([part(questions, cells) for part in (experiments.likelihoods, experiments.switches, experiments.gaps)])
         if name == experiments.STREAMED_SET:
             online = experiments.stream_questions(questions, cells)
-    likelihoods, switches, gaps = (pl.concat(some) for some in zip(*parts, strict=True))
-    scaling = experiments.measure_scaling(cells)
-    multiple = experiments.choose_options(folder, cells) if experiments.multi_label_sets(folder) else None
-    return Reproduction(plan, names, spots, likelihoods, switches, gaps, scaling, online, multiple)
-
-
-def _write(found: Reproduction, out: Path) -> None:
-    made: dict[str, pl.DataFrame] = {
-        "figure1": tables.figure1(found.grid),
-        "table1": tables.table1(found.grid),
-        "table2": tables.table2(found.grid),
-        "verdicts": report.judge(found.grid, found.plan.subset),
-        "likelihood": found.likelihoods,
-        "switch": found.switches,
-        "convergence": experiments.rates(found.gaps),
-        "scaling": found.scaling,
-        "exponents": experiments.exponents(found.scaling),
-    }
-    if found.online is not None:
-        made |= {"table3": tables.table3(found.online), "table4": tables.table4(found.grid, found.online)}
-    if found.multiple is not None:
-        made["table5"] = tables.table5(found.multiple)
-    for name, frame in made.items():
-        tables.write(frame, out, name)
-    found.drawn = plots.available()
-    if found.drawn:
-        plots.figure1(made["figure1"], out)
-        plots.likelihoods(found.likelihoods, out)
-        plots.gaps(found.gaps, out)
-        plots.scaling(found.scaling, experiments.PAPER_EXPONENTS, out)
-    text = report.text(made, found.plan, found.sets, drawn=found.drawn)
-    tables.write_text(text, out / "report.md")
+            made = {"table3": tables.table3(online), "table4": tables.table4(spots, online)}
+    made["likelihood"], made["switch"], gaps = (pl.concat(frames) for frames in zip(*parts, strict=True))
+    made["scaling"] = experiments.measure_scaling(cells)
+    if experiments.multi_label_sets(folder):
+        made["table5"] = tables.table5(experiments.choose_options(folder, cells))
+    made |= {"figure1": tables.figure1(spots), "table1": tables.table1(spots), "table2": tables.table2(spots)}
+    made |= {"verdicts": report.judge(spots, plan.subset), "convergence": experiments.rates(gaps)}
+    return spots, made | {"exponents": experiments.exponents(made["scaling"])}, gaps

@@ -100,7 +100,7 @@ class SparkEngine:
         options: dict[str, Any] = {name: getattr(reading, name) for name in ABOUT_VOTES}
         if self.rows == "driver":
             return spark_votes.read(frame, narrow=narrow, **options)
-        max_pairs, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, _never)
+        max_pairs, fits = (most_pairs(), cells_fit) if self.rows == "auto" else (0, lambda *_: False)
         return spark_votes.read(frame, max_pairs=max_pairs, fits=fits, narrow=narrow, **options)
 
     def load(
@@ -341,10 +341,6 @@ class SparkSession(RemoteSession, WorkerState):
         """The votes as passes read them: in memory, or on disk where they do not fit."""
         assert self.size is not None  # the layout was checked
         return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
-
-
-def _never(*_: int) -> bool:
-    return False
 
 
 def _first(row: Any) -> bytes:

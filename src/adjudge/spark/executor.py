@@ -229,15 +229,14 @@ class DecisionPass:
         for piece, shard, sure, tie, _ in self._decide_shards(settings, part, shards, rules.empty(hard=self.is_hard)):
             found = {"label": column(settings.labels, shard.labels), "confidence": sure, "votes": length[piece], "tie": tie}
             yield pl.DataFrame({"task": tasks[piece], **found, **({"gold": gold[piece]} if settings.with_gold else {})})
-        columns = [
-            pl.lit(None, column(settings.labels).dtype).alias("label"),
-            pl.lit(None, pl.Float64).alias("confidence"),
-            pl.lit(0, pl.Int64).alias("votes"),
-            pl.lit(False).alias("tie"),
-        ]
-        if settings.with_gold:
-            columns.append(pl.lit(None, pl.Boolean).alias("gold"))
-        yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(columns)
+        gold_column = {"gold": pl.lit(None, pl.Boolean)} if settings.with_gold else {}
+        yield pl.DataFrame({"task": tasks[len(length) :]}).with_columns(
+            label=pl.lit(None, column(settings.labels).dtype),
+            confidence=pl.lit(None, pl.Float64),
+            votes=pl.lit(0, pl.Int64),
+            tie=pl.lit(False),
+            **gold_column,
+        )
 
     def probabilities(self, settings: FitSettings, part: TaskPart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""

@@ -61,7 +61,7 @@ def scan(names: Sequence[str], spark: Any) -> tuple[Frame, bool]:
 def check_names(sources: Sequence[str], targets: Sequence[str]) -> None:
     """Raise if a frame cannot be written to a path, or a source is absent, as far as that is known without Spark."""
     for name in targets:
-        _writable(name)
+        _output_format(name)
         path = local_path(name)
         if path is not None and path.exists():
             raise _exists(name)
@@ -73,7 +73,7 @@ def check_names(sources: Sequence[str], targets: Sequence[str]) -> None:
 
 def check_target(name: str, spark: Any) -> None:
     """Raise if a frame cannot be written to a path or URI; called before long work."""
-    _writable(name)
+    _output_format(name)
     with plain_errors(f"cannot write {name}"):
         path, files = _hadoop(name, spark)
         if files.exists(path):
@@ -105,10 +105,12 @@ def _is_default_file_system_local() -> bool:
     return not named and not any((Path(folder) / name).exists() for name in SITE_FILES)
 
 
-def _writable(name: str) -> None:
+def _output_format(name: str) -> tuple[str, Mapping[str, str]]:
+    """Return the format in which Spark writes to a path or URI, and its options; raise if its suffix names none."""
     suffix = PurePosixPath(name.rstrip("/")).suffix.lower()
     if suffix not in SPARK_FORMATS:
         raise InputError(f"cannot write {name}: the suffix {suffix!r} names no known format; known: {itemize(SPARK_FORMATS)}")
+    return SPARK_FORMATS[suffix]
 
 
 def _exists(name: str) -> InputError:
@@ -121,7 +123,7 @@ def _absent(name: str) -> InputError:
 
 def save(frame: Frame, name: str) -> None:
     """Write a Spark frame as a folder of files, in the format of its suffix; never overwrite."""
-    form, options = SPARK_FORMATS[PurePosixPath(name.rstrip("/")).suffix.lower()]
+    form, options = _output_format(name)
     with plain_errors(f"cannot write {name}"):
         frame.write.format(form).options(**options).mode("errorifexists").save(name)
 
@@ -182,10 +184,7 @@ def watch(
 
 def into_folder(target: str) -> Sink:
     """Return the sink that writes each batch into `target/batch_id=N`, and overwrites the rest of an interrupted write."""
-    suffix = PurePosixPath(target).suffix.lower()
-    if suffix not in SPARK_FORMATS:
-        raise InputError(f"cannot write {target}: the suffix {suffix!r} names no known format; known: {itemize(SPARK_FORMATS)}")
-    form, options = SPARK_FORMATS[suffix]
+    form, options = _output_format(target)
 
     def write(decisions: Frame, number: int) -> None:
         rows = decisions.drop("batch_id")  # readers take it from the name of the folder

@@ -94,26 +94,17 @@ def survey(prepared: Frame, narrow: bool, max_pairs: int = UNLIMITED) -> Survey:
 
 def _by_label(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return the sums over the pairs of each label."""
-    return pairs.group_by("label").agg(
-        pl.len().cast(pl.Int64).alias("rows"),
-        pl.col("votes").sum(),
-        pl.col("without_task").sum(),
-        pl.col("votes").filter(pl.col("worker").is_null()).sum().alias("without_worker"),
-        pl.col("tasks_are_whole").all(),
-        *(pl.col(f"odd_{role}").max() for role in ROLES),
-    )
+    without_worker = pl.when(pl.col("worker").is_null()).then("votes").otherwise(0)
+    return _add_up([pairs.with_columns(rows=pl.lit(1, pl.Int64), without_worker=without_worker)])
 
 
 def _add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
-    counts = ("rows", "votes", "without_task", "without_worker")
-    return (
-        pl.concat(sums)
-        .group_by("label")
-        .agg(
-            *(pl.col(name).sum() for name in counts),
-            pl.col("tasks_are_whole").all(),
-            *(pl.col(f"odd_{role}").max() for role in ROLES),
-        )
+    """Return the sums of each label over several frames of sums."""
+    by_label = pl.concat(sums).group_by("label")
+    return by_label.agg(
+        pl.col("rows", "votes", "without_task", "without_worker").sum(),
+        pl.col("tasks_are_whole").all(),
+        pl.col(f"odd_{role}" for role in ROLES).max(),
     )
 
 

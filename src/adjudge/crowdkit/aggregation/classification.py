@@ -56,7 +56,7 @@ class ProbabilityAggregator(BaseClassificationAggregator):
 
     def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
         """Fit the votes of a frame and return the probabilities of every task's labels; takes the arguments of `fit`."""
-        self.fit(data, *known, **named)
+        self.fit_predict(data, *known, **named)
         return self.probas_
 
     def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
@@ -136,17 +136,12 @@ class SkillAggregator(BaseClassificationAggregator):
         return self.predict(data)
 
 
-class SkillShareAggregator(SkillAggregator):
+class SkillShareAggregator(SkillAggregator, ProbabilityAggregator):
     """An aggregator of votes weighted by skill whose shares count as probabilities."""
 
     def predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
         """Return each label's share of the skills of every task's votes; takes the arguments of `predict`."""
         self.predict(data)
-        return self.probas_
-
-    def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
-        """Fit the votes of a frame and return each label's share of every task; takes the arguments of `fit`."""
-        self.fit_predict(data, *known, **named)
         return self.probas_
 
 
