@@ -13,7 +13,7 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_407,  # 50,000
+    "code lines": 54_345,  # 50,000
     "files": 336,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
