@@ -464,7 +464,7 @@ def test_many_deletions_take_few_queries(tmp_path, monkeypatch):
         assert (answer["retracted"], len(answer["skipped"])) == (0, 10_000)
 
 
-def test_many_annotations_leave_the_loop_free(tmp_path, monkeypatch):
+def test_many_annotations_leave_the_loop_free(tmp_path, monkeypatch, quiet_collector):
     """Neither 10,000 new annotations nor their deletion takes the loop's thread for long at a stretch."""
     longest, original = [0.0], asyncio.events.Handle._run
 

@@ -4,14 +4,11 @@ What is measured is the processor time of that thread, not the wall clock, so th
 """
 
 import asyncio
-import gc
 import json
 import threading
 import time
 from asyncio import events as asyncio_events
 from contextlib import contextmanager
-
-import pytest
 
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.server import run
@@ -93,17 +90,6 @@ def serving(folder, callbacks):
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(60)
-
-
-@pytest.fixture
-def quiet_collector():
-    """The server's own process freezes what it has loaded, and hardly ever looks through old objects (`server._settle`)."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    yield
-    gc.enable()
-    gc.unfreeze()
 
 
 @contextmanager

@@ -232,7 +232,9 @@ def column(ids: Vocabulary, codes: NDArray[np.integer] | None = None) -> pl.Seri
     if codes is None:
         return whole
     index = numbers(codes)
-    return whole.gather(index.set(index < 0, None) if len(codes) and codes.min() < 0 else index)
+    if len(codes) and codes.min() < 0:
+        return whole.gather(index.set(index < 0, None))
+    return whole[index]  # `gather` may run a query
 
 
 def match_ids(ids: Vocabulary, among: Vocabulary) -> NDArray[np.int64]:

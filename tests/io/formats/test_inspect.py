@@ -100,7 +100,7 @@ def test_votes_are_those_of_the_log(name):
     assert votes.found_gold is None  # a target says nothing about which judge is right
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in CORPUS.iterdir() if p.suffix != ".py"))
+@pytest.mark.parametrize("name", sorted(p.name for p in CORPUS.iterdir() if p.is_file() and p.suffix != ".py"))
 def test_logs_are_recognised_as_such_and_as_nothing_else(name):
     content = look(CORPUS / name, name)
     assert [form.name for form in FORMATS.values() if form.test(content)] == ["inspect"]
