@@ -64,12 +64,13 @@ def _sides(side: str) -> Rank:
 
 _WORKERS: Final = (_rank(WORKER_WORDS, "", "id", "name"), _rank(MODEL_WORDS, "", "id", "name"))
 _TRUTHS: Final = (_rank(TRUE_LABEL, "", "id"), _rank(LABEL_WORDS))
+_LABELS: Final = (_rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True))
 _CONTENTS: Final = _rank(CONTENT_WORDS, "id"), _rank(f"{CONTENT_WORDS} id uid uuid guid key")
 RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "task": (_rank(TASK_WORDS, "", "id"), *_CONTENTS, Rank(frozenset({"", *ROW_WORDS.split()}))),
     "worker": _WORKERS,
     "excluded worker": _WORKERS,
-    "label": (_rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True), _rank(LABEL_ID, guarded=True)),
+    "label": (*_LABELS, _rank(LABEL_ID, guarded=True)),
     "group": (_rank("group team family ring cluster", "", "id"),),
     "truth": _TRUTHS,
     "gold label": _TRUTHS,
@@ -82,7 +83,7 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "winner": (_rank("winner"), _rank("preferred preference better outcome"), _rank(LABEL_WORDS), _rank("chosen result")),
     "judge": _WORKERS,
     "cluster": (_rank("prompt document conversation", "", "id"),),
-    "score": (_rank("score rating value grade mark stars"), _rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True)),
+    "score": (_rank("score rating value grade mark stars"), *_LABELS),
     "gold score": (*_TRUTHS, _rank("value")),
 }
 # A score beside a label tells how sure somebody is of it.

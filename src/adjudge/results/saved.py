@@ -186,12 +186,17 @@ class FittedModel:
         write_model(Path(path), self.content)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
+def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets | Any:
     """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
 
-    `FittedModel` and `FittedSets` have examples.
+    A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
     """
-    if container.kind_of(Path(path)) != "sets":
+    kind = container.kind_of(Path(path))
+    if kind == "scores":
+        from adjudge.results.plotting import load as load_name  # scores are above results
+
+        return load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path))
+    if kind != "sets":
         return FittedModel(read_model(Path(path)))
     from adjudge.results.sets import FittedSets, read_set_model
 

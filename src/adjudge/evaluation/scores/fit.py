@@ -156,95 +156,108 @@ def group_shares(scores: ScoreArrays, group: NDArray[np.int64]) -> Floats:
     return np.asarray(1.0 / count[place])
 
 
-@dataclass(eq=False)
 class _Passes:
-    """The iteration over standardised scores."""
+    """The iteration over standardised scores, and what it knows so far."""
 
-    scores: ScoreArrays
-    k: Floats  # [items] scores
-    n: Floats  # [judges] scores
-    kernels: Any
+    def __init__(self, scores: ScoreArrays, k: Floats, n: Floats, kernels: Any) -> None:
+        self.scores, self.k, self.n, self.kernels = scores, k, n, kernels
+        y, judge, judges = scores.y, scores.judge, len(n)
+        self.x = _by_item(scores, y) / k
+        several = max(len(y) - len(k), 0)
+        within = float(((y - np.repeat(self.x, np.diff(scores.item_ptr))) ** 2).sum() / several) if several else 0.5
+        within = min(max(within, 1e-4), 1.0)
+        self.spread, self.centre = max(1.0 - within, 0.05), 0.0
+        safe = np.maximum(n, 1.0)
+        own = np.bincount(judge, y * y, judges) / safe - (np.bincount(judge, y, judges) / safe) ** 2
+        self.mute: Flags = (own < 1e-9) & (n >= MIN_EQUAL_SCORES)
+        self.bias, self.slope, self.noise = np.zeros(judges), np.ones(judges), np.full(judges, within)
+        self.bias_variance, self.slope_variance = np.zeros(judges), np.zeros(judges)
+        self.tau, self.omega, self.typical = 0.1 * within, MAX_SLOPE_VARIANCE, within
+        self.lowest_noise = 1e-4 + 1e-3 * within
+        self.variance, self.sums = np.empty(len(k)), np.empty((judges, JUDGE_SUMS))
 
     def run(self, group: NDArray[np.int64] | None) -> ScoreFit:
-        scores, k, n = self.scores, self.k, self.n
-        y, judge, n_judges = scores.y, scores.judge, len(n)
-        x = _by_item(scores, y) / k
-        several = max(len(y) - len(k), 0)
-        within = float(((y - np.repeat(x, np.diff(scores.item_ptr))) ** 2).sum() / several) if several else 0.5
-        within = min(max(within, 1e-4), 1.0)
-        spread = max(1.0 - within, 0.05)
-        safe = np.maximum(n, 1.0)
-        own = np.bincount(judge, y * y, n_judges) / safe - (np.bincount(judge, y, n_judges) / safe) ** 2
-        mute = (own < 1e-9) & (n >= MIN_EQUAL_SCORES)
-        bias, slope, noise = np.zeros(n_judges), np.ones(n_judges), np.full(n_judges, within)
-        bias_variance, slope_variance = np.zeros(n_judges), np.zeros(n_judges)
-        tau, omega, typical, centre = 0.1 * within, min(0.1, MAX_SLOPE_VARIANCE), within, 0.0
-        lower = 1e-4 + 1e-3 * within
-        capped, live = np.minimum(n, MAX_TYPICAL_SCORES) * ~mute, n * ~mute
-        variance, sums = np.empty(len(k)), np.empty((n_judges, JUDGE_SUMS))
-        moved, step = np.inf, 0
-        before = x.copy()
+        moved, step, before = np.inf, 0, self.x.copy()
         for step in range(1, MAX_PASSES + 1):
-            line = judge_lines(bias, slope, noise, slope_variance, mute)
-            how: dict[str, Any] = {"centre": centre, "spread": spread, "huber": HUBER, "threads": cores()}
-            self.kernels.score_pass(scores, line, None, robust=step > 1, x=x, variance=variance, sums=sums, **how)
-            shift = float(x.mean()) - centre
-            centre += shift
-            spread = max(float(((x - centre) ** 2 + variance).mean()), 1e-3)
-            # Judges: a ridge line of scores on items, from the sums moved to the new centre.
-            s0, s1, s2, y0, y1, y2 = sums.T
-            y1 = y1 - shift * (s1 + y0) + shift**2 * s0
-            y2 = y2 - 2 * shift * y0 + shift**2 * s0
-            s2 = s2 - 2 * shift * s1 + shift**2 * s0
-            s1, y0 = s1 - shift * s0, y0 - shift * s0
-            a11, a22, r2 = s0 + noise / tau, s2 + noise / omega, y1 + noise / omega
-            det = a11 * a22 - s1**2
-            bias, slope = (a22 * y0 - s1 * r2) / det, (a11 * r2 - s1 * y0) / det
-            bias_variance, slope_variance = noise * a22 / det, noise * a11 / det
-            square = y2 + bias**2 * s0 + slope**2 * s2 - 2 * bias * y0 - 2 * slope * y1 + 2 * bias * slope * s1
-            noise = np.maximum((np.maximum(square, 0.0) + LENT_SCORES * typical) / (n + LENT_SCORES), lower)
-            if capped.sum() > 0:
-                total = capped.sum()
-                typical = float(np.exp((capped * np.log(noise)).sum() / total))
-                tau = max(float((capped * (bias**2 + bias_variance)).sum() / total), 1e-4)
-                omega = float((capped * ((slope - 1) ** 2 + slope_variance)).sum() / total)
-                omega = min(max(omega, 1e-3), MAX_SLOPE_VARIANCE)
-            # Units: slopes average 1 and biases 0 over the scores. Errors of scores stay as they are.
-            if live.sum() > 0:
-                mean_slope, mean_bias = (float((live * part).sum() / live.sum()) for part in (slope, bias))
-                if mean_slope > 0.05:
-                    slope, slope_variance = slope / mean_slope, slope_variance / mean_slope**2
-                    spread, variance = spread * mean_slope**2, variance * mean_slope**2
-                    x = centre + (x - centre) * mean_slope
-                bias, centre, x = bias - mean_bias, centre + mean_bias, x + mean_bias
-            moved = float(np.abs(x - before).max() / spread**0.5)
-            before = x.copy()
+            self._pass(None, robust=step > 1)
+            self._update_judges()
+            self._fix_units()
+            moved = float(np.abs(self.x - before).max() / self.spread**0.5)
+            before = self.x.copy()
             if moved < TOLERANCE:
                 break
-        line = judge_lines(bias, slope, noise, slope_variance, mute)
-        how = {"centre": centre, "spread": spread, "huber": HUBER, "threads": cores()}
-        share = None if group is None else group_shares(scores, group)
+        share = None if group is None else group_shares(self.scores, group)
         if share is not None:  # only now: inside the loop sharing would lose what holds the panel together
-            self.kernels.score_pass(scores, line, share, robust=True, x=x, variance=variance, sums=sums, **how)
-        self.kernels.score_agreement(scores, line, share, x=x, variance=variance, sums=sums, **how)
-        agreement, compared = _correlations(sums)
-        agreement[mute & (compared >= MIN_AGREEMENT_SCORES)] = 0.0  # else what rounding leaves of no variance
+            self._pass(share, robust=True)
+        self.kernels.score_agreement(self.scores, self._lines(), share, **self._arrays())
+        agreement, compared = _correlations(self.sums)
+        agreement[self.mute & (compared >= MIN_AGREEMENT_SCORES)] = 0.0  # else what rounding leaves of no variance
+        noise = np.sqrt(self.noise)
+        slope = np.where(self.mute, 0.0, self.slope)
         return ScoreFit(
-            score=x,
-            variance=variance,
-            centre=centre,
-            spread=spread,
-            judges=JudgeFigures(bias, np.where(mute, 0.0, slope), np.sqrt(noise), bias_variance, slope_variance, mute, n),
-            clipped=np.zeros(len(k)),
+            score=self.x,
+            variance=self.variance,
+            centre=self.centre,
+            spread=self.spread,
+            judges=JudgeFigures(self.bias, slope, noise, self.bias_variance, self.slope_variance, self.mute, self.n),
+            clipped=np.zeros(len(self.k)),
             passes=step,
             converged=moved < TOLERANCE,
             unit=1.0,
             clip=(-np.inf, np.inf),
-            typical_noise=typical**0.5,
-            bias_spread=tau,
+            typical_noise=self.typical**0.5,
+            bias_spread=self.tau,
             agreement=agreement,
             compared=compared,
         )
+
+    def _lines(self) -> Floats:
+        return judge_lines(self.bias, self.slope, self.noise, self.slope_variance, self.mute)
+
+    def _arrays(self) -> dict[str, Any]:
+        known = {"x": self.x, "variance": self.variance, "sums": self.sums, "threads": cores()}
+        return known | {"centre": self.centre, "spread": self.spread, "huber": HUBER}
+
+    def _pass(self, share: Floats | None, *, robust: bool) -> None:
+        self.kernels.score_pass(self.scores, self._lines(), share, robust=robust, **self._arrays())
+
+    def _update_judges(self) -> None:
+        """Move the centre to the items' mean, and fit a ridge line of each judge's scores on the items, from sums."""
+        shift = float(self.x.mean()) - self.centre
+        self.centre += shift
+        self.spread = max(float(((self.x - self.centre) ** 2 + self.variance).mean()), 1e-3)
+        s0, s1, s2, y0, y1, y2 = self.sums.T
+        y1 = y1 - shift * (s1 + y0) + shift**2 * s0
+        y2 = y2 - 2 * shift * y0 + shift**2 * s0
+        s2 = s2 - 2 * shift * s1 + shift**2 * s0
+        s1, y0 = s1 - shift * s0, y0 - shift * s0
+        noise, n = self.noise, self.n
+        a11, a22, r2 = s0 + noise / self.tau, s2 + noise / self.omega, y1 + noise / self.omega
+        det = a11 * a22 - s1**2
+        bias, slope = (a22 * y0 - s1 * r2) / det, (a11 * r2 - s1 * y0) / det
+        self.bias, self.slope, self.bias_variance, self.slope_variance = bias, slope, noise * a22 / det, noise * a11 / det
+        square = y2 + bias**2 * s0 + slope**2 * s2 - 2 * bias * y0 - 2 * slope * y1 + 2 * bias * slope * s1
+        noise = (np.maximum(square, 0.0) + LENT_SCORES * self.typical) / (n + LENT_SCORES)
+        self.noise = np.maximum(noise, self.lowest_noise)
+        weight = np.minimum(n, MAX_TYPICAL_SCORES) * ~self.mute
+        total = float(weight.sum())
+        if total > 0:
+            self.typical = float(np.exp((weight * np.log(self.noise)).sum() / total))
+            self.tau = max(float((weight * (bias**2 + self.bias_variance)).sum() / total), 1e-4)
+            omega = float((weight * ((slope - 1) ** 2 + self.slope_variance)).sum() / total)
+            self.omega = min(max(omega, 1e-3), MAX_SLOPE_VARIANCE)
+
+    def _fix_units(self) -> None:
+        """Make slopes average 1 and biases 0 over the scores. Errors of scores stay as they are."""
+        live = self.n * ~self.mute
+        if not live.sum() > 0:
+            return
+        slope, bias = (float((live * part).sum() / live.sum()) for part in (self.slope, self.bias))
+        if slope > 0.05:
+            self.slope, self.slope_variance = self.slope / slope, self.slope_variance / slope**2
+            self.spread, self.variance = self.spread * slope**2, self.variance * slope**2
+            self.x = self.centre + (self.x - self.centre) * slope
+        self.bias, self.centre, self.x = self.bias - bias, self.centre + bias, self.x + bias
 
 
 def judge_lines(bias: Floats, slope: Floats, noise: Floats, slope_variance: Floats, mute: Flags) -> Floats:
@@ -287,11 +300,23 @@ def _by_item(scores: ScoreArrays, values: NDArray[Any]) -> Floats:
 def _constant(items: int, n: Floats, value: float) -> ScoreFit:
     """Return the fit of scores that are all equal: there is nothing to learn."""
     zero, nothing = np.zeros(len(n)), np.zeros(items)
-    judges = JudgeFigures(zero, zero, zero, zero, zero, np.ones(len(n), np.bool_), n)
-    unknown = np.full(len(n), np.nan)
-    known = {"clipped": nothing, "passes": 0, "converged": True, "unit": 0.0, "clip": (-np.inf, np.inf)}
-    known |= {"typical_noise": 0.0, "bias_spread": 0.0, "agreement": unknown, "compared": zero, "kind": "constant"}
-    return ScoreFit(np.full(items, value), nothing, value, 0.0, judges, **known)
+    return ScoreFit(
+        score=np.full(items, value),
+        variance=nothing,
+        centre=value,
+        spread=0.0,
+        judges=JudgeFigures(zero, zero, zero, zero, zero, np.ones(len(n), np.bool_), n),
+        clipped=nothing,
+        passes=0,
+        converged=True,
+        unit=0.0,
+        clip=(-np.inf, np.inf),
+        typical_noise=0.0,
+        bias_spread=0.0,
+        agreement=np.full(len(n), np.nan),
+        compared=zero,
+        kind="constant",
+    )
 
 
 def _means(scores: ScoreArrays, k: Floats, n: Floats, unit: float) -> ScoreFit:
@@ -301,8 +326,14 @@ def _means(scores: ScoreArrays, k: Floats, n: Floats, unit: float) -> ScoreFit:
     errors = scores.y - np.repeat(mean, np.diff(scores.item_ptr))
     within = float((errors**2).sum() / free) if free > 0 else np.nan
     flat = _constant(len(k), n, float(scores.y.mean()))
-    noise = np.full(len(n), within**0.5)
-    judges = replace(flat.judges, slope=np.ones(len(n)), noise=noise, constant=np.zeros(len(n), np.bool_))
-    spread = float(np.var(mean))
-    known = {"spread": spread, "judges": judges, "unit": unit, "typical_noise": within**0.5, "kind": "means"}
-    return replace(flat, score=mean, variance=within / k, **known)
+    same = np.zeros(len(n), np.bool_)
+    return replace(
+        flat,
+        score=mean,
+        variance=within / k,
+        spread=float(np.var(mean)),
+        judges=replace(flat.judges, slope=np.ones(len(n)), noise=np.full(len(n), within**0.5), constant=same),
+        unit=unit,
+        typical_noise=float(np.nan_to_num(within**0.5)),
+        kind="means",
+    )

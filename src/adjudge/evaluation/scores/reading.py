@@ -15,11 +15,21 @@ from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, MissingLabels, OptionError, itemize, quote, warn
 from adjudge.io.answers import is_dict
 from adjudge.io.columns import SCORE_ROLES
-from adjudge.io.encode import MISSING_CODE, Coded, Dictionary, drop_duplicates, narrow_ids, rank_of, sort_order, with_points
+from adjudge.io.encode import (
+    MISSING_CODE,
+    CompiledCoder,
+    PolarsCoder,
+    drop_duplicates,
+    narrow_ids,
+    rank_of,
+    sort_order,
+    with_points,
+)
 from adjudge.io.frames import column, id_columns, match_ids, prepare_ids, series_of, text_column, vocabulary
 from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_ignored_column, find_repeated_paths, find_unmatched, warn_suspicious
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Opened, Source, open_table, read_frame
+from adjudge.kernels.cpu import compiled, cores
 from adjudge.kernels.scores_reference import ScoreArrays
 
 MAX_SCORE: Final = 1e100  # whose square is far from the end of floating point
@@ -28,7 +38,7 @@ NOT_FOR_SCORES: Final = ("labels", "weight", "normalize")
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ScoreTable:
     """Scores as arrays, sorted by task and worker."""
 
     arrays: ScoreArrays
@@ -39,7 +49,7 @@ class Scores:
     frame_kind: FrameKind
 
 
-def read_scores(source: Any, reading: Reading) -> Scores:
+def read_scores(source: Any, reading: Reading) -> ScoreTable:
     """Return the scores of a source; memory grows with their number, as 25 bytes for each and the ids."""
     opened = Opened.of(source)
     if opened.folder is not None:
@@ -49,35 +59,31 @@ def read_scores(source: Any, reading: Reading) -> Scores:
             raise OptionError(f"{name} is for labels, and these are numeric scores: leave it out")
     wanted = {"task": reading.task, "worker": reading.worker, "score": reading.label}
     table = open_table(opened, wanted, replace(reading, abstain=frozenset()))
-    dictionaries = {role: Dictionary(role) for role in SCORE_ROLES[:2]}
-    codes: dict[str, list[NDArray[np.uint32]]] = {role: [] for role in dictionaries}
+    core = compiled()
+    coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
     values, rows = [np.zeros(0)], 0
     for batch in table.batches:
-        ids = id_columns(batch, dictionaries, rows)
-        for role, dictionary in dictionaries.items():
-            codes[role].append(dictionary.encode(ids[role]))
+        ids = id_columns(batch, SCORE_ROLES[:2], rows, keep_categories=coder.takes_categories)
+        coder.add(pl.DataFrame(ids).with_columns(label=pl.lit(None, pl.String)))  # labels have no codes here
         values.append(_numbers(batch["score"], reading.abstain, rows))
         rows += len(batch)
     y = np.concatenate(values)
     del values
-    coded = Coded(
-        {role: np.concatenate([np.zeros(0, np.uint32), *parts]) for role, parts in codes.items()}
-        | {"label": np.where(np.isnan(y), MISSING_CODE, np.uint32(0))},
-        {role: dictionary.vocabulary() for role, dictionary in dictionaries.items()},
-    )
+    coded = coder.finish()
+    coded.codes["label"] = np.where(np.isnan(y), MISSING_CODE, np.uint32(0))
     missing = int(np.isnan(y).sum())
     dropped = drop_duplicates(coded, reading.duplicates) if reading.duplicates != "all" else 0
     if not (coded.codes["label"] != MISSING_CODE).any():
         raise InputError("there are no scores: give a line per task and worker, with a number")
     if missing and not reading.abstain:
         warn(f"{missing} of {rows} lines have no score: dropped as abstentions", MissingLabels)
-    ids = {role: narrow_ids(given) if table.is_text else given for role, given in coded.ids.items()}
-    found, repeated = _arrange(coded.codes, ids, y)
+    names = {role: narrow_ids(given) if table.is_text else given for role, given in coded.ids.items()}
+    found, repeated = _arrange(coded.codes, names, y)
     known = table.notes.understood(votes=len(found["y"]), abstentions=missing, repeated=repeated + dropped)
     ignored = [] if reading.strict else find_ignored_column(table.notes.ignored)
     warn_suspicious([*find_repeated_paths(opened.paths), *ignored], strict=reading.strict)
     arrays = ScoreArrays(found["item_ptr"], found["judge"], found["y"])
-    return Scores(arrays, found["tasks"], found["workers"], found["unscored"], known, table.frame_kind)
+    return ScoreTable(arrays, found["tasks"], found["workers"], found["unscored"], known, table.frame_kind)
 
 
 def _arrange(codes: Mapping[str, NDArray[np.uint32]], ids: Mapping[str, Vocabulary], y: Any) -> tuple[dict[str, Any], int]:
@@ -147,7 +153,11 @@ def read_gold_scores(source: Source, tasks: Vocabulary, *, strict: bool) -> tupl
         frame = pl.DataFrame({"task": series_of(list(source), "task"), "value": series_of(list(source.values()), "gold score")})
     else:
         frame = read_frame(source, {"task": None, "gold score": None})[0].rename({"gold score": "value"})
-    value = frame["value"].cast(pl.Float64) if frame["value"].dtype == pl.Boolean else frame["value"]
+    value = frame["value"]
+    if value.dtype == pl.Boolean:
+        value = value.cast(pl.Float64)
+    elif value.dtype == pl.String:
+        value = value.str.strip_chars().replace({"true": "1", "false": "0", "True": "1", "False": "0"})
     known = pl.DataFrame({"task": text_column(frame["task"], "task"), "value": _numbers(value, (), 0, "gold score")})
     known = known.filter(pl.col("value").is_not_nan()).unique(maintain_order=True)
     twice = known.filter(known["task"].is_duplicated())
