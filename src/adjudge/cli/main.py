@@ -32,7 +32,7 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "ask-next": "results",
         "report": "aggregate",
     },
-    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries"},
+    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores"},
     "The live service": {
         "serve": "serve",
         "vote": "client",

@@ -35,8 +35,8 @@ RULES: Final[Rules] = {
     "units": Choice(("auto", "own", "shared")),
     "validity": Number(least=0.01, most=1),
     "level": Number(least=0.5, most=0.999),
-    "threshold": Number(least=-MAX_SCORE, most=MAX_SCORE),
 }
+THRESHOLD: Final = Number(least=-MAX_SCORE, most=MAX_SCORE)
 MIN_RELIABILITY: Final = 0.2  # below it judges hardly agree
 MAX_NAMED_JUDGES: Final = 5
 MAX_CARD_ITEMS: Final = 8
@@ -279,7 +279,7 @@ def scores(
     """
     options.check({"units": units, "validity": validity, "level": level}, RULES)
     if threshold is not None:
-        options.check({"threshold": threshold}, RULES)
+        THRESHOLD.check("threshold", threshold)
     how = Reading.of(reading)
     table = read_scores(source, how)
     members = _read_groups(groups, table.workers)
