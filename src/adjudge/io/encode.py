@@ -243,7 +243,7 @@ def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Int
 def with_points(weight: pl.Series) -> pl.Series:
     """Return numbers as texts with a point before their decimals, where these have a comma; `1,000` may be either, and stays."""
     text = weight.str.strip_chars()
-    point = text.str.replace(r"^([0-9]*),([0-9]+)$", "${1}.${2}")
+    point = text.str.replace(r"^([-+]?[0-9]*),([0-9]+)$", "${1}.${2}")
     return text.zip_with(text.str.contains(r"^[1-9][0-9]{0,2},[0-9]{3}$").fill_null(False), point)
 
 
