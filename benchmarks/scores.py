@@ -91,9 +91,8 @@ def main():
     found = [run(seed) for seed in range(runs)]
     for name in found[0]:
         values = np.array([one[name] for one in found])
-        print(
-            f"{name:24} {values.mean():.3f}   (5% to 95% of runs: {np.quantile(values, 0.05):.3f} to {np.quantile(values, 0.95):.3f})"
-        )
+        low, high = np.quantile(values, [0.05, 0.95])
+        print(f"{name:24} {values.mean():.3f}   (5% to 95% of runs: {low:.3f} to {high:.3f})")
     print(f"a million scores: {million():.2f} s")
 
 

@@ -6,11 +6,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import oracle_scores
 import polars as pl
 import pytest
 
 import adjudge as adj
+import oracle_scores
 from adjudge.evaluation.scores import fit as fitting
 from adjudge.kernels import scores_cpu, scores_reference
 
@@ -60,7 +60,7 @@ def test_groups_are_one_voice():
     item, judge, y, _ = panel()
     team = judge.max() + 1
     wanted = oracle_scores.fit(item, judge, y, np.where(np.arange(team) < 6, 0, np.arange(team)))
-    found = adj.scores(frame(item, judge, y), groups={n: "team" for n in range(6)})
+    found = adj.scores(frame(item, judge, y), groups=dict.fromkeys(range(6), "team"))
     np.testing.assert_allclose(found.score, wanted["score"], atol=1e-8)
     np.testing.assert_allclose(found.variance, wanted["variance"], atol=1e-8)
     assert (found.variance >= adj.scores(frame(item, judge, y)).variance - 1e-12).all()

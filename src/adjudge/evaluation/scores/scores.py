@@ -190,7 +190,10 @@ class Scores:
         self.panel.save(path)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
-        """Return the scores of other items by the same judges; see `ScorePanel.predict`."""
+        """Return the scores of other items by the same judges, of whom nothing is learned.
+
+        - `source`, `reading`: scores, as for `adj.scores`.
+        """
         return self.panel.predict(source, **reading)
 
     def sentences(self) -> list[str]:
