@@ -122,7 +122,8 @@ def test_ranges_that_differ():
     item, judge, y, truth = panel()
     ranges = np.array([0.1, 1.0, 10.0])[judge % 3]
     found = adj.scores(frame(item, judge, y * ranges))
-    assert found.facts["units"] == "own" and "more than fivefold" in str(found)
+    assert found.facts["units"] == "own"
+    assert "more than fivefold" in str(found)
     assert np.corrcoef(found.score, truth)[0, 1] > 0.95
     assert np.corrcoef(adj.scores(frame(item, judge, y * ranges), units="shared").score, truth)[0, 1] < 0.92
     assert adj.scores(frame(item, judge, y)).facts["units"] == "shared"
@@ -133,7 +134,8 @@ def test_gold_scores_put_items_on_their_scale():
     gold = {task: 100 * float(truth[task]) for task in range(30)}
     found = adj.scores(frame(item, judge, y), gold=gold)
     assert np.abs(found.items["score"].to_numpy()[30:] - 100 * truth[30:]).mean() < 80
-    assert found.facts["validity_from"] == "gold" and 0.6 < found.facts["validity"] <= 1.0
+    assert found.facts["validity_from"] == "gold"
+    assert 0.6 < found.facts["validity"] <= 1.0
     shift = adj.scores(frame(item, judge, y), gold={0: 50.0})  # too few for more than a shift
     np.testing.assert_allclose(np.diff(shift.items["score"]), np.diff(found.score), atol=1e-8)
     with pytest.raises(adj.InputError, match="more than one score"):
@@ -158,15 +160,19 @@ def test_labels_by_a_threshold_and_by_gold_labels():
 
 def test_degenerate_panels():
     alone = adj.scores([(n, "ann", n + 0.5) for n in range(9)])
-    assert alone.items["score"].to_list() == [n + 0.5 for n in range(9)] and alone.items["low"].null_count() == 9
+    assert alone.items["score"].to_list() == [n + 0.5 for n in range(9)]
+    assert alone.items["low"].null_count() == 9
     one = adj.scores([(1, "a", 1.0), (1, "b", 2.0), (1, "c", 3.0)])
-    assert one.items["score"].item() == 2.0 and one.variance[0] == pytest.approx(1 / 3)
+    assert one.items["score"].item() == 2.0
+    assert one.variance[0] == pytest.approx(1 / 3)
     same = adj.scores([(n, judge, 5.0) for n in range(3) for judge in "ab"])
-    assert same.items["score"].to_list() == [5.0] * 3 and same.items["low"].null_count() == 3
+    assert same.items["score"].to_list() == [5.0] * 3
+    assert same.items["low"].null_count() == 3
     assert same.judges["constant"].all()
     item, judge, y, _ = panel()
     odd = adj.scores(frame(item, judge, np.where(judge == 0, 7.0, np.where(judge == 1, 10 - y, y))))
-    assert odd.judges["constant"].to_list() == [n == 0 for n in range(15)] and odd.judges["slope"][0] == 0
+    assert odd.judges["constant"].to_list() == [n == 0 for n in range(15)]
+    assert odd.judges["slope"][0] == 0
     assert odd.judges["reversed"].to_list() == [n == 1 for n in range(15)]
     apart = [
         (task, judge, level + task % 2 + 0.1 * judge)
@@ -197,7 +203,8 @@ def test_reading(tmp_path):
     holes = [(0, "a", 1.5), (0, "b", None), (0, "c", -1), (1, "a", 2.5), (1, "b", float("nan")), (2, "b", None)]
     with pytest.warns(adj.MissingLabels, match="3 of 6 lines have no score"):
         found = adj.scores(holes)
-    assert found.items["task"].to_list() == [0, 1, 2] and found.items["n"].to_list() == [2, 1, 0]
+    assert found.items["task"].to_list() == [0, 1, 2]
+    assert found.items["n"].to_list() == [2, 1, 0]
     assert adj.scores([line for line in holes if line[2] is not None], abstain=-1).items["n"].to_list() == [1, 1]
     twice = [(0, "a", 1.0), (0, "a", 3.0), (0, "b", 2.0), (1, "a", 1.0)]
     assert adj.scores(twice, duplicates="last").items["n"].to_list() == [2, 1]
@@ -231,7 +238,8 @@ def test_a_saved_panel_predicts(tmp_path):
     known = adj.load(tmp_path / "panel.adjudge")
     again = known.predict(whole)
     np.testing.assert_allclose(again.items["score"], found.items["score"], atol=0.02)  # one step further
-    assert again.items.columns == found.items.columns and known.judges_frame().equals(found.judges)
+    assert again.items.columns == found.items.columns
+    assert known.judges_frame().equals(found.judges)
     assert again.items.equals(found.predict(whole).items)
     with pytest.warns(adj.UnknownWorkers, match="1 judges are new"):
         assert known.predict([("new", "nobody", 5.0), ("new", "3", 5.0)]).items["n"].to_list() == [2]
@@ -279,7 +287,9 @@ def test_pictures_page_and_card(tmp_path):
     assert len(found.plot.judges().altair().to_dict()) > 1
     found.report(tmp_path / "scores.html", title="Our scores")
     page = (tmp_path / "scores.html").read_text()
-    assert "Our scores" in page and "What does each judge do to the scale?" in page and "validity of 0.5" in page
+    assert "Our scores" in page
+    assert "What does each judge do to the scale?" in page
+    assert "validity of 0.5" in page
     hostile = adj.scores([("<script>", "<b>", 1.0), ("<script>", "c", 2.0), ("d", "<b>", 3.0), ("d", "c", 4.5)])
     hostile.report(tmp_path / "hostile.html")
     assert "<script>" not in (tmp_path / "hostile.html").read_text().replace("<script type", "")
