@@ -49,6 +49,7 @@ CONTENTS: Final = {
     "confusion": "Confusion",
     "balance": "Balance",
     "tasks": "Tasks in doubt",
+    "ambiguity": "Ambiguity",
     "agreement": "Agreement",
     "items": "Items",
     "judges": "Judges",

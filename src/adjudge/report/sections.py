@@ -15,6 +15,7 @@ from adjudge.report import palette, words
 from adjudge.report.findings import MAX_DISPUTED, Findings, wilson_95
 from adjudge.report.html import Content, Markup, figures, fold, join, prose, scroll, section, small, table, tag
 from adjudge.report.picture import Picture, Style
+from adjudge.report.soft import ambiguity
 from adjudge.report.svg import bar, data_table, inline, symbol
 from adjudge.report.views import labels as of_labels
 from adjudge.report.views import votes as of_votes
@@ -434,6 +435,7 @@ def sections(found: Findings) -> list[Markup | None]:
         crowd(found.crowd),
         balance(of_labels.shares(result)),
         doubts(found),
+        ambiguity(result),
         alike(found.agreement, why),
         *against_truth(found),
         convergence(of_labels.trace(result)),

@@ -70,9 +70,12 @@ def _about_judges(known: pl.DataFrame) -> str:
 def items(study: Scores) -> Picture:
     """Return items with their intervals, from the highest score to the lowest; of many an even selection."""
     frame = study.items_frame().drop_nulls("score").sort("score", descending=True, maintain_order=True)
-    told = words.sentence(f"{words.tally(len(frame), 'item')} by score")
     if not len(frame):
-        return Picture(told)
+        return Picture("There are no items.")
+    first, last = (frame.row(at, named=True) for at in (0, -1))
+    ends = f"{words.quote(words.name(str(first['task'])))} has the highest score ({first['score']:.3g})"
+    lowest = f", {words.quote(words.name(str(last['task'])))} the lowest ({last['score']:.3g})" if len(frame) > 1 else ""
+    told = words.sentence(f"of {words.tally(len(frame), 'item')}, {ends}{lowest}")
     chosen = np.unique(np.linspace(0, len(frame) - 1, min(len(frame), MAX_ITEMS)).round().astype(np.int64))
     y, shown = name_rows(frame[chosen].with_columns(pl.col("task").cast(pl.String)), "task")
     shown = shown.with_columns(low=pl.coalesce("low", "score"), high=pl.coalesce("high", "score"))
