@@ -61,16 +61,16 @@ class AutoModel(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
-        reason = _reason_for_majority(session, found, exists)
-        if reason is not None:
-            return self._majority(session, found, reason)
-        session.start(hard=False)
         if session.votes.n_labels > 2:
             from adjudge.models.grade_test import fit_if_grades  # loaded where labels may be a scale
 
             graded = fit_if_grades(self, session, known)
             if graded is not None:
                 return replace(graded, facts={**facts_of(found), **graded.facts})
+        reason = _reason_for_majority(session, found, exists)
+        if reason is not None:
+            return self._majority(session, found, reason)
+        session.start(hard=False)
         session.remember()
         begin, options = partial(_begin, session, known.options), replace(known.options, likelihood=False, warm=None)
         trace: tuple[TraceRow, ...] = ()

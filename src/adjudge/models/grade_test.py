@@ -29,9 +29,12 @@ Floats = NDArray[np.float64]
 
 
 def fit_if_grades(model: Model, session: Session, known: Knowns) -> Fit | None:
-    """Return the fit of ordinal grades where labels are used as such, by the vote shares of the session; else None."""
+    """Return the fit of ordinal grades where labels are used as such, else None."""
     labels = session.votes.labels
-    if not may_be_grades(labels) or not are_grades(labels, session.gather(pooled_votes)):
+    if not may_be_grades(labels) or not session.votes.n_tasks:
+        return None
+    session.start(hard=False)
+    if not are_grades(labels, session.gather(pooled_votes)):  # counts of vote shares: coincidences
         return None
     graded = Ordinal(seed=model.seed, ties=model.ties).suited(known.votes)
     return replace(graded._fit(session, known), scoring=graded.scoring, facts={"chose": graded.name, "why": WHY})
