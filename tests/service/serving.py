@@ -12,8 +12,7 @@ from urllib.parse import quote
 import uvloop
 
 from adjudge.service.http import tokens
-from adjudge.service.http.server import run
-from adjudge.service.http.settings import Settings
+from adjudge.service.http.server import Settings, run
 from adjudge.service.store.opening import open_store
 
 BASE = "/v1/campaigns/default"

@@ -10,13 +10,12 @@ import pytest
 
 from adjudge.service.client import Client
 from adjudge.service.client.errors import Unauthorized
-from adjudge.service.http.authority import MAX_TOKEN_AGE_S, Authority
 from adjudge.service.http.errors import Forbidden, Unavailable
 from adjudge.service.http.errors import Unauthorized as Refused
-from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.http.tokens import FULL_GRANT, MAX_TOKEN_AGE_S, Authority, TokenIndex
 from adjudge.service.store.opening import open_store, open_token_store
 from service.serving import BASE, serving
-from service.test_sse import Stream
+from service.test_feed import Stream
 from service.test_streaming import line
 from service.test_tokens import change_tokens, row
 

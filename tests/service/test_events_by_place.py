@@ -8,13 +8,13 @@ import time
 import pytest
 
 import postgres
-from adjudge.service.http import sse
-from adjudge.service.http.listening import MAX_DECISIONS_PER_POSITION, Place, stored
+from adjudge.service.http import feed
+from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, stored
 from adjudge.service.store.opening import open_store
 from postgres_proxy import Proxy
 from server_process import Served, until
 from service.test_expiry import Clock, expire, fill, opened, serving
-from service.test_sse import allowed, ids
+from service.test_feed import allowed, ids
 
 CAMPAIGN = "/v1/campaigns/quick"
 SPEC = {"labels": ["spam", "ok"], "policy": {"minimum_votes": 1, "confidence": 0.01}}
@@ -168,7 +168,7 @@ def test_votes_that_expire_at_a_follower():
             await fill(owner, clock, days=5)
             other = await opened(database, clock)
             follower = other.get("default")
-            stream = sse.events(follower.tail, None, allowed(), set(), lambda: False)
+            stream = feed.events(follower.tail, None, allowed(), set(), lambda: False)
             await anext(stream)
             begins = Place(follower.committed, MAX_DECISIONS_PER_POSITION)
             for days in (15, 2, 15):

@@ -10,10 +10,10 @@ import pytest
 import postgres
 from adjudge.errors import InputError
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.backtest import backtest
 from adjudge.service.campaigns.replay import check, replay
-from adjudge.service.http import expiry
+from adjudge.service.campaigns.tasks import Archived
+from adjudge.service.http import maintenance
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.clock import Clock as ServiceClock
 from adjudge.service.http.loading import load
@@ -271,9 +271,9 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 @pytest.mark.parametrize("where", range(12))
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
-    monkeypatch.setattr("adjudge.service.store.bases.DELETE_CHUNK_BYTES", 2000)
-    monkeypatch.setattr("adjudge.service.store.bases.PART_BYTES", 20_000)
-    monkeypatch.setattr(expiry, "RECORDS_AT_ONCE", 30)
+    monkeypatch.setattr("adjudge.service.store.log.DELETE_CHUNK_BYTES", 2000)
+    monkeypatch.setattr("adjudge.service.store.log.PART_BYTES", 20_000)
+    monkeypatch.setattr(maintenance, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 
     async def story():

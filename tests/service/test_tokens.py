@@ -13,7 +13,7 @@ from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.tokens import IMPLIED, SCOPES, TokenIndex
 from adjudge.service.store.opening import open_token_store
 from adjudge.service.store.rows import update_rows
-from adjudge.service.store.tokens import TokenRow
+from adjudge.service.store.tables import TokenRow
 from service.serving import BASE, Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [

@@ -18,7 +18,7 @@ from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemiz
 
 if TYPE_CHECKING:
     from adjudge.service.store.store import Store
-    from adjudge.service.store.tokens import TokenRow
+    from adjudge.service.store.tables import TokenRow
 
 DEFAULT_STORE: Final = "votes.db"
 MAX_TOKEN_NAME_CHARACTERS: Final = 64
@@ -78,7 +78,7 @@ def serve(
         settings["policy"] = Policy.read(policy).document()  # type: ignore[arg-type]
     try:
         from adjudge.service.http import server
-        from adjudge.service.http.settings import Settings
+        from adjudge.service.http.server import Settings
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise

@@ -3,7 +3,7 @@
 import pytest
 
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.standing import Standing
+from adjudge.service.campaigns.decision import Standing
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import begin

@@ -5,9 +5,8 @@ from random import Random
 import pytest
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service.campaigns.backtest import backtest
+from adjudge.service.campaigns.backtest import Trial, backtest
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.campaigns.trial import Trial
 from adjudge.service.store import events as e
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.opening import open_store

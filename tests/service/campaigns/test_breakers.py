@@ -6,7 +6,7 @@ import pytest
 
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.breakers import BLOCKS_PER_WINDOW, Breakers
-from adjudge.service.campaigns.sections import BreakerLimits as Limits
+from adjudge.service.campaigns.policy import BreakerLimits as Limits
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import MemoryArchive
 from live_stories import begin

@@ -19,7 +19,7 @@ from adjudge.service.store.events import Change, Created, LabelAdded, Retraction
 from adjudge.service.store.export import DECISIONS_SCHEMA, decision_frames, vote_frames
 from adjudge.service.store.ids import IdIndex, content_of
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 

@@ -9,8 +9,8 @@ from adjudge.service.store.batch import Batch, DecisionRow, OutboxRow
 from adjudge.service.store.errors import DamagedSnapshot, OutOfStep, StoreError
 from adjudge.service.store.events import Tick
 from adjudge.service.store.opening import open_store
+from adjudge.service.store.tables import Failure
 from adjudge.service.store.verify import verify
-from adjudge.service.store.webhooks import Failure
 from stored_logs import batch_of, created, log_of, votes
 
 ODD = ["a\x00b", "tab\t", "quote'\"", "%s ?", "ünïcödé 🦊", "\x1b[31m", "'; DROP TABLE log; --", " ", "\\", "a" * 256]

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from adjudge.errors import quote
-from adjudge.service.campaigns.sections import BreakerLimits as Limits
+from adjudge.service.campaigns.policy import BreakerLimits as Limits
 
 BLOCKS_PER_WINDOW: Final = 20  # of a window: it moves on, and is looked at, by a block
 JUMP_TOLERANCE: Final = 1e-9

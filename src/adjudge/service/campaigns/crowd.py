@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from adjudge.service.campaigns.standing import Standing
+from adjudge.service.campaigns.decision import Standing
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Task
 
 RECENT_VOTE_WEIGHT: Final = 1 / 20  # weight of a vote in the recent share of right votes

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
 from adjudge.online import Online
 from adjudge.online.reading import crowd_sums
-from adjudge.service.campaigns.archived import NO_ANSWER, Answer, Archived
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import Crowd, Worker
-from adjudge.service.campaigns.decision import Decision, moment
+from adjudge.service.campaigns.decision import Decision, Evidence, moment
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
-from adjudge.service.campaigns.standing import Evidence
 from adjudge.service.campaigns.tally import Ballot, Tally
-from adjudge.service.campaigns.tasks import Task, Tasks
+from adjudge.service.campaigns.tasks import NO_ANSWER, Answer, Archived, Task, Tasks
 from adjudge.service.store import events
 from adjudge.service.store.archive import Archive
 

@@ -9,17 +9,19 @@ import msgspec
 
 from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.state import CampaignState
+from adjudge.service.campaigns.tasks import Archived
+from adjudge.service.store import events
 from adjudge.service.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
-from adjudge.service.store.bases import Base
 from adjudge.service.store.batch import DecisionRow
 from adjudge.service.store.errors import DamagedStore, Expired
 from adjudge.service.store.events import Created, Event
+from adjudge.service.store.log import Base
 from adjudge.service.store.store import Store, archive_row
 
 T = TypeVar("T")
+_DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
 
 
 class ReplayDifference(msgspec.Struct, frozen=True):
@@ -216,9 +218,6 @@ class _Recorded:
         self.difference = self.difference or ReplayDifference(position, what, task)
 
 
-_DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
-
-
 def _unequal(made: Decision, recorded: Decision) -> str | None:
     """Return in words which field of two decisions differs first; None where they are equal."""
     for field in Decision.__struct_fields__:
@@ -270,3 +269,54 @@ def _difference(replayed: CampaignState, restored: CampaignState, position: int)
     return ReplayDifference(
         position, f"the state from the snapshot at {position} and the log behind it differs in {', '.join(parts)}"
     )
+
+
+def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterator[tuple[int, events.Event]]:
+    """Yield position and event of a log, in order, from a `Created` on.
+
+    Of a log that begins with a base, the first ones are made from it: labels, the policy that held, groups, experts and bans.
+
+    - `store`: where the log is.
+    - `campaign`: its number.
+    - `until`: the last position; None: all.
+    """
+    base = store.bases.find(campaign)
+    if base is None:
+        yield from events_of(store, campaign, until=until)
+        return
+    if until is not None and until < base.begins:
+        raise InputError(f"until is {until}: the log of campaign {campaign} begins at position {base.begins}")
+    state = snapshot.from_bytes(snapshot.opened(store.bases.data(base))[0], MemoryArchive())
+    known = list(_known(state, base))
+    yield from enumerate(known, base.begins - len(known))
+    for position, event in events_of(store, campaign, after=base.begins - 1, until=until):
+        if _is_known(event, position, base):
+            yield position, events.Tick(time=event.time)  # backtests have a clock of their own, and pass it over
+        else:
+            yield position, event
+
+
+def _known(state: CampaignState, base: Base) -> Iterator[events.Event]:
+    """Yield events that say what is known from before the first event that is kept."""
+    time, held = state.created.time, [version for version in state.policies if version.position < base.begins]
+    yield events.Created(
+        time=time,
+        labels=list(base.labels),
+        names=list(state.names),
+        model=state.created.model,
+        settings=state.created.settings,
+        policy=held[-1].policy.document() if held else state.created.policy,
+    )
+    for worker in state.crowd.all.values():
+        if worker.group is not None or worker.expert:
+            yield events.WorkerSet(time=time, worker=worker.number, group=worker.group, expert=worker.expert)
+    banned = [worker.number for worker in state.crowd.all.values() if worker.banned]
+    if banned:
+        yield events.Ban(time=time, workers=banned)
+
+
+def _is_known(event: events.Event, position: int, base: Base) -> bool:
+    """Return whether what an event says is known beforehand, or is of what is deleted."""
+    if isinstance(event, events.LabelAdded):
+        return position <= base.position
+    return isinstance(event, events.RefitDone) and event.read < base.begins

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.errors import OptionError, itemize, quote
+from adjudge.service.campaigns.decision import CODES, NO_EXPERT, Evidence, Standing
 from adjudge.service.campaigns.policy import ANY_LABEL, Policy
-from adjudge.service.campaigns.standing import CODES, NO_EXPERT, Evidence, Standing
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.decision import Status
@@ -39,7 +39,7 @@ class Rule:
     looks at; `needs_votes` is True where it looks at any of the first three. `thresholds` are the
     confidences that the labels need; empty where costs stand in their place.
 
-    >>> from adjudge.service.campaigns.standing import NEW, Evidence
+    >>> from adjudge.service.campaigns.decision import NEW, Evidence
     >>> rule = Rule(Policy(), ["spam", "ok"])
     >>> rule.decide(NEW, Evidence(votes=3, label=0, confidence=0.94)).status
     'decided'
@@ -211,11 +211,11 @@ class Rule:
         - `standing`: where it stands.
         - `evidence`: what is known of it.
 
-        >>> from adjudge.service.campaigns.standing import NEW, Evidence
+        >>> from adjudge.service.campaigns.decision import NEW, Evidence
         >>> Rule(Policy(), ["spam", "ok"]).why(NEW, Evidence(votes=2, label=0, confidence=0.84))
         ['2 of at least 3 votes: 1 more needed at least', '0.84 of 0.90 confidence for spam', 'open']
         """
-        from adjudge.service.campaigns.why import why
+        from adjudge.service.campaigns.outcome import why
 
         return why(self, standing, evidence)
 

@@ -17,17 +17,15 @@ import numpy as np
 from adjudge.data.options import StreamedModel
 from adjudge.errors import AdjudgeError
 from adjudge.online import CONFIDENCE_CODES, Online
-from adjudge.service.campaigns.archived import NO_ANSWER, Answer, Archived
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import BanRecord, Crowd, Worker
-from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.decision import Decision, Standing
 from adjudge.service.campaigns.policy import Policy, PolicyVersion
 from adjudge.service.campaigns.readable import Readable
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention
-from adjudge.service.campaigns.standing import Standing
 from adjudge.service.campaigns.tally import Tally
-from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Task, Tasks
+from adjudge.service.campaigns.tasks import NO_ANSWER, SETTLED_STATUSES, Answer, Archived, Task, Tasks
 from adjudge.service.store import events
 from adjudge.service.store.archive import Archive, Record
 

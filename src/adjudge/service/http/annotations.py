@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState, Touched
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.store import events
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow
 from adjudge.service.store.store import Store

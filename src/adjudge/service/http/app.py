@@ -19,9 +19,8 @@ from adjudge.service.http import types as t
 from adjudge.service.http.call import Call, Context, Reply
 from adjudge.service.http.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from adjudge.service.http.handlers.votes import decode_votes
-from adjudge.service.http.headers import Headers
 from adjudge.service.http.logs import LOGGER, accepted, request_ids
-from adjudge.service.http.reading import decoded, query
+from adjudge.service.http.parsing import Headers, decoded, query
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.table import Route, Router
 from adjudge.service.http.tokens import Grant

@@ -11,7 +11,7 @@ import msgspec
 
 from adjudge.errors import InputError, OptionError
 from adjudge.service.campaigns.backtest import compared
-from adjudge.service.campaigns.left import left_of
+from adjudge.service.campaigns.replay import left_of
 from adjudge.service.http.errors import Invalid, Unavailable
 from adjudge.service.http.types import BacktestAnswer, Changed, Outcome
 from adjudge.service.store.errors import Expired

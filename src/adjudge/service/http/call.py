@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from adjudge.service.http.authority import Authority, Permit
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.campaigns import Campaigns
-from adjudge.service.http.headers import Headers
 from adjudge.service.http.limits import MAX_UNDER_WAY, ConnectionCounter, Gate, Streams
 from adjudge.service.http.metrics import Metrics
-from adjudge.service.http.outbox import Outbox
-from adjudge.service.http.tokens import Grant, TokenIndex
+from adjudge.service.http.parsing import Headers
+from adjudge.service.http.tokens import Authority, Grant, Permit, TokenIndex
+from adjudge.service.http.webhooks import Outbox
 
 
 @dataclass

@@ -9,20 +9,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.errors import InputError, OptionError, itemize, quote
-from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import has_heavy_votes, is_task_heavy, is_vote_heavy
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
-from adjudge.service.campaigns.tasks import Task
-from adjudge.service.http import backtesting, lists, views
-from adjudge.service.http.duties import Duties
+from adjudge.service.campaigns.tasks import Answer, Task
+from adjudge.service.http import backtesting, views
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
-from adjudge.service.http.folding import ENDLESS, NO_ROWS, Folding
+from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, Folding, Slice, Steps, drain
 from adjudge.service.http.loading import Loaded
+from adjudge.service.http.maintenance import Duties
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
-from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, drain
 from adjudge.service.http.types import (
     BacktestAnswer,
     CampaignSpec,
@@ -222,7 +220,7 @@ class Campaign(Folding):
         """Return the decision on a task. `answer` is the prediction of the stream; None: predict now."""
         task = self.state.tasks.by_name.get(name)
         if task is None:
-            return views.decision(self.state, name)
+            return views.view_decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
 
     async def add_tasks(self, tasks: Sequence[str]) -> int:
@@ -352,10 +350,10 @@ class Campaign(Folding):
         def steps() -> Steps[tuple[list[int], list[tuple[Decision, Decision]]]]:
             judged = event(self.now(), [self.number_of(worker) for worker in workers])
             self.require_open()
-            before = yield partial(views.before, self.state, judged.workers)
+            before = yield partial(views.collect_decisions, self.state, judged.workers)
             self.require_open()
             yield from self.folding(judged)
-            return judged.workers, (yield partial(views.changed, self.state, before))
+            return judged.workers, (yield partial(views.compare_decisions, self.state, before))
 
         numbers, changes = await self.in_turn(steps())
         changes += await self.duties.reach.run(numbers)
@@ -408,7 +406,7 @@ class Campaign(Folding):
             self.require_open()
             if fresh is not None:
                 yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
-            version: PolicyView = yield partial(views.policy, self.state.policies[-1])
+            version: PolicyView = yield partial(views.view_policy, self.state.policies[-1])
             return version
 
         view = await self.in_turn(steps())
@@ -494,7 +492,7 @@ class Campaign(Folding):
 
     def view(self) -> CampaignView:
         """Return the campaign as it stands."""
-        return views.campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
+        return views.view_campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
 
     @property
     def labels(self) -> list[Label]:
@@ -507,7 +505,7 @@ class Campaign(Folding):
         def steps() -> Steps[TaskView]:
             votes = self.state.stream.votes_on(task)
             is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
-            read = partial(views.task, self.state, self.names, task)
+            read = partial(views.view_task, self.state, self.names, task)
             found: TaskView = (yield read) if is_long else read()
             return found
 
@@ -519,14 +517,14 @@ class Campaign(Folding):
         """Return tasks in memory by status: the least certain first, or the oldest."""
         rows = min(limit, len(self.state.tasks))
         cost = ROW_US * rows * max(1, len(self.state.labels) // 32) + len(self.state.tasks) // 20
-        return await self.read(lambda: lists.tasks(self.state, status, sort, limit, after), cost)
+        return await self.read(lambda: views.list_tasks(self.state, status, sort, limit, after), cost)
 
     async def votes(self, after: int, limit: int) -> VotesPage:
         """Return the votes in force after a position, in the order of the log."""
-        return await lists.votes(self, after, limit)
+        return await views.list_votes(self, after, limit)
 
     def _worker(self, name: str) -> WorkerView:
-        return views.workers(self.state, self.names, [self.number_of(name)])[0]
+        return views.view_workers(self.state, self.names, [self.number_of(name)])[0]
 
     async def worker(self, name: str) -> WorkerView:
         """Return what is known of a worker."""
@@ -535,7 +533,7 @@ class Campaign(Folding):
     async def workers(self, limit: int, after: int) -> WorkersPage:
         """Return workers in the order of their first votes."""
         cost = min(limit, len(self.names)) * (ROW_US + len(self.state.labels) ** 2)
-        return await self.read(lambda: lists.workers(self.state, self.names, limit, after), cost)
+        return await self.read(lambda: views.list_workers(self.state, self.names, limit, after), cost)
 
     async def next(self, worker: str, n: int) -> NextAnswer:
         """Return tasks for a worker to vote on, the most valuable first."""
@@ -545,7 +543,7 @@ class Campaign(Folding):
     async def policies(self) -> list[PolicyView]:
         """Return every version of the policy."""
         cost = ROW_US * self.state.version * len(self.state.labels)
-        return await self.read(lambda: [views.policy(version) for version in self.state.policies], cost)
+        return await self.read(lambda: [views.view_policy(version) for version in self.state.policies], cost)
 
     async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
         """Return how the past would have gone under another policy or model; it stops where nobody waits for it."""

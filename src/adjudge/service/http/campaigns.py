@@ -24,7 +24,7 @@ from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.clock import Clock
 from adjudge.service.http.errors import Invalid, NotFound, Unavailable
-from adjudge.service.http.folding import Folding
+from adjudge.service.http.fold import Folding
 from adjudge.service.http.following import Following, owner_of
 from adjudge.service.http.leases import Leases, now
 from adjudge.service.http.loading import Loaded, load, new

@@ -18,9 +18,9 @@ from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
-from adjudge.service.http.duties import run_refit
+from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.http.leases import UNKNOWN_OWNER, now
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.maintenance import run_refit
 from adjudge.service.store import events
 from adjudge.service.store.errors import Expired, NotOwner
 from adjudge.service.store.ids import IdIndex

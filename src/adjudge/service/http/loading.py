@@ -1,26 +1,77 @@
-"""A campaign from its store: the newest snapshot that is whole, or what the log begins with, and the log from there on."""
+"""Load a campaign from its store: the newest usable snapshot, or the beginning of the log, and the log from there on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from adjudge.errors import AdjudgeError
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.state import CampaignState
-from adjudge.service.http.names import Names
 from adjudge.service.store.archive import StoreArchive
-from adjudge.service.store.bases import Base
 from adjudge.service.store.batch import ArchiveRow
 from adjudge.service.store.errors import DamagedStore, Expired
 from adjudge.service.store.events import Created
 from adjudge.service.store.ids import IdIndex
+from adjudge.service.store.log import Base
 from adjudge.service.store.store import Store
 
 Put: TypeAlias = Callable[[ArchiveRow], object]
 log = logging.getLogger(__name__)
+
+
+class Names:
+    """Names by number, and numbers by name. Numbers count from 1, and are never given twice."""
+
+    def __init__(self, rows: Iterable[tuple[int, str | None]] = ()) -> None:
+        self.numbers: dict[str, int] = {}  # by name
+        self._names: dict[int, str | None] = {}
+        self._last = 0
+        self.learn(rows)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def number(self, name: str) -> int | None:
+        """Return the number of a worker, None for an unknown one."""
+        return self.numbers.get(name)
+
+    def name(self, number: int) -> str | None:
+        """Return the name of a worker, None for an erased one."""
+        return self._names.get(number)
+
+    def after(self, number: int, limit: int) -> list[int]:
+        """Return the numbers of up to `limit` workers after one."""
+        return [n for n in range(number + 1, min(self._last, number + limit) + 1) if n in self._names]
+
+    @property
+    def last(self) -> int:
+        """The number of the last worker."""
+        return self._last
+
+    def learn(self, rows: Iterable[tuple[int, str | None]]) -> None:
+        """Take in workers that another process has added."""
+        for number, name in rows:
+            self._names[number] = name
+            if name is not None:
+                self.numbers[name] = number
+            self._last = max(self._last, number)
+
+    def add(self, name: str) -> int:
+        """Return the number of a new worker."""
+        self._last = number = self._last + 1
+        self.numbers[name] = number
+        self._names[number] = name
+        return number
+
+    def erase(self, number: int) -> None:
+        """Forget the name of a worker."""
+        name = self._names.get(number)
+        if name is not None:
+            del self.numbers[name]
+            self._names[number] = None
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Queue:
         if len(self._given) > REMEMBERED:
             del self._given[next(iter(self._given))]
         return NextAnswer(
-            [NextTask(task=names[at], value=float(value[at]), decision=views.decision(state, names[at])) for at in best]
+            [NextTask(task=names[at], value=float(value[at]), decision=views.view_decision(state, names[at])) for at in best]
         )
 
     def _open(self, worker: str, number: int | None, now: int) -> list[str]:

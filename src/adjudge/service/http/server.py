@@ -1,43 +1,63 @@
-"""The server: uvicorn around the application, from opening the store to closing it in order."""
+"""The server: its settings, and uvicorn around the application, from opening the store to closing it."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import gc
+import ipaddress
 import logging
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import msgspec
 import uvicorn
 
+from adjudge.data.options import Choice, Number, Rules, StreamedModel, check
 from adjudge.errors import InputError, OptionError, itemize, refuse_windows
 from adjudge.service.http import logs
 from adjudge.service.http.app import Service
-from adjudge.service.http.authority import MAX_TOKEN_AGE_S
 from adjudge.service.http.call import Context
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.campaigns import Campaigns
-from adjudge.service.http.limits import KEEP_ALIVE_SECONDS, ConnectionCounter, Gate
-from adjudge.service.http.outgoing import Courier
-from adjudge.service.http.settings import Settings
-from adjudge.service.http.short import Protocol
-from adjudge.service.http.tokens import TokenIndex
+from adjudge.service.http.connections import Protocol
+from adjudge.service.http.limits import (
+    KEEP_ALIVE_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_PEER,
+    MAX_UNDER_WAY,
+    ConnectionCounter,
+    Gate,
+)
+from adjudge.service.http.tokens import MAX_TOKEN_AGE_S, TokenIndex
 from adjudge.service.http.types import CampaignSpec
-from adjudge.service.store.tokens import TokenRow
+from adjudge.service.http.webhooks import Courier
+from adjudge.service.store.tables import TokenRow
 
 REFRESH: Final = 0.3  # seconds between looks at the tokens in the store: a revoked one is refused within a second
 MAX_OPEN_FILES: Final = 65_536  # open files that the process asks for
 RESERVED_FILES: Final = 200  # that are kept for the store, webhooks and libraries
 DEFAULT_CAMPAIGN: Final = "default"  # the campaign that is made on first use
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+RULES: Final[Rules] = {
+    "port": Number(0, 65535, whole=True),
+    "requests": Number(1, 1_000_000, whole=True),
+    "connections": Number(1, 1_000_000, whole=True),
+    "connections_per_peer": Number(0, 1_000_000, whole=True),
+    "attempts": Number(1, 100, whole=True),
+    "grace": Number(0, 3600),
+    "log_level": Choice(LOG_LEVELS),
+    "model": Choice(get_args(StreamedModel)),
+}
+_RATE: Final = Number(0.001, 1e9)
 
 
 def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -> None:
@@ -285,3 +305,58 @@ class _Server(uvicorn.Server):
             for each, handler in before.items():
                 with suppress(TypeError):  # of a handler that was not set from Python
                     signal.signal(each, handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a server is started with.
+
+    - `store`: a file, or the address of a PostgreSQL database.
+    - `host`: where to listen; beyond loopback only with tokens.
+    - `port`: of TCP; 0: any that is free.
+    - `labels`: of the campaign "default", which is made where it is not there.
+    - `model`, `policy`: of that campaign, where it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
+    - `rate`: requests and votes per second and token; None: no limit.
+    - `requests`: that may be under way at once.
+    - `connections`: that may be open at once.
+    - `connections_per_peer`: that may be open from one address, which may be a proxy's; 0: no limit.
+    - `require_tokens`: whether a token is needed on loopback, too, as behind a proxy.
+    - `allow_private`: whether webhooks may be posted to addresses that are not public.
+    - `attempts`: after which a delivery of a webhook is given up.
+    - `grace`: seconds that requests have to end in when the server stops.
+    - `log_level`: debug, info, warning or error.
+
+    >>> Settings(port=0).local
+    True
+    """
+
+    store: str = "votes.db"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    labels: tuple[str, ...] = ()
+    model: StreamedModel = "fds"
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    requests: int = MAX_UNDER_WAY
+    connections: int = MAX_CONNECTIONS
+    connections_per_peer: int = MAX_CONNECTIONS_PER_PEER
+    require_tokens: bool = False
+    allow_private: bool = False
+    attempts: int = 8
+    grace: float = 20.0
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        check({each.name: getattr(self, each.name) for each in fields(self)}, RULES)
+        if self.rate is not None:
+            _RATE.check("rate", self.rate)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

@@ -22,12 +22,12 @@ from starlette.types import Receive, Scope, Send
 
 from adjudge.errors import itemize, quote
 from adjudge.service.http import limits
-from adjudge.service.http.authority import Permit
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Invalid, Problem, TooLarge, Unauthorized, Unavailable
 from adjudge.service.http.leases import Lease
 from adjudge.service.http.limits import MAX_LINE_BYTES, Bucket, Streams
-from adjudge.service.http.reading import decoded
+from adjudge.service.http.parsing import decoded
+from adjudge.service.http.tokens import Permit
 from adjudge.service.http.types import StreamError, VoteAnswer, VoteIn
 
 MAX_PENDING_GROUPS: Final = 8  # that wait for the disk at once

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from adjudge.service.http.call import Call
 from adjudge.service.http.errors import NotAllowed, NotFound
-from adjudge.service.http.reading import segment
+from adjudge.service.http.parsing import segment
 from adjudge.service.http.tokens import Scope
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Any]]

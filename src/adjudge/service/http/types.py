@@ -20,7 +20,7 @@ MAX_TEXT_CHARACTERS: Final = 2000  # characters of a reason
 MAX_POSITION: Final = 2**63 - 1
 
 Meta = msgspec.Meta
-_NO_NUL: Final = {"pattern": "^[^\\u0000]*$"}  # for the description only: `reading.py` checks the whole body at once
+_NO_NUL: Final = {"pattern": "^[^\\u0000]*$"}  # for the description only: `parsing.py` checks the whole body at once
 
 
 def says(text: str) -> Meta:
@@ -32,7 +32,7 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS, 
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS, extra_json_schema=_NO_NUL)]
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
-Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see sse.py
+Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see feed.py
 Secret: TypeAlias = Annotated[str, Meta(min_length=16, max_length=MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4 * MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
 Interval: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=2, max_length=2)]

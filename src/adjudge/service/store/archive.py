@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from adjudge.service.store.batch import ArchiveRow
-from adjudge.service.store.bloom import Bloom
 from adjudge.service.store.errors import DamagedStore
-from adjudge.service.store.ids import hash_of
+from adjudge.service.store.ids import Bloom, hash_of
 from adjudge.service.store.rows import encode_text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import msgspec
 
 from adjudge.errors import warn
 from adjudge.service.store.errors import DamagedSnapshot, StoreError, StoreUnavailable
-from adjudge.service.store.pages import checksum
+from adjudge.service.store.log import checksum
 from adjudge.service.store.rows import CHECKSUM_BYTES
 
 if TYPE_CHECKING:

@@ -13,22 +13,25 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from adjudge.errors import UNSEEN, quote
-from adjudge.service.store.annotations import Annotations, put_annotations
-from adjudge.service.store.bases import Base, Bases, head_of
 from adjudge.service.store.batch import ArchiveRow, Batch, DecisionRow, EventPage
 from adjudge.service.store.errors import DamagedStore, Expired, OutOfStep, StoreError
 from adjudge.service.store.events import Event
-from adjudge.service.store.pages import (
+from adjudge.service.store.log import (
+    Base,
+    Bases,
     Chain,
     LogHead,
     StoredPage,
     decision_page,
     decision_rows,
     empty_head,
+    head_of,
     json_text,
     seal_page,
 )
 from adjudge.service.store.rows import (
+    TABLES,
+    VERSION,
     Link,
     Row,
     add_rows,
@@ -44,10 +47,8 @@ from adjudge.service.store.rows import (
     select_list,
     update_rows,
 )
-from adjudge.service.store.schema import TABLES, VERSION
 from adjudge.service.store.snapshots import Snapshots
-from adjudge.service.store.tokens import Tokens
-from adjudge.service.store.webhooks import Webhooks, put_messages
+from adjudge.service.store.tables import Annotations, Tokens, Webhooks, put_annotations, put_messages
 
 T = TypeVar("T")
 MAX_CAMPAIGN_NAME_CHARACTERS: Final = 256

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from adjudge.service.store import ids
-from adjudge.service.store.bases import Base
-from adjudge.service.store.bloom import HASH_BYTES
 from adjudge.service.store.errors import DamagedStore, Expired
-from adjudge.service.store.pages import Chain, StoredPage, decision_rows, empty_head, find_damage
+from adjudge.service.store.ids import HASH_BYTES
+from adjudge.service.store.log import Base, Chain, StoredPage, decision_rows, empty_head, find_damage
 from adjudge.service.store.rows import Row
 from adjudge.service.store.store import Store
 

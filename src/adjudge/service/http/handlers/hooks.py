@@ -14,10 +14,10 @@ import msgspec
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http import labelstudio
 from adjudge.service.http import types as t
-from adjudge.service.http.addresses import check
 from adjudge.service.http.call import Call, Reply
 from adjudge.service.http.errors import Invalid, NotFound
-from adjudge.service.store.webhooks import WebhookRow
+from adjudge.service.http.webhooks import check
+from adjudge.service.store.tables import WebhookRow
 
 MAX_WEBHOOKS: Final = 20  # of a campaign: each makes every commit larger
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import sse
+from adjudge.service.http import feed
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
-from adjudge.service.http.listening import Place, stored
+from adjudge.service.http.feed import Place, stored
 
 
 async def list_tasks(call: Call) -> t.TasksPage:
@@ -51,7 +51,7 @@ async def history(call: Call) -> t.HistoryAnswer:
     """List every decision on a task, oldest first."""
     campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
     await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
-    found = await asyncio.to_thread(lambda: [sse.decision(row.body) for row in store.decisions(campaign.number, task=task)])
+    found = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
     return t.HistoryAnswer(found)
 
 
@@ -66,7 +66,7 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
         del found[limit:]
         # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
         cursor = "{}.{}".format(*found[-1][0]) if more else None
-        return t.DecisionsPage([sse.decision(body) for _, body in found], cursor)
+        return t.DecisionsPage([feed.decision(body) for _, body in found], cursor)
 
     return await asyncio.to_thread(read)
 
