@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import msgspec
@@ -13,9 +13,9 @@ from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.campaigns.tasks import Archived
 from adjudge.service.store import events
-from adjudge.service.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
+from adjudge.service.store.archive import CopiedArchive, MemoryArchive, StoreArchive
 from adjudge.service.store.batch import DecisionRow
-from adjudge.service.store.errors import DamagedStore, Expired
+from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.events import Created, Event
 from adjudge.service.store.log import Base
 from adjudge.service.store.store import Store, archive_row
@@ -58,7 +58,7 @@ class Checked(msgspec.Struct, frozen=True):
     begins: int = 1
 
 
-def replay(store: Store, campaign: int, *, until: int | None = None, archive: Archive | None = None) -> CampaignState:
+def replay(store: Store, campaign: int, *, until: int | None = None) -> CampaignState:
     """Return the state that follows from a log, from its first event on; snapshots are not used.
 
     Where the first events have expired and are deleted, the log begins with a base, and so does the replay.
@@ -66,7 +66,6 @@ def replay(store: Store, campaign: int, *, until: int | None = None, archive: Ar
     - `store`: where the log is.
     - `campaign`: its number.
     - `until`: the last position that is applied; None: all of it.
-    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
 
     >>> import tempfile
     >>> from adjudge.service.store.batch import Batch
@@ -85,60 +84,37 @@ def replay(store: Store, campaign: int, *, until: int | None = None, archive: Ar
     True
     >>> store.close(); folder.cleanup()
     """
-    return from_beginning(store, campaign, lambda state: _replayed(store, campaign, state, until), archive)
+
+    def fold(base: Base | None) -> CampaignState:
+        state = _begin(store, campaign, base)
+        if until is not None and state.position > until:
+            begins = f"the log of campaign {campaign} begins with the state at position {state.position}"
+            raise InputError(f"until is {until}: {begins}")
+        fold_log(store, campaign, state, until)
+        return state
+
+    return store.repeat_with_base(campaign, fold)
 
 
-def _replayed(store: Store, campaign: int, state: CampaignState, until: int | None) -> CampaignState:
-    if until is not None and state.position > until:
-        raise InputError(f"until is {until}: the log of campaign {campaign} begins with the state at position {state.position}")
-    for position, event in events_of(store, campaign, after=state.position, until=until):
-        state.apply(position, event)
+def fold_log(store: Store, campaign: int, state: CampaignState, until: int | None = None) -> None:
+    """Fold the log after the position of a state, up to another position; None: all of it. Decisions are dropped."""
+    for first, page in store.read(campaign, after=state.position, until=until):
+        for position, event in enumerate(page, first):
+            state.apply(position, event)
         state.changes.clear()
-    return state
 
 
-def from_beginning(store: Store, campaign: int, work: Callable[[CampaignState], T], archive: Archive | None = None) -> T:
-    """Return what comes of a log from its beginning on; begin again where votes expire while it is read.
-
-    - `store`: where the log is.
-    - `campaign`: its number.
-    - `work`: called with what the log begins with: the state before its first event, or its base.
-    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
-    """
-    while True:
-        base = store.bases.find(campaign)
-        try:
-            done = work(_beginning(store, campaign, base, archive))
-        except Expired:
-            if store.bases.find(campaign) == base or archive is not None:
-                raise
-            continue
-        if (
-            archive is not None or store.bases.find(campaign) == base
-        ):  # else votes of the archive may be gone that were looked for
-            return done
-
-
-def _beginning(store: Store, campaign: int, base: Base | None, archive: Archive | None) -> CampaignState:
-    """Return what a log begins with."""
+def _begin(store: Store, campaign: int, base: Base | None) -> CampaignState:
+    """Return the state that a log begins with: its base, or the state before its first event."""
     if base is not None:
-        saved, archived, _ = snapshot.opened(store.bases.data(base))
-        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived), archive))
+        saved, archived, _ = snapshot.unbundle(store.bases.data(base))
+        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived)))
     for position, event in events_of(store, campaign, until=1):
-        return begun(position, event, archive or MemoryArchive())
+        if position != 1 or not isinstance(event, Created):
+            what = f"{type(event).__name__} at position {position}"
+            raise AdjudgeError(f"the log begins with {what}, not with Created at position 1")
+        return CampaignState(event, MemoryArchive())
     raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
-
-
-def begun(position: int, event: Event, archive: Archive) -> CampaignState:
-    """Return the state before the first event of a log.
-
-    - `position`: of the event, which has to be 1.
-    - `event`: the first one.
-    - `archive`: where tasks go that leave memory.
-    """
-    if position != 1 or not isinstance(event, Created):
-        raise AdjudgeError(f"the log begins with {type(event).__name__} at position {position}, not with Created at position 1")
-    return CampaignState(event, archive)
 
 
 def events_of(store: Store, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, Event]]:
@@ -161,11 +137,12 @@ def check(store: Store, campaign: int) -> Checked:
     - `store`: where the log is.
     - `campaign`: its number.
     """
-    return from_beginning(store, campaign, lambda state: _checked(store, campaign, state))
+    return store.repeat_with_base(campaign, lambda base: _check(store, campaign, base))
 
 
-def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
-    """Go on from what the log begins with, and compare."""
+def _check(store: Store, campaign: int, base: Base | None) -> Checked:
+    """Replay the log from its base on, and compare."""
+    state = _begin(store, campaign, base)
     start, end = state.position, store.last(campaign)
     recorded = _Recorded(store, campaign, start)
     for position, event in events_of(store, campaign, after=start, until=end):
@@ -229,11 +206,9 @@ def _unequal(made: Decision, recorded: Decision) -> str | None:
 
 def _restored(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
     """Return the state from a snapshot and the log behind it."""
-    saved, archived, _ = snapshot.opened(data)
+    saved, archived, _ = snapshot.unbundle(data)
     state = snapshot.from_bytes(saved, StoreArchive(store, campaign, lambda _: None, archived))
-    for position, event in events_of(store, campaign, after=state.position, until=end):
-        state.apply(position, event)
-        state.changes.clear()
+    fold_log(store, campaign, state, end)
     return state
 
 
@@ -286,7 +261,7 @@ def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterato
         return
     if until is not None and until < base.begins:
         raise InputError(f"until is {until}: the log of campaign {campaign} begins at position {base.begins}")
-    state = snapshot.from_bytes(snapshot.opened(store.bases.data(base))[0], MemoryArchive())
+    state = snapshot.from_bytes(snapshot.unbundle(store.bases.data(base))[0], MemoryArchive())
     known = list(_known(state, base))
     yield from enumerate(known, base.begins - len(known))
     for position, event in events_of(store, campaign, after=base.begins - 1, until=until):

@@ -22,7 +22,7 @@ from adjudge.service.http.handlers.votes import decode_votes
 from adjudge.service.http.logs import LOGGER, accepted, request_ids
 from adjudge.service.http.parsing import Headers, decoded, query
 from adjudge.service.http.routes import ROUTES
-from adjudge.service.http.table import Route, Router
+from adjudge.service.http.routing import Route, Router
 from adjudge.service.http.tokens import Grant
 from adjudge.service.store.errors import StoreUnavailable
 

@@ -235,7 +235,7 @@ def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> Id
     """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
     base = store.bases.find(campaign)
     if base is not None and base.position > known.after:  # the log between may be deleted
-        ids = IdIndex(store, campaign, snapshot.opened(store.bases.data(base))[2])
+        ids = IdIndex(store, campaign, snapshot.unbundle(store.bases.data(base))[2])
     else:
         ids = IdIndex(store, campaign, known.state(known.after))
     ids.catch_up(position)

@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 from adjudge.errors import AdjudgeError
 from adjudge.service.campaigns import snapshot
+from adjudge.service.campaigns.replay import fold_log
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.store.archive import StoreArchive
 from adjudge.service.store.batch import ArchiveRow
-from adjudge.service.store.errors import DamagedStore, Expired
+from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.events import Created
 from adjudge.service.store.ids import IdIndex
 from adjudge.service.store.log import Base
@@ -94,30 +95,21 @@ def load(store: Store, campaign: int, put: Put) -> Loaded | None:
 
     `put` takes what the archive is to write, once the campaign runs.
     """
-    while True:
-        base = store.bases.find(campaign)
-        try:
-            loaded = _loaded(store, campaign, put, base)
-        except Expired:
-            if store.bases.find(campaign) == base:
-                raise
-            continue
-        if store.bases.find(campaign) == base:  # else another process has deleted votes meanwhile that were looked for
-            return loaded
+    return store.repeat_with_base(campaign, lambda base: _load_from(store, campaign, put, base))
 
 
-def _loaded(store: Store, campaign: int, put: Put, base: Base | None) -> Loaded | None:
+def _load_from(store: Store, campaign: int, put: Put, base: Base | None) -> Loaded | None:
     end = store.last(campaign)
     loaded = _from_snapshot(store, campaign, put, end, 0 if base is None else base.position)
     if loaded is None:
-        loaded = _from_first_event(store, campaign, put) if base is None else _from_base(store, campaign, put, base)
+        if base is None:
+            loaded = _from_first_event(store, campaign, put)
+        else:
+            loaded = _open_saved(store, campaign, put, store.bases.data(base), base.position)
     if loaded is None:
         return None
     state = loaded.state
-    for first, page in store.read(campaign, after=state.position, until=end):
-        for position, event in enumerate(page, first):
-            state.apply(position, event)
-        state.changes.clear()
+    fold_log(store, campaign, state, end)
     loaded.ids.catch_up(state.position)
     names, last = loaded.names, max(state.crowd.all, default=0)
     if last > names.last or len(names) != names.last:
@@ -140,14 +132,9 @@ def _from_first_event(store: Store, campaign: int, put: Put) -> Loaded | None:
     return None
 
 
-def _from_base(store: Store, campaign: int, put: Put, base: Base) -> Loaded:
-    """Return what a log begins with whose first events are deleted."""
-    return _opened(store, campaign, put, store.bases.data(base), base.position)
-
-
-def _opened(store: Store, campaign: int, put: Put, data: bytes, position: int) -> Loaded:
+def _open_saved(store: Store, campaign: int, put: Put, data: bytes, position: int) -> Loaded:
     """Return what was saved at a position."""
-    state, archived, ids = snapshot.opened(data)
+    state, archived, ids = snapshot.unbundle(data)
     archive = StoreArchive(store, campaign, put, archived)
     names = Names(store.workers(campaign))
     return Loaded(snapshot.from_bytes(state, archive), names, IdIndex(store, campaign, ids), archive, position)
@@ -159,7 +146,7 @@ def _from_snapshot(store: Store, campaign: int, put: Put, end: int, since: int) 
     if found is None or found[0] < since:
         return None
     try:
-        return _opened(store, campaign, put, found[1], found[0])
+        return _open_saved(store, campaign, put, found[1], found[0])
     except AdjudgeError as error:
         log.warning("campaign %d: the snapshot at %d cannot be used, the log is replayed: %s", campaign, found[0], error)
         return None

@@ -6,9 +6,9 @@ import os
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from adjudge.service.http.call import Context
@@ -118,6 +118,15 @@ class MetricsPage:
             self._head(name, kind, text)
             self._lines += lines
 
+    def gauge(self, name: str, text: str, value: float) -> None:
+        """Add a gauge without labels."""
+        self.metric(name, "gauge", text, [({}, value)])
+
+    def counts(self, name: str, text: str, labels: Sequence[str], counts: Mapping[Any, float]) -> None:
+        """Add a counter; the keys of `counts` are the values of its labels, a tuple if there are several."""
+        rows = ((key if isinstance(key, tuple) else (key,), count) for key, count in sorted(counts.items()))
+        self.metric(name, "counter", text, [(dict(zip(labels, map(str, key), strict=True)), count) for key, count in rows])
+
     def histogram(self, name: str, text: str, values: Iterable[tuple[Labels, Histogram]]) -> None:
         """Add histograms; `values` are the labels and the counts of each."""
         lines: list[str] = []
@@ -154,7 +163,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def memory() -> int:
+def count_memory_bytes() -> int:
     """Return how many bytes of memory the process has in use, 0 where the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -172,65 +181,32 @@ async def list_reasons(context: Context) -> list[str]:
 
 def format_figures(context: Context) -> str:
     """Return the page that Prometheus reads."""
-    page, seen = MetricsPage(), context.metrics
-    requests = sorted(seen.requests.items())
-    page.metric(
-        "requests_total",
-        "counter",
-        "Requests answered.",
-        [({"route": route, "status": str(status)}, count) for (route, status), count in requests],
-    )
-    page.histogram(
-        "request_seconds",
-        "Time from a request to its answer.",
-        [({"route": route}, spread) for route, spread in sorted(seen.seconds.items())],
-    )
-    page.histogram("commit_seconds", "Time of a commit, until it is on disk.", [({}, seen.commits)])
-    page.histogram("commit_events", "Events of a commit.", [({}, seen.batches)])
-    page.metric("requests_under_way", "gauge", "Requests being answered.", [({}, context.under_way.now)])
-    page.metric("connections", "gauge", "Connections that are open.", [({}, context.connections.now)])
-    page.metric("listeners", "gauge", "Streams of votes and events that are open.", [({}, context.streams.now)])
-    outcomes = sorted(seen.deliveries.items())
-    page.metric("webhooks", "gauge", "Webhooks that decisions are posted to.", [({}, len(context.outbox))])
-    page.metric(
-        "deliveries_total",
-        "counter",
-        "Attempts to deliver; dead: those given up.",
-        [({"outcome": each}, count) for each, count in outcomes],
-    )
-    made = sorted(seen.decisions.items())
-    page.metric(
-        "decisions_total",
-        "counter",
-        "Decisions made.",
-        [({"campaign": name, "status": status}, count) for (name, status), count in made],
-    )
-    page.metric(
-        "label_studio_skipped_total",
-        "counter",
-        "Annotations and other parts of Label Studio's webhooks that changed nothing.",
-        [({"campaign": name, "reason": reason}, count) for (name, reason), count in sorted(seen.skipped.items())],
-    )
-    stats = [(name, context.campaigns.get(name).stats()) for name in sorted(context.campaigns.names())]
-    queued = [({"campaign": name}, found["position"] - found["committed"]) for name, found in stats]
+    page, counts = MetricsPage(), context.metrics
+    page.counts("requests_total", "Requests answered.", ("route", "status"), counts.requests)
+    seconds = [({"route": route}, spread) for route, spread in sorted(counts.seconds.items())]
+    page.histogram("request_seconds", "Time from a request to its answer.", seconds)
+    page.histogram("commit_seconds", "Time of a commit, until it is on disk.", [({}, counts.commits)])
+    page.histogram("commit_events", "Events of a commit.", [({}, counts.batches)])
+    page.gauge("requests_under_way", "Requests being answered.", context.under_way.now)
+    page.gauge("connections", "Connections that are open.", context.connections.now)
+    page.gauge("listeners", "Streams of votes and events that are open.", context.streams.now)
+    page.gauge("webhooks", "Webhooks that decisions are posted to.", len(context.outbox))
+    page.counts("deliveries_total", "Attempts to deliver; dead: those given up.", ("outcome",), counts.deliveries)
+    page.counts("decisions_total", "Decisions made.", ("campaign", "status"), counts.decisions)
+    skipped = "Annotations and other parts of Label Studio's webhooks that changed nothing."
+    page.counts("label_studio_skipped_total", skipped, ("campaign", "reason"), counts.skipped)
+    stats = {name: context.campaigns.get(name).stats() for name in context.campaigns.names()}
+    queued = [({"campaign": name}, figures["position"] - figures["committed"]) for name, figures in stats.items()]
     page.metric("queued_events", "gauge", "Events that are not on disk yet.", queued)
     for key, metric, kind, text in CAMPAIGN:
-        page.metric(metric, kind, text, [({"campaign": name}, found[key]) for name, found in stats])
-    page.metric(
-        "tasks",
-        "gauge",
-        "Tasks in memory.",
-        [({"campaign": name, "status": status}, count) for name, found in stats for status, count in found["tasks"].items()],
-    )
-    tripped = [({"campaign": name}, float(found["breaker"] is not None)) for name, found in stats]
+        page.metric(metric, kind, text, [({"campaign": name}, figures[key]) for name, figures in stats.items()])
+    tasks = [({"campaign": name, "status": status}, count) for name in stats for status, count in stats[name]["tasks"].items()]
+    page.metric("tasks", "gauge", "Tasks in memory.", tasks)
+    tripped = [({"campaign": name}, float(figures["breaker"] is not None)) for name, figures in stats.items()]
     page.metric("breaker_tripped", "gauge", "1 while a circuit breaker holds decisions.", tripped)
-    page.metric(
-        "clock_jump_seconds",
-        "gauge",
-        "Seconds by which the clock has jumped; while it is not 0, no events are taken.",
-        [({}, context.campaigns.clock.jump_s)],
-    )
-    page.metric("memory_bytes", "gauge", "Memory that the process has in use.", [({}, memory())])
-    page.metric("tokens", "gauge", "Tokens that hold.", [({}, len(context.tokens))])
-    page.metric("start_seconds", "gauge", "When the process started, in seconds since 1970.", [({}, STARTED)])
+    jump = "Seconds by which the clock has jumped; while it is not 0, no events are taken."
+    page.gauge("clock_jump_seconds", jump, context.campaigns.clock.jump_s)
+    page.gauge("memory_bytes", "Memory that the process has in use.", count_memory_bytes())
+    page.gauge("tokens", "Tokens that hold.", len(context.tokens))
+    page.gauge("start_seconds", "When the process started, in seconds since 1970.", STARTED)
     return page.text()

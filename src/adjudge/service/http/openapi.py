@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from adjudge.service.http.errors import PROBLEMS, ErrorAnswer
-from adjudge.service.http.table import JSON_MEDIA_TYPE, Route
+from adjudge.service.http.routing import JSON_MEDIA_TYPE, Route
 
 REF: Final = "#/components/schemas/{name}"
 _SENTENCES: Final = {problem.status: inspect.cleandoc(problem.__doc__ or "") for problem in PROBLEMS}

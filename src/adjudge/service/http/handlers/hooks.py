@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.decision import Decision, moment
 from adjudge.service.http import labelstudio
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call, Reply
@@ -90,7 +89,7 @@ async def list_dead(call: Call) -> t.DeadAnswer:
                 delivery=row.key,
                 attempts=row.attempts,
                 error=row.error or "",
-                time=_moment(row.dead or 0),
+                time=moment(row.dead or 0),
                 decision=_posted(row.body).decision,
             )
             for row in rows[: query.limit]
@@ -124,8 +123,4 @@ async def label_studio(call: Call) -> t.LabelStudioAnswer:
 
 
 def _view(row: WebhookRow) -> t.WebhookView:
-    return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=_moment(row.created))
-
-
-def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC)
+    return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=moment(row.created))
