@@ -10,7 +10,7 @@ from adjudge.service.campaigns.decision import Decision, moment
 from adjudge.service.http import feed
 from adjudge.service.http.errors import Malformed
 from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, Tail
-from adjudge.service.http.tokens import FULL_GRANT, Authority, TokenIndex
+from adjudge.service.http.tokens import FULL_GRANT, Authority, Permit, TokenIndex
 from adjudge.service.store.batch import DecisionRow
 from service.serving import BASE, serving
 
@@ -161,7 +161,7 @@ def row(position, task):
 
 def allowed():
     """A permit that holds."""
-    return Authority(TokenIndex(), None).permit(FULL_GRANT, "read", "default")
+    return Permit(Authority(TokenIndex(), None), FULL_GRANT, "read", "default")
 
 
 async def taken(stream, n):

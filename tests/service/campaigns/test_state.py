@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adjudge.online import Online
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.readable import Readable
+from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
@@ -59,7 +59,7 @@ def read_everything(state):
 
 
 def test_reading_covers_every_reader():
-    readers = {name for name in vars(Readable) if not name.startswith("_")}
+    readers = {name for name in vars(StateReader) if not name.startswith("_")}
     assert readers - {"code", "in_force"} <= set(read_everything.__code__.co_names)
 
 

@@ -14,20 +14,17 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from adjudge.data.options import StreamedModel
 from adjudge.errors import AdjudgeError
-from adjudge.online import CONFIDENCE_CODES, Online
 from adjudge.service.campaigns.breakers import Breakers
-from adjudge.service.campaigns.crowd import BanRecord, Crowd, Worker
-from adjudge.service.campaigns.decision import Decision, Standing
-from adjudge.service.campaigns.policy import Policy, PolicyVersion
-from adjudge.service.campaigns.readable import Readable
+from adjudge.service.campaigns.crowd import BanRecord, Worker
+from adjudge.service.campaigns.decision import Standing
+from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention
 from adjudge.service.campaigns.tally import Tally
-from adjudge.service.campaigns.tasks import NO_ANSWER, SETTLED_STATUSES, Answer, Archived, Task, Tasks
+from adjudge.service.campaigns.tasks import NO_ANSWER, SETTLED_STATUSES, Answer, Archived, Task
 from adjudge.service.store import events
-from adjudge.service.store.archive import Archive, Record
+from adjudge.service.store.archive import Record
 
 Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
 BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
@@ -36,46 +33,12 @@ CLOSED: Final = SETTLED_STATUSES | {"escalated"}  # what only new votes open aga
 ACCURACY_TOLERANCE: Final = 1e-9
 
 
-class CampaignState(Readable):
+class CampaignState(StateReader):
     """Everything that follows from the log of one campaign up to `position`.
 
     - `created`: the first event of the log, which is to be applied like all others.
     - `archive`: where tasks go that leave memory.
     """
-
-    def __init__(self, created: events.Created, archive: Archive) -> None:
-        self.created = created
-        self.archive = archive
-        self.position, self.time = 0, created.time
-        self.labels, self.names = list(created.labels), list(created.names)
-        self.codes = {label: code for code, label in enumerate(self.labels)}
-        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
-        self.online.expect_every_label()  # they were chosen beforehand
-        self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
-        self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
-        self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
-        self.policies: list[PolicyVersion] = []
-        self.tasks, self.crowd = Tasks(), Crowd()
-        self.tallies: dict[str, Tally] = {}
-        self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
-        self.since_refit = 0  # votes learned and taken back
-        self.votes = 0  # in force, those kept aside among them
-        self.archived_tasks = 0  # that have left memory
-        self.begins = 1  # the first position of the log that is kept
-        self.expired = 0  # archived tasks that were last touched before this time have no votes
-        self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
-        self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
-        self.unreached: dict[int, int] = {}  # worker: position of a ban or unban that has not reached the whole archive
-        self.refit_read = 0  # where the refit under way has read; 0: none is
-        self.refit_under_way: Any = None
-        self._dues: list[tuple[int, str]] = []
-        self.breakers = Breakers()
-        self.policy, self.version = Policy(), 0
-        self._adopt_policy(created.policy, created.time, None)
-
-    def follow(self, online: Online) -> None:
-        """Take a stream for the one that learns the votes."""
-        self.online, self.stream = online, online.state
 
     # --- the fold
 
@@ -323,13 +286,6 @@ class CampaignState(Readable):
             self.tasks.show(tasks, found[0], found[4])
 
     # --- steps of the fold
-
-    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
-        policy = Policy.of(document)
-        self.rule = Rule(policy, self.labels)
-        self.tallies = {}  # the quorum may ask for other counts
-        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
-        self.policy, self.version = policy, len(self.policies)
 
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState, Touched
 from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.store import events
@@ -250,28 +248,18 @@ def folding(campaign: Campaign, planned: WebhookPlan, may_set_gold: Callable[[],
     """
     campaign.require_open()
     changes, pace = _Changes(campaign, planned.strangers), Slice()
-    state, before = campaign.state, campaign.position
+    state, first = campaign.state, campaign.position + 1
     for step in planned.steps:
         if step.about is not None and gold_change(state, step) is not None:
             may_set_gold()
             break
         yield from campaign.pause(state, pace)
-    try:
+    with campaign.whole():
         for step in planned.steps:
             yield from changes.fold(step, pace)
             yield from campaign.pause(state, pace)
-        told = yield from campaign.told_rows(state, pace)
-    except BaseException as error:
-        campaign.drop(state, before, error)
-        raise
-    campaign.write(
-        before + 1,
-        changes.events,
-        told,
-        changes.workers,
-        annotations=changes.annotations,
-        annotated_tasks=changes.tasks,
-    )
+        rows = yield from campaign.told_rows(state, pace)
+    campaign.write(first, changes.events, rows, changes.workers, annotations=changes.annotations, annotated_tasks=changes.tasks)
     campaign.accepted += changes.outcome.accepted
     campaign.retracted += changes.outcome.retracted
     return changes.outcome
@@ -293,12 +281,7 @@ class _Changes:
         return self._campaign.enlist(self._strangers[-1 - worker], self.workers) if worker < 0 else worker
 
     def _apply(self, event: events.Event) -> Steps[Touched]:
-        apply = partial(self._state.apply, self._state.position + 1, event)
-        if is_heavy(self._state, event):
-            touched: Touched | None = yield apply
-            self._campaign.require_state(self._state)
-        else:
-            touched = apply()
+        touched = yield from self._campaign.applying(event)
         assert touched is not None
         self.events.append(event)
         return touched

@@ -23,7 +23,7 @@ from adjudge.service.http.logs import LOGGER, accepted, request_ids
 from adjudge.service.http.parsing import Headers, decoded, query
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.routing import Route, Router
-from adjudge.service.http.tokens import Grant
+from adjudge.service.http.tokens import Grant, Permit
 from adjudge.service.store.errors import StoreUnavailable
 
 encode: Final = msgspec.json.Encoder().encode
@@ -145,7 +145,7 @@ class Service:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
             grant = self._allowed(route, ids, headers)
-            permit = self.context.authority.permit(grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
+            permit = Permit(self.context.authority, grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
             call = Call(self.context, headers, grant, ids, None, None, request_id.decode(), permit)
             if route.query is not None:
                 call.query = query(scope["query_string"], route.query)
@@ -192,14 +192,12 @@ class Service:
         if route.scope is None:
             return Grant(None, frozenset())
         grant = self.admitted(headers)
-        grant.check(route.scope, ids[0] if ids else None)
-        if route.everywhere:
-            grant.everywhere()
+        grant.check(route.scope, ids[0] if ids else None, everywhere=route.everywhere)
         grant.bucket.take(1)
         return grant
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
-        body = await limits.body(receive, headers.content_length)
+        body = await limits.read_body(receive, headers.content_length)
         if route.optional and not body.strip():
             body = b"{}"
         decode = partial(decoded, self._decoders[route.name], body, nul=route.foreign)

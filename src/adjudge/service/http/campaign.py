@@ -100,7 +100,7 @@ class Campaign(Folding):
             self.repeated += 1
             return VoteAnswer(0, 1, [self.decision_of(vote.task, None)])
         before = state.position
-        try:
+        try:  # as `whole` does, which takes longer than a vote can afford
             touched = state.apply(before + 1, event)
             assert touched is not None
             rows = drain(self.told_rows(state, ENDLESS)) if state.changes else NO_ROWS
@@ -123,7 +123,7 @@ class Campaign(Folding):
         touched: dict[str, Answer | None] = {}
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
-        try:
+        with self.whole():
             for vote, code in zip(votes, codes, strict=True):
                 event = None if code < 0 else self._event(vote, code, time, workers)
                 if event is None:
@@ -147,9 +147,6 @@ class Campaign(Folding):
                     may_be_heavy = has_heavy_votes(state)
                     pace.begin()
             rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
-        except BaseException as error:
-            self.drop(state, before, error)
-            raise
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
         self.accepted += len(taken)
@@ -259,9 +256,7 @@ class Campaign(Folding):
             assert touched is not None
             return self.decision_of(touched[0].name, touched[1])
 
-        decision = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return decision
+        return await self.commit_turn(steps())
 
     async def _commit(self, event: Callable[[], events.Event]) -> int:
         """Submit an event, and return its position once it is on disk."""
@@ -271,9 +266,7 @@ class Campaign(Folding):
             yield from self.folding(event())
             return self.position
 
-        position = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return position
+        return await self.commit_turn(steps())
 
     # --- what moderators do
 
@@ -372,9 +365,7 @@ class Campaign(Folding):
             view: WorkerView = yield partial(self._worker, worker)
             return view
 
-        view = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return view
+        return await self.commit_turn(steps())
 
     async def erase(self, worker: str) -> int:
         """Forget the name of a worker; their votes stay, under a number."""
@@ -439,9 +430,7 @@ class Campaign(Folding):
             yield from self.folding(events.LabelAdded(time=self.now(), id=label, name=name))
             return self.position
 
-        position = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return position
+        return await self.commit_turn(steps())
 
     async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
         """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""

@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.campaigns.readable import prepare_intervals
+from adjudge.service.campaigns.reader import prepare_intervals
 from adjudge.service.campaigns.settings import StreamSettings
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign

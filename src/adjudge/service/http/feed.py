@@ -231,7 +231,7 @@ async def events(
     - `stopping`: whether that is because the server stops.
     """
     reading: asyncio.Future[tuple[list[Placed], Place]] | None = None  # for a client that is behind the window
-    with tail.listen() as here, permit.watched() as revoked:
+    with tail.listen() as here, permit.watch() as revoked:
         place = here if after is None else after
         try:
             yield b"retry: 2000\n: adjudge\n\n"

@@ -12,7 +12,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -228,6 +229,12 @@ class Folding:
         await self.on_disk_now()
         return found
 
+    async def commit_turn(self, steps: Steps[T]) -> T:
+        """Do work when it is its turn, and return its result once everything folded so far is on disk."""
+        result = await self.in_turn(steps)
+        await self.campaigns.commit()
+        return result
+
     # --- events
 
     @property
@@ -286,32 +293,44 @@ class Folding:
 
         return await self.in_turn(steps())
 
-    def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
-        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
-        state, pace = self.state, Slice()
-        before = state.position
+    def applying(self, event: events.Event) -> Steps[Touched | None]:
+        """Apply the next event to the state, in another thread if that takes long."""
+        state = self.state
+        apply = partial(state.apply, state.position + 1, event)
+        if not is_heavy(state, event):
+            return apply()
+        touched: Touched | None = yield apply
+        self.require_state(state)
+        return touched
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Reload the state from the log if an error aborts a fold that has changed it."""
+        state, before = self.state, self.state.position
         try:
-            if is_heavy(state, event):
-                touched: Touched | None = yield partial(state.apply, before + 1, event)
-                self.require_state(state)
-            else:
-                touched = state.apply(before + 1, event)
-            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+            yield
         except BaseException as error:
             self.drop(state, before, error)
             raise
-        self.write(before + 1, [event], rows, workers)
+
+    def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
+        """Reload the state from the log if an aborted fold has changed it since position `before`."""
+        if state.position != before and self.state is state and not self.campaigns.is_broken:
+            self.campaigns.distrust(error)
+
+    def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
+        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
+        state, pace, first = self.state, Slice(), self.position + 1
+        with self.whole():
+            touched = yield from self.applying(event)
+            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+        self.write(first, [event], rows, workers)
         return touched
 
     def _require_free(self) -> None:
         """Raise where other work has the turn: two folds at once would mix their events."""
         if self.turn.is_taken:
             raise Unavailable(f"campaign {quote(self.name)} is busy: try again", retry_after=1)
-
-    def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
-        """Reload the state from the log if an aborted fold has changed it since position `before`."""
-        if state.position != before and self.state is state and not self.campaigns.is_broken:
-            self.campaigns.distrust(error)
 
     def require_state(self, state: CampaignState) -> None:
         """Raise where the state was built again from the log meanwhile: what was folded into the old one is lost."""

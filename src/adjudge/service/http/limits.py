@@ -184,43 +184,28 @@ class Streams:
                     del self._open[key]
 
 
-async def body(receive: Receive, length: bytes | None, *, begun: bytes = b"", most: int = MAX_BODY) -> bytes:
+async def read_body(receive: Receive, length: bytes | None) -> bytes:
     """Return the whole body of a request, if it is not too large and comes in time.
 
     - `receive`: ASGI's, of the request.
     - `length`: the header Content-Length, if there was one: what is too large is refused before it is read.
-    - `begun`: what has been read of it already.
-    - `most`: how many bytes are read.
     """
-    declared(length, most)
+    if length is not None and not length.isdigit():
+        raise Malformed("Content-Length is not a number")
+    if length is not None and (len(length) > 18 or int(length) > MAX_BODY):
+        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+    chunks, size, more = [], 0, True
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _whole(receive, begun, most)
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > MAX_BODY:
+                    raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+                more = message.get("more_body", False)
     except TimeoutError:
         raise TooSlow(f"the body did not come within {BODY_SECONDS:g} seconds") from None
-
-
-def declared(length: bytes | None, most: int = MAX_BODY) -> None:
-    """Refuse a body by the length that its header declares."""
-    if length is None:
-        return
-    if not length.isdigit():
-        raise Malformed("Content-Length is not a number")
-    if len(length) > 18 or int(length) > most:
-        raise TooLarge(f"the body is larger than {most} bytes")
-
-
-async def _whole(receive: Receive, begun: bytes, most: int) -> bytes:
-    chunks = [begun] if begun else []
-    size = len(begun)
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > most:
-            raise TooLarge(f"the body is larger than {most} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return b"".join(chunks)

@@ -96,7 +96,7 @@ class VoteStream(Response):
         sending = asyncio.ensure_future(self._backlog.send_to(send))
         dropping: asyncio.Future[None] | None = None
         try:
-            with suppress(_Ended), self._permit.watched() as self._revoked:
+            with suppress(_Ended), self._permit.watch() as self._revoked:
                 await self._read(receive, answering)
                 await self._put(None)
             if not self._is_whole:

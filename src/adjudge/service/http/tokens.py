@@ -92,8 +92,8 @@ class Grant:
         self.bucket = Bucket(None) if bucket is None else bucket
         self.digest = digest
 
-    def check(self, scope: Scope, campaign: str | None) -> None:
-        """Raise `Forbidden` unless this may be done there.
+    def check(self, scope: Scope, campaign: str | None, *, everywhere: bool = False) -> None:
+        """Raise `Forbidden` unless this may be done there, or in all campaigns with `everywhere`.
 
         The answer is the same whether there is such a campaign or not.
         """
@@ -101,10 +101,7 @@ class Grant:
             raise Forbidden(f"this needs a token with the scope {scope}")
         if self.campaign is not None and campaign is not None and campaign != self.campaign:
             raise Forbidden("this token does not reach that campaign")
-
-    def everywhere(self) -> None:
-        """Raise `Forbidden` unless all campaigns are reached."""
-        if self.campaign is not None:
+        if everywhere and self.campaign is not None:
             raise Forbidden("this needs a token for all campaigns")
 
 
@@ -182,7 +179,7 @@ class Authority:
         self._tokens, self._clock = tokens, clock
         self.leases = leases
         self._read = clock()  # when the tokens were last read
-        self._watched: set[Permit] = set()
+        self.watched: set[Permit] = set()
 
     def load(self, rows: Iterable[TokenRow]) -> None:
         """Replace the tokens with what the store has now, and end the streams that are no longer allowed."""
@@ -192,7 +189,7 @@ class Authority:
 
     def review(self) -> None:
         """End the streams that are no longer allowed, be it because the tokens are too old."""
-        for permit in list(self._watched):
+        for permit in list(self.watched):
             permit.review()
 
     def require_recent(self) -> None:
@@ -205,21 +202,10 @@ class Authority:
         self.require_recent()
         return self._tokens.find(authorization)
 
-    def permit(self, grant: Grant, scope: Scope | None, campaign: str | None, *, everywhere: bool = False) -> Permit:
-        """Return the permit of a request that was admitted.
-
-        - `grant`: what its token allows.
-        - `scope`, `campaign`, `everywhere`: what it does, and where; without a scope anybody may.
-        """
-        return Permit(self, grant, scope, campaign, everywhere)
-
-    def check(self, grant: Grant, scope: Scope, campaign: str | None, *, everywhere: bool) -> None:
-        """Raise unless the token of a grant still allows this."""
+    def current(self, grant: Grant) -> Grant:
+        """Return what the token of an earlier grant allows now, or raise."""
         self.require_recent()
-        grant = self._tokens.current(grant)
-        grant.check(scope, campaign)
-        if everywhere:
-            grant.everywhere()
+        return self._tokens.current(grant)
 
     def lease(self, campaign: Campaign) -> Lease | None:
         """Return the lease that an answer about a campaign will rest on; None for a follower, which answers as one."""
@@ -232,25 +218,18 @@ class Authority:
         if lease is not None:
             await self.leases.confirm(lease)
 
-    @contextmanager
-    def watch(self, permit: Permit) -> Iterator[None]:
-        """Review a permit whenever the tokens were read again."""
-        self._watched.add(permit)
-        try:
-            permit.review()  # it may have ended since the request began
-            yield
-        finally:
-            self._watched.discard(permit)
-
 
 class Permit:
     """What one request was admitted for; `check` says whether it still is.
 
-    - `authority`: which issued it.
-    - `grant`, `scope`, `campaign`, `everywhere`: see `Authority.permit`.
+    - `authority`: which admitted it.
+    - `grant`: what its token allows.
+    - `scope`, `campaign`, `everywhere`: what it does, and where; without a scope anybody may.
     """
 
-    def __init__(self, authority: Authority, grant: Grant, scope: Scope | None, campaign: str | None, everywhere: bool) -> None:
+    def __init__(
+        self, authority: Authority, grant: Grant, scope: Scope | None, campaign: str | None, *, everywhere: bool = False
+    ) -> None:
         self.authority, self._grant = authority, grant
         self._scope, self._campaign, self._everywhere = scope, campaign, everywhere
         self._ended: asyncio.Future[Problem] | None = None  # while it is watched
@@ -258,14 +237,18 @@ class Permit:
     def check(self) -> None:
         """Raise if the token was revoked, or its scope or campaign changed, since the request was admitted."""
         if self._scope is not None:
-            self.authority.check(self._grant, self._scope, self._campaign, everywhere=self._everywhere)
+            self.authority.current(self._grant).check(self._scope, self._campaign, everywhere=self._everywhere)
 
     @contextmanager
-    def watched(self) -> Iterator[asyncio.Future[Problem]]:
+    def watch(self) -> Iterator[asyncio.Future[Problem]]:
         """Yield a future that has the problem as soon as this no longer holds, for one stream."""
         self._ended = asyncio.get_running_loop().create_future()
-        with self.authority.watch(self):
+        self.authority.watched.add(self)
+        try:
+            self.review()  # it may have ended since the request began
             yield self._ended
+        finally:
+            self.authority.watched.discard(self)
 
     def review(self) -> None:
         """Check it, and end the stream if it no longer holds."""

@@ -15,7 +15,7 @@ from adjudge.errors import quote
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import CODES, Decision, moment
 from adjudge.service.campaigns.policy import PolicyVersion
-from adjudge.service.campaigns.readable import Accuracy
+from adjudge.service.campaigns.reader import Accuracy
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.campaigns.tasks import Answer, Task
 from adjudge.service.http.errors import Invalid, NotFound

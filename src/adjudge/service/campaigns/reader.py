@@ -11,14 +11,16 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from adjudge.data.options import StreamedModel
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.online import Online
+from adjudge.online import CONFIDENCE_CODES, Online
 from adjudge.online.reading import crowd_sums
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import Crowd, Worker
 from adjudge.service.campaigns.decision import Decision, Evidence, moment
-from adjudge.service.campaigns.policy import Policy
+from adjudge.service.campaigns.policy import Policy, PolicyVersion
 from adjudge.service.campaigns.rule import Rule
+from adjudge.service.campaigns.settings import RefitSettings, Retention
 from adjudge.service.campaigns.tally import Ballot, Tally
 from adjudge.service.campaigns.tasks import NO_ANSWER, Answer, Archived, Task, Tasks
 from adjudge.service.store import events
@@ -43,28 +45,54 @@ def prepare_intervals() -> None:
     accuracy_columns(np.array([0.5]), np.array([2.0]))
 
 
-class Readable:
-    """A state as its readers see it; `CampaignState` fills it in."""
+class StateReader:
+    """The state of a campaign up to `position`, as its readers see it; `CampaignState` folds events into it.
 
-    position: int
-    time: int
-    labels: list[str]
-    codes: dict[str, int]
-    archive: Archive
-    online: Online
-    stream: Any  # what `online` calls vote by vote: `Online.state`
-    lasting: int
-    policy: Policy
-    version: int
-    rule: Rule
-    tasks: Tasks
-    crowd: Crowd
-    expired: int  # the time since when an archived task must have been touched, to have votes
-    breakers: Breakers
-    tallies: dict[str, Tally]  # of tasks in memory whose votes were counted once; every change of them is counted, too
-    _dues: list[tuple[int, str]]
-    _crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
-    _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
+    - `created`: the first event of the log, which is to be applied like all others.
+    - `archive`: where tasks go that leave memory.
+    """
+
+    def __init__(self, created: events.Created, archive: Archive) -> None:
+        self.created = created
+        self.archive = archive
+        self.position, self.time = 0, created.time
+        self.labels, self.names = list(created.labels), list(created.names)
+        self.codes = {label: code for code, label in enumerate(self.labels)}
+        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
+        self.online.expect_every_label()  # they were chosen beforehand
+        self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
+        self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
+        self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
+        self.policies: list[PolicyVersion] = []
+        self.tasks, self.crowd = Tasks(), Crowd()
+        self.tallies: dict[str, Tally] = {}
+        self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
+        self.since_refit = 0  # votes learned and taken back
+        self.votes = 0  # in force, those kept aside among them
+        self.archived_tasks = 0  # that have left memory
+        self.begins = 1  # the first position of the log that is kept
+        self.expired = 0  # archived tasks that were last touched before this time have no votes
+        self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
+        self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
+        self.unreached: dict[int, int] = {}  # worker: position of a ban or unban that has not reached the whole archive
+        self.refit_read = 0  # where the refit under way has read; 0: none is
+        self.refit_under_way: Any = None
+        self._dues: list[tuple[int, str]] = []
+        self.breakers = Breakers()
+        self._crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
+        self._absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
+        self._adopt_policy(created.policy, created.time, None)
+
+    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
+        policy = Policy.of(document)
+        self.rule = Rule(policy, self.labels)
+        self.tallies = {}  # the quorum may ask for other counts
+        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
+        self.policy, self.version = policy, len(self.policies)
+
+    def follow(self, online: Online) -> None:
+        """Take a stream for the one that learns the votes."""
+        self.online, self.stream = online, online.state
 
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
