@@ -156,8 +156,8 @@ class SharedStream:
         """Return task and label of the votes of a worker, those that are being taken back included."""
         if worker in self._voted:
             return self._voted.pop(worker)
-        found: list[tuple[str, int]] = self._stream.tasks_of(worker)
-        return found
+        votes: list[tuple[str, int]] = self._stream.tasks_of(worker)
+        return votes
 
     def vote(self, task: str, worker: str, label: int, kind: int) -> Any:
         """Return what the stream says of a task; the vote is learned already."""
@@ -276,8 +276,8 @@ def backtest(
     """
     opened = open_store(log, readonly=True) if isinstance(log, str | os.PathLike) else None
     try:
-        found = opened if opened is not None else log
-        return compared(_events(found, campaign, until), policy, model)
+        source = opened if opened is not None else log
+        return compared(_events(source, campaign, until), policy, model)
     finally:
         if opened is not None:
             opened.close()
@@ -309,8 +309,8 @@ def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator
     rows = log.campaigns()
     chosen = [row for row in rows if campaign is None or campaign in (row.number, row.name)]
     if len(chosen) != 1:
-        given = "campaign is None" if campaign is None else f"campaign {quote(campaign)} is unknown"
-        raise InputError(f"{given}: give one of {itemize([row.name for row in rows], 20)}")
+        problem = "campaign is None" if campaign is None else f"campaign {quote(campaign)} is unknown"
+        raise InputError(f"{problem}: give one of {itemize([row.name for row in rows], 20)}")
     yield from left_of(log, chosen[0].number, until=until)
 
 
@@ -363,9 +363,9 @@ class _PairedTrials:
             Rule(self._policy, after.state.labels)  # it may name no label that never was
         pairs = [(task, after.state.tasks.by_name[task.name]) for task in before.state.tasks]
         changed = [
-            (one, other)
-            for one, other in pairs
-            if (outcome_of(one.standing), one.standing.label) != (outcome_of(other.standing), other.standing.label)
+            (old, new)
+            for old, new in pairs
+            if (outcome_of(old.standing), old.standing.label) != (outcome_of(new.standing), new.standing.label)
         ]
         changed.sort(key=lambda pair: -sum(outcome_of(task.standing) == "decided" for task in pair))
         came_out = self._outcomes(before), self._outcomes(after)
@@ -378,7 +378,7 @@ class _PairedTrials:
             before=came_out[0],
             after=came_out[1],
             examples=[
-                (_told(before.state, one.name), _told(after.state, other.name)) for one, other in changed[:MAX_BACKTEST_EXAMPLES]
+                (_told(before.state, old.name), _told(after.state, new.name)) for old, new in changed[:MAX_BACKTEST_EXAMPLES]
             ],
         )
 

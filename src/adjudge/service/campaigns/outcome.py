@@ -83,7 +83,7 @@ def outcome(
     leading = chances.index(best[-1]) if gold is None else _index(gold, labels)
     cast = {_index(label, labels) for label in experts}
     asked = 1 if policy.quorum is None else policy.quorum.votes
-    by_label = [_counts(f"group {quote(name)}", given, labels) for name, given in groups.items()]
+    by_label = [_counts(f"group {quote(name)}", group_votes, labels) for name, group_votes in groups.items()]
     evidence = Evidence(
         votes=int(votes),
         label=leading,
@@ -125,10 +125,10 @@ def _labels(probabilities: Any) -> tuple[str, ...]:
     return tuple(sorted(probabilities))
 
 
-def _counts(name: str, given: Mapping[str, int], labels: Sequence[str]) -> list[int]:
+def _counts(name: str, votes: Mapping[str, int], labels: Sequence[str]) -> list[int]:
     """Return votes per label, in the order of the labels."""
     counts = [0] * len(labels)
-    for label, count in given.items():
+    for label, count in votes.items():
         COUNT_RANGE.check(f"{name} for {quote(label)}", count)
         counts[_index(label, labels)] = int(count)
     return counts

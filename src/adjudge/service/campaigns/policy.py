@@ -84,16 +84,16 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         settle(self, self.RULES, f"{self.NAME}.")
 
     @classmethod
-    def of(cls, given: Any) -> Any:
+    def of(cls, document: Any) -> Any:
         """Return the part from a document, or as it is."""
-        if isinstance(given, cls):
-            return given
-        if not isinstance(given, Mapping):
-            raise OptionError(f"{cls.NAME} is {quote(given)}: give an object with any of {', '.join(cls.__struct_fields__)}")
-        for field in given:
+        if isinstance(document, cls):
+            return document
+        if not isinstance(document, Mapping):
+            raise OptionError(f"{cls.NAME} is {quote(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
+        for field in document:
             if field not in cls.__struct_fields__:
                 raise choice_error(f"field of {cls.NAME}", field, cls.__struct_fields__)
-        return cls(**given)
+        return cls(**document)
 
 
 class Escalate(Section, frozen=True):
@@ -292,9 +292,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         settle(self, self.RULES)
         for field, kind in SECTIONS.items():
-            given = getattr(self, field)
-            if given is not None or field not in OPTIONAL_SECTIONS:
-                msgspec.structs.force_setattr(self, field, kind.of(given))
+            part = getattr(self, field)
+            if part is not None or field not in OPTIONAL_SECTIONS:
+                msgspec.structs.force_setattr(self, field, kind.of(part))
         if self.costs is None and self.confidence is None:
             msgspec.structs.force_setattr(self, "confidence", CONFIDENCE)
         if self.confidence is not None:
@@ -462,13 +462,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [(name, msgspec.to_builtins(value)) for name, value, usual in fields if name in always or value != usual]
 
 
-def _confidence(given: Any) -> float | dict[str, float]:
+def _confidence(document: Any) -> float | dict[str, float]:
     """Return the threshold, or one per label."""
-    if not isinstance(given, Mapping):
-        return _threshold("confidence", given)
-    if not given:
+    if not isinstance(document, Mapping):
+        return _threshold("confidence", document)
+    if not document:
         raise OptionError("confidence names no label: give a number above 0 and at most 1, or one per label")
-    each = {_label("confidence", label): _threshold(f"confidence of {quote(label)}", value) for label, value in given.items()}
+    each = {_label("confidence", label): _threshold(f"confidence of {quote(label)}", value) for label, value in document.items()}
     return each[ANY_LABEL] if list(each) == [ANY_LABEL] else dict(sorted(each.items()))
 
 
@@ -485,12 +485,12 @@ def _thresholds(confidence: float | dict[str, float] | None) -> list[float]:
     return list(confidence.values()) if isinstance(confidence, dict) else [confidence]
 
 
-def _costs(given: Any) -> dict[str, dict[str, float]]:
+def _costs(document: Any) -> dict[str, dict[str, float]]:
     """Return true label to decided label to cost, in the order of the labels."""
-    if not isinstance(given, Mapping) or not given:
-        raise OptionError(f"costs is {quote(given)}: give true label to decided label to cost")
+    if not isinstance(document, Mapping) or not document:
+        raise OptionError(f"costs is {quote(document)}: give true label to decided label to cost")
     costs = {}
-    for true, line in sorted((_label("costs", true), line) for true, line in given.items()):
+    for true, line in sorted((_label("costs", true), line) for true, line in document.items()):
         if not isinstance(line, Mapping):
             raise OptionError(f"costs of {quote(true)} is {quote(line)}: give decided label to cost")
         for decided, cost in line.items():

@@ -127,10 +127,10 @@ class StateReader:
         votes = self.stream.votes_of(name) or ()
         if task is None and (record := self._archived(name)) is not None:
             task, votes = record.task, record.ballots
-        found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
+        counted = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
         aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
         kept = ((worker.number, worker.aside[name], self.counts(worker)) for worker in aside if worker.aside is not None)
-        return [*found, *kept]
+        return [*counted, *kept]
 
     def has_gold(self, name: str) -> bool:
         """Return whether the true label of a task is known."""
@@ -199,20 +199,20 @@ class StateReader:
         """Return what the policy looks at."""
         label, tie, votes, gold, likely = answer
         confidence = likely[label] if label >= 0 else 0.0
-        found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
+        evidence = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
         if self.rule.needs_votes:
-            self.tally(task.name).fill(found, len(self.labels))
-        return found
+            self.tally(task.name).fill(evidence, len(self.labels))
+        return evidence
 
     def tally(self, name: str) -> Tally:
         """Return the votes on a task that count, counted. Those of a task in memory are walked the first time alone."""
-        found = self.tallies.get(name)
-        if found is None:
+        tally = self.tallies.get(name)
+        if tally is None:
             quorum = self.policy.quorum
-            found = Tally(1 if quorum is None else quorum.votes, self._ballots(name))
+            tally = Tally(1 if quorum is None else quorum.votes, self._ballots(name))
             if name in self.tasks.by_name:
-                self.tallies[name] = found
-        return found
+                self.tallies[name] = tally
+        return tally
 
     def _ballots(self, name: str) -> list[Ballot]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
@@ -230,18 +230,18 @@ class StateReader:
 
     def _crowd_view(self) -> CrowdView | None:
         """Return what workers are judged by beside their own votes; None while it has to be measured again."""
-        found = self.stream.crowd(self.lasting)
-        if found is False:
+        crowd = self.stream.crowd(self.lasting)
+        if crowd is False:
             return None
-        sums = crowd_sums(found)
+        sums = crowd_sums(crowd)
         return *sums.by_answer(), sums.law
 
     def _accuracy_by(self, view: CrowdView | None, workers: Sequence[Worker]) -> list[Accuracy]:
         """Return how often workers are right, with the interval by the library's rule where confidence is honest."""
-        found = None if view is None else self.stream.judge([worker.text for worker in workers], *view[:2])
-        if view is None or found is None:
+        figures_of_votes = None if view is None else self.stream.judge([worker.text for worker in workers], *view[:2])
+        if view is None or figures_of_votes is None:
             return [UNKNOWN_ACCURACY] * len(workers)
-        votes, right, doubt = found
+        votes, right, doubt = figures_of_votes
         counted = np.maximum(votes, 1)
         columns = accuracy_columns(*view[2](right / counted, doubt / counted, votes))
         bounds = zip(columns["accuracy_low"].tolist(), columns["accuracy_high"].tolist(), strict=True)

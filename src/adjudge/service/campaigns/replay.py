@@ -151,10 +151,10 @@ def _check(store: Store, campaign: int, base: Base | None) -> Checked:
         state.changes.clear()
     recorded.end(end)
     snapshot_at, difference = None, recorded.difference or _unlike_archive(store, campaign, state, start, end)
-    found = store.snapshots(campaign).latest(until=end)
-    if found is not None and found[0] >= start:
-        snapshot_at = found[0]
-        difference = difference or _difference(state, _restored(store, campaign, found[1], end), snapshot_at)
+    newest = store.snapshots(campaign).latest(until=end)
+    if newest is not None and newest[0] >= start:
+        snapshot_at = newest[0]
+        difference = difference or _difference(state, _restored(store, campaign, newest[1], end), snapshot_at)
     digest, begins = snapshot.digest(state), store.begins(campaign)
     return Checked(state.position, recorded.number, digest, snapshot_at, difference, start, begins)
 

@@ -288,15 +288,15 @@ class Rule:
 
     def _cheapest(self, evidence: Evidence) -> list[int]:
         """Return the labels of least expected cost, by exact sums; of many labels only those near the limit are summed."""
-        some: Sequence[int] = range(len(self.labels))
+        candidates: Sequence[int] = range(len(self.labels))
         if self._costs is not None and len(self.labels) > MAX_EXACT_COST_LABELS:
             costs = self._costs @ np.asarray(evidence.probabilities)
             limit, slack = costs.min() + THRESHOLD_TOLERANCE, 1e-12 * float(np.max(self._costs))
             surely: list[int] = np.flatnonzero(costs <= limit - 2 * slack).tolist()
-            some = np.flatnonzero(costs <= limit + 2 * slack).tolist()
-            if len(some) == len(surely):
+            candidates = np.flatnonzero(costs <= limit + 2 * slack).tolist()
+            if len(candidates) == len(surely):
                 return surely
-        exact = {label: self.expected_cost(label, evidence) for label in some}
+        exact = {label: self.expected_cost(label, evidence) for label in candidates}
         least = min(exact.values()) + THRESHOLD_TOLERANCE
         return [label for label, cost in exact.items() if cost <= least]
 

@@ -77,9 +77,9 @@ def to_bytes(state: CampaignState) -> bytes:
     )
 
 
-def unequal(one: bytes, other: bytes) -> list[str]:
+def unequal(replayed: bytes, restored: bytes) -> list[str]:
     """Return which parts of two states differ, by name."""
-    both = (_SNAPSHOT_DECODER.decode(data) for data in (one, other))
+    both = (_SNAPSHOT_DECODER.decode(data) for data in (replayed, restored))
     first, second = (msgspec.structs.asdict(saved) for saved in both)
     return [name for name, part in first.items() if _ENCODER.encode(part) != _ENCODER.encode(second[name])]
 

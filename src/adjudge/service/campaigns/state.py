@@ -281,18 +281,18 @@ class CampaignState(StateReader):
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""
         self._note_dues()
         tasks = list(self.tasks)
-        found = self.stream.predict_many([task.name for task in tasks], self.lasting)
-        if found:
-            self.tasks.show(tasks, found[0], found[4])
+        predictions = self.stream.predict_many([task.name for task in tasks], self.lasting)
+        if predictions:
+            self.tasks.show(tasks, predictions[0], predictions[4])
 
     # --- steps of the fold
 
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
-        found = self.stream.predict(name, self.kind)
-        if found is False:
-            found = self._renewed(name)
-        return cast(Answer, found or NO_ANSWER)
+        answer = self.stream.predict(name, self.kind)
+        if answer is False:
+            answer = self._renewed(name)
+        return cast(Answer, answer or NO_ANSWER)
 
     def _renewed(self, name: str) -> Any:
         self.online.renew_due()
@@ -398,11 +398,11 @@ class CampaignState(StateReader):
     def _look(self, tasks: list[Task]) -> tuple[Any, Any]:
         """Return what the stream says of these tasks today, and where they stand, after noting how certain they are."""
         names = [task.name for task in tasks]
-        found = self.stream.predict_many(names, self.kind)
-        if found is False:
+        predictions = self.stream.predict_many(names, self.kind)
+        if predictions is False:
             self.online.renew_due()
-            found = self.stream.predict_many(names, self.lasting)
-        label, tie, votes, gold, likely = found
+            predictions = self.stream.predict_many(names, self.lasting)
+        label, tie, votes, gold, likely = predictions
         return (label, tie, np.maximum(votes, 0), gold, likely), self.tasks.show(tasks, label, likely)  # -1: none ever came
 
     def _note_due(self, due: int, name: str) -> None:

@@ -145,16 +145,16 @@ class Tasks:
 
     def oldest(self, number: int, *, settled: bool) -> list[str]:
         """Return so many of the tasks that are settled, or of those that wait: the ones untouched for longest, in order."""
-        found: list[tuple[int, int]] = []
+        taken: list[tuple[int, int]] = []
         ahead = self._oldest[settled]
-        while len(found) < min(number, self.settled if settled else self.waiting):
+        while len(taken) < min(number, self.settled if settled else self.waiting):
             if not ahead:
-                ahead = self._oldest[settled] = self._look_ahead(number, [slot for _, slot in found], settled=settled)
+                ahead = self._oldest[settled] = self._look_ahead(number, [slot for _, slot in taken], settled=settled)
             touch, slot = ahead.pop()
             if self._touched[slot] == touch and self._is_there(slot, settled):
-                found.append((touch, slot))
-        ahead.extend(reversed(found))
-        return [name for _, slot in found if (name := self._names[slot]) is not None]
+                taken.append((touch, slot))
+        ahead.extend(reversed(taken))
+        return [name for _, slot in taken if (name := self._names[slot]) is not None]
 
     def _look_ahead(self, number: int, without: list[int], *, settled: bool) -> list[tuple[int, int]]:
         """Return touch and line of the oldest tasks, the latest first; several times as many as are asked for.
@@ -200,8 +200,8 @@ class Tasks:
     def listed(self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None) -> list[tuple[float, str]]:
         """Return (key, name) of tasks with these statuses after a cursor: by "uncertainty", or by "age", the oldest first."""
         n = len(self._names)
-        there = np.isin(self.status[:n], [CODES[s] for s in statuses])
-        slots = np.flatnonzero(there)
+        has_status = np.isin(self.status[:n], [CODES[s] for s in statuses])
+        slots = np.flatnonzero(has_status)
         keys = self.confidence[slots] if order == "uncertainty" else self.opened[slots].astype(np.float64)
         if after is not None:
             later = keys >= after[0]

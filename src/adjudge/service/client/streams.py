@@ -102,9 +102,9 @@ class VoteLines:
         """Whether everything is answered."""
         return self.ended and not self._queue
 
-    def add(self, given: Vote) -> None:
+    def add(self, source: Vote) -> None:
         """Take a vote."""
-        vote = vote_of(given, self._number)
+        vote = vote_of(source, self._number)
         self._number += 1
         if self._make is not None and vote.id is None:
             vote = VoteIn(vote.task, vote.worker, vote.label, self._make())
@@ -142,13 +142,13 @@ class VoteLines:
         *whole, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > MAX_ANSWER_LINE_BYTES:
             raise Unexpected("a line of the answer has no end")
-        found: list[Decision | Refusal] = []
+        answers: list[Decision | Refusal] = []
         for line in whole:
             if line and self._fault is None:
-                self._one(line, found)
-        return found
+                self._one(line, answers)
+        return answers
 
-    def _one(self, line: bytes, found: list[Decision | Refusal]) -> None:
+    def _one(self, line: bytes, answers: list[Decision | Refusal]) -> None:
         try:
             answer: Decision | StreamError = _error(line) if line.startswith(b'{"error"') else _decision(line)
         except (ValueError, RecursionError) as error:
@@ -163,11 +163,11 @@ class VoteLines:
             raise Unexpected("lines of the answer are not those of the votes")
         vote, _ = self._queue.popleft()
         if isinstance(answer, Decision):
-            found.append(answer)
+            answers.append(answer)
             return
         status, kind = BY_CODE.get(answer.error, (500, Unexpected))
         which = f"task {vote.task!r}, worker {vote.worker!r}: {answer.detail}"
-        found.append(Refusal(vote, kind(which, status=status, code=answer.error)))
+        answers.append(Refusal(vote, kind(which, status=status, code=answer.error)))
 
     def _queue_task(self) -> str | None:
         return self._queue[0][0].task if self._queue else None
@@ -270,8 +270,8 @@ class EventCursor:
     """
 
     def __init__(self, after: int | str) -> None:
-        given = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
-        position, dot, number = given.partition(".")
+        text = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
+        position, dot, number = text.partition(".")
         if not _is_number(position) or (dot and not _is_number(number)):
             raise OptionError(f"after is {quote(after)}: give a position such as 17, or the place of a decision such as '17.2'")
         self._place = int(position), int(number) if dot else WHOLE_POSITION

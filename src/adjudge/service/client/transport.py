@@ -230,13 +230,13 @@ def _cause(error: BaseException) -> Exception:
     """Return the error of the operating system behind one of the libraries, or that of the library itself."""
     if isinstance(error, TIMEOUT_ERRORS):
         return TimeoutError()
-    found = error
+    cause = error
     while True:
-        inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__ or found.__context__
+        inner = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause.__cause__ or cause.__context__
         if inner is None:
             break
-        found = inner
-    return found if isinstance(found, OSError) else ConnectionError(str(error).rstrip("."))
+        cause = inner
+    return cause if isinstance(cause, OSError) else ConnectionError(str(error).rstrip("."))
 
 
 class Dialled:

@@ -358,14 +358,14 @@ async def forget_old(campaign: Campaign, before: int) -> None:
 
 def _select(campaign: Campaign, rows: list[R], holds: Callable[[CampaignState, R], bool]) -> Steps[list[R]]:
     """Return the rows of which something holds, in slices."""
-    found, pace = [], Slice()
+    selected, pace = [], Slice()
     for row in rows:
         if holds(campaign.state, row):
-            found.append(row)
+            selected.append(row)
         if pace.is_over():
             yield None
             pace.begin()
-    return found
+    return selected
 
 
 def _is_over(state: CampaignState, row: AnnotationRow) -> bool:

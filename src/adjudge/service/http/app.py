@@ -88,8 +88,8 @@ class Service:
             if grant.bucket.rate is not None or gate.now >= gate.most:
                 return False
             campaign = context.campaigns.get(name)
-            found = decoded(decode_votes, body)
-            votes = found if isinstance(found, list) else [found]
+            document = decoded(decode_votes, body)
+            votes = document if isinstance(document, list) else [document]
             if not campaign.can_take(votes):
                 return False
             lease = context.authority.lease(campaign)
@@ -213,8 +213,8 @@ class Service:
         return grant
 
     def _request_id(self, headers: Headers) -> bytes:
-        given = headers.x_request_id
-        return given if given is not None and accepted(given) else self._new_id()
+        sent_id = headers.x_request_id
+        return sent_id if sent_id is not None and accepted(sent_id) else self._new_id()
 
     def refuse_unread(self, problem: Problem) -> tuple[list[tuple[bytes, bytes]], bytes]:
         """Return header and body of the answer to a request that is not read to its end."""

@@ -27,28 +27,28 @@ def answer(
 ) -> BacktestAnswer:
     """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
     try:
-        found = compared(_paced(store, campaign, stop), policy, model)
+        result = compared(_paced(store, campaign, stop), policy, model)
     except Expired as error:
         raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
         raise Invalid(error) from None
     return BacktestAnswer(
-        position=found.position,
-        tasks=found.tasks,
-        cast=found.cast,
-        changed=found.changed,
-        votes_saved=found.votes_saved,
-        before=Outcome(**msgspec.structs.asdict(found.before)),
-        after=Outcome(**msgspec.structs.asdict(found.after)),
-        examples=[Changed(before, after) for before, after in found.examples],
+        position=result.position,
+        tasks=result.tasks,
+        cast=result.cast,
+        changed=result.changed,
+        votes_saved=result.votes_saved,
+        before=Outcome(**msgspec.structs.asdict(result.before)),
+        after=Outcome(**msgspec.structs.asdict(result.after)),
+        examples=[Changed(before, after) for before, after in result.examples],
     )
 
 
 def _paced(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log; the thread of the requests gets its turn every so often."""
-    for number, one in enumerate(left_of(store, campaign)):
+    for number, entry in enumerate(left_of(store, campaign)):
         if not number % EVENTS_PER_SLICE:
             time.sleep(SLICE_PAUSE_S)
             if stop.is_set():
                 raise Unavailable("the backtest was stopped, as nobody waits for it any more")
-        yield one
+        yield entry

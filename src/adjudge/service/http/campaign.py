@@ -185,12 +185,12 @@ class Campaign(Folding):
     def _codes(self, votes: Sequence[VoteIn]) -> tuple[list[int], bool]:
         """Return the codes of the labels, and whether any vote has an id; raise where a label is unknown."""
         codes = self.state.codes
-        found = [codes.get(vote.label, -1) for vote in votes]
-        if -1 in found:
-            at = found.index(-1)
+        label_codes = [codes.get(vote.label, -1) for vote in votes]
+        if -1 in label_codes:
+            at = label_codes.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {quote(votes[at].label)} is unknown: the labels are {itemize(self.state.labels, 20)}")
-        return found, bool([vote.id for vote in votes if vote.id is not None])
+        return label_codes, bool([vote.id for vote in votes if vote.id is not None])
 
     def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
         """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""
@@ -285,10 +285,10 @@ class Campaign(Folding):
         return number
 
     def _known(self, task: str) -> Task:
-        found = self.state.find(task)
-        if found is None:
+        known = self.state.find(task)
+        if known is None:
             raise NotFound(f"task {quote(task)} is unknown")
-        return found
+        return known
 
     async def gold(self, task: str, label: str | None) -> Decision:
         """Note the true label of a task, seen or not; None takes it back."""
@@ -460,7 +460,7 @@ class Campaign(Folding):
             )
         try:
             policy = Policy.of(spec.policy)
-            given = (
+            sections = (
                 ("settings", StreamSettings.of(spec.settings), StreamSettings.of(created.settings)),
                 ("refit", RefitSettings.of(spec.refit), RefitSettings.of(created.refit)),
                 ("retention", Retention.of(spec.retention), Retention.of(created.retention)),
@@ -472,7 +472,7 @@ class Campaign(Folding):
         for label, name in zip(spec.labels, created.names, strict=True):
             if isinstance(label, Label) and label.name != name:
                 raise Conflict(f"campaign {quote(self.name)} was made with the name {quote(name)} of a label: PATCH renames it")
-        for field, wanted, was in given:
+        for field, wanted, was in sections:
             if getattr(spec, field) and wanted != was:
                 remedy = "they stay as they are" if field == "settings" else "PATCH changes it"
                 raise Conflict(f"campaign {quote(self.name)} was made with other {field}: {remedy}")
@@ -495,8 +495,8 @@ class Campaign(Folding):
             votes = self.state.stream.votes_on(task)
             is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
             read = partial(views.view_task, self.state, self.names, task)
-            found: TaskView = (yield read) if is_long else read()
-            return found
+            view: TaskView = (yield read) if is_long else read()
+            return view
 
         view = await self.in_turn(steps())
         await self.on_disk_now()

@@ -155,10 +155,10 @@ class Campaigns:
         self.require_open()
         if name not in self.by_name:
             await self.following.look()  # another process may have made it
-        there = self.by_name.get(name)
-        if there is not None:
-            await self.in_folding_thread(partial(there.require_same, spec))
-            return there, False
+        existing = self.by_name.get(name)
+        if existing is not None:
+            await self.in_folding_thread(partial(existing.require_same, spec))
+            return existing, False
         created = await self.in_folding_thread(partial(self._checked, spec))
         try:
             number = await self.in_writer(self._create, name)
@@ -328,21 +328,21 @@ class Campaigns:
             owner = await self.in_writer(owner_of, self.store, number)
             locked = now()
             loaded = await self.loaded(number)
-            there = self.by_name.get(name)
+            known = self.by_name.get(name)
             if loaded is None:  # its first event was never written
-                if there is not None:
-                    del self.by_name[name], self.by_number[there.number]
+                if known is not None:
+                    del self.by_name[name], self.by_number[known.number]
                 await self.in_writer(self.store.release, number)  # another process may be about to make it
                 continue
-            if there is None:
-                there = Campaign(self, number, name, loaded)
-                self.by_name[name] = self.by_number[number] = there
+            if known is None:
+                known = Campaign(self, number, name, loaded)
+                self.by_name[name] = self.by_number[number] = known
             else:
-                there.adopt(loaded)
+                known.adopt(loaded)
             if owner is None:
-                owned.append(there)
+                owned.append(known)
             else:
-                there.follow(owner)
+                known.follow(owner)
         if owned:
             await self.leases.await_predecessor(locked)
         for campaign in owned:

@@ -89,16 +89,16 @@ def stored(store: Store, campaign: int, after: Place, limit: int) -> list[Placed
     whole = after.seen >= MAX_DECISIONS_PER_POSITION
     skipped = 0 if whole else after.seen
     rows = store.decisions(campaign, after=after.position if whole else after.position - 1, limit=limit + skipped)
-    found: list[Placed] = []
+    decisions: list[Placed] = []
     position = seen = 0
     for row in rows:
         position, seen = row.position, seen + 1 if row.position == position else 1
         place = Place(position, seen)
         if place > after:
-            found.append(Placed(place, row.body))
-            if len(found) == limit:
+            decisions.append(Placed(place, row.body))
+            if len(decisions) == limit:
                 break
-    return found
+    return decisions
 
 
 class Tail:
@@ -126,13 +126,13 @@ class Tail:
     @contextmanager
     def listen(self) -> Iterator[Place]:
         """Read the store for a listener for as long as this lasts; yield the place from which new decisions come."""
-        here = Place(self._committed(), MAX_DECISIONS_PER_POSITION)
+        start = Place(self._committed(), MAX_DECISIONS_PER_POSITION)
         if not self.listeners:
-            self._window, self._start, self._end = [], here, here
+            self._window, self._start, self._end = [], start, start
             self._reader = asyncio.ensure_future(self._read_on())
         self.listeners += 1
         try:
-            yield here
+            yield start
         finally:
             self.listeners -= 1
             if not self.listeners and self._reader is not None:
@@ -231,8 +231,8 @@ async def events(
     - `stopping`: whether that is because the server stops.
     """
     reading: asyncio.Future[tuple[list[Placed], Place]] | None = None  # for a client that is behind the window
-    with tail.listen() as here, permit.watch() as revoked:
-        place = here if after is None else after
+    with tail.listen() as newest, permit.watch() as revoked:
+        place = newest if after is None else after
         try:
             yield b"retry: 2000\n: adjudge\n\n"
             while True:

@@ -222,12 +222,12 @@ class Folding:
         """
 
         def steps() -> Steps[T]:
-            found: T = (yield work) if cost > LONG_READ_US else work()
-            return found
+            result: T = (yield work) if cost > LONG_READ_US else work()
+            return result
 
-        found = await self.in_turn(steps())
+        result = await self.in_turn(steps())
         await self.on_disk_now()
-        return found
+        return result
 
     async def commit_turn(self, steps: Steps[T]) -> T:
         """Do work when it is its turn, and return its result once everything folded so far is on disk."""

@@ -154,7 +154,7 @@ def _task(annotation: Made, incoming: Incoming) -> str:
 def _worker(annotation: Made) -> str:
     by: object = annotation.completed_by
     if isinstance(by, Person):
-        by = next((one for one in (by.email, by.username, by.id) if one not in (None, "")), None)
+        by = next((identity for identity in (by.email, by.username, by.id) if identity not in (None, "")), None)
     return _id(by, "completed_by")
 
 

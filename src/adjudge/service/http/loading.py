@@ -142,11 +142,11 @@ def _open_saved(store: Store, campaign: int, put: Put, data: bytes, position: in
 
 def _from_snapshot(store: Store, campaign: int, put: Put, end: int, since: int) -> Loaded | None:
     """Return the newest snapshot. One from before `since` is of no use: votes that were archived then are deleted."""
-    found = store.snapshots(campaign).latest(until=end)
-    if found is None or found[0] < since:
+    newest = store.snapshots(campaign).latest(until=end)
+    if newest is None or newest[0] < since:
         return None
     try:
-        return _open_saved(store, campaign, put, found[1], found[0])
+        return _open_saved(store, campaign, put, newest[1], newest[0])
     except AdjudgeError as error:
-        log.warning("campaign %d: the snapshot at %d cannot be used, the log is replayed: %s", campaign, found[0], error)
+        log.warning("campaign %d: the snapshot at %d cannot be used, the log is replayed: %s", campaign, newest[0], error)
         return None

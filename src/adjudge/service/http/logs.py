@@ -62,10 +62,10 @@ def request_ids() -> Callable[[], bytes]:
     return lambda: b"%b%x" % (start, next(count))
 
 
-def accepted(given: bytes) -> bool:
+def accepted(request_id: bytes) -> bool:
     r"""Return whether an id that a client sent is short and plain; others are replaced.
 
     >>> accepted(b"job-17.a"), accepted(b"a\nb"), accepted(b"x" * 65)
     (True, False, False)
     """
-    return _REQUEST_ID_PATTERN.fullmatch(given) is not None
+    return _REQUEST_ID_PATTERN.fullmatch(request_id) is not None

@@ -235,9 +235,9 @@ class Duties:
             before = views.collect_decisions(copy, judged.workers)
             copy.apply(copy.position + 1, judged)
             changes = views.compare_decisions(copy, before)
-            for some in batches(names):
-                before = views.collect_archived_decisions(copy, some)
-                copy.apply(copy.position + 1, events.Revisit(time=judged.time, tasks=some))
+            for batch in batches(names):
+                before = views.collect_archived_decisions(copy, batch)
+                copy.apply(copy.position + 1, events.Revisit(time=judged.time, tasks=batch))
                 changes += views.compare_decisions(copy, before)
                 while (sweep := due_sweep(copy, judged.time)) is not None:
                     copy.apply(copy.position + 1, sweep)
@@ -279,8 +279,8 @@ class Reach:
                 known = [state.crowd.all[number] for number in due]
                 names = await self.find_tasks([worker for worker in known if worker.banned], voted=True)
                 names += await self.find_tasks([worker for worker in known if not worker.banned], voted=False)
-                for some in batches(names):
-                    changes += await self._revisit(state, some)
+                for batch in batches(names):
+                    changes += await self._revisit(state, batch)
                     await self._duties.sweep()
                 await campaign.in_turn(self._finishing(state, due))
         return changes
@@ -297,15 +297,15 @@ class Reach:
         state, workers = campaign.state, list(workers)
         if not voted:
             return await campaign.read(partial(_kept_aside, state, workers), LONG_READ_US + 1)
-        found: list[str] = []
+        tasks: list[str] = []
         after: str | None = ""
         texts = [worker.text for worker in workers]
         search = await campaign.campaigns.in_thread(partial(VotesOf, texts))  # compiles a pattern of them all
         while workers and after is not None:
             page = partial(_search, campaign.campaigns.store, campaign.number, after, state.position, search)
             names, after = await campaign.campaigns.in_thread(page)
-            found += [name for name in names if name not in state.tasks.by_name]
-        return found
+            tasks += [name for name in names if name not in state.tasks.by_name]
+        return tasks
 
     async def _revisit(self, state: CampaignState, names: list[str]) -> list[tuple[Decision, Decision]]:
         """Bring tasks back, in the thread that folds; return the decisions that change."""

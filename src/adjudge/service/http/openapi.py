@@ -88,7 +88,7 @@ def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
     schema = dict(schema)
     text = schema.pop("description", None)
     if "anyOf" in schema:
-        choices = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
+        choices = [choice for choice in schema.pop("anyOf") if choice != {"type": "null"}]
         schema = {**schema, **choices[0]}
     if "enum" in schema:
         schema["enum"] = [value for value in schema["enum"] if value is not None]
@@ -98,7 +98,7 @@ def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
-    first, _, rest = inspect.cleandoc(route.handler.__doc__ or "").partition("\n\n")
+    first, _, details = inspect.cleandoc(route.handler.__doc__ or "").partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "summary": " ".join(first.split()).rstrip("."),
@@ -106,7 +106,7 @@ def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
         "security": [] if route.scope is None else [{"token": []}] if required else [{}, {"token": []}],
         "responses": _responses(route, types),
     }
-    notes = [" ".join(rest.split())] if rest else []
+    notes = [" ".join(details.split())] if details else []
     if route.scope is not None:
         notes.append(f"The token needs the scope {route.scope}{', for all campaigns' if route.everywhere else ''}.")
     if notes:
@@ -153,7 +153,7 @@ def _tag(path: str) -> str:
 
 
 def _responses(route: Route, types: _Types) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for status, kind in route.answers.items():
         text = "Done." if status < 400 else _SENTENCES[status]
         content = (
@@ -161,25 +161,25 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
             if kind is not None and route.content == JSON_MEDIA_TYPE
             else {"schema": {"type": "string"}}
         )
-        found[str(status)] = {"description": text, "content": {route.content: content}}
+        responses[str(status)] = {"description": text, "content": {route.content: content}}
     for status in problems(route):
-        if str(status) not in found:
-            found[str(status)] = {
+        if str(status) not in responses:
+            responses[str(status)] = {
                 "description": _SENTENCES[status],
                 "content": {JSON_MEDIA_TYPE: {"schema": types.schema(ErrorAnswer)}},
             }
-    return dict(sorted(found.items()))
+    return dict(sorted(responses.items()))
 
 
 def problems(route: Route) -> set[int]:
     """Return the statuses of problems that a route can answer with."""
-    found = {400, 503, *route.problems}
+    statuses = {400, 503, *route.problems}
     if route.scope is not None:
-        found |= {401, 403, 429}
+        statuses |= {401, 403, 429}
     if route.parameters:
-        found |= {404}
+        statuses |= {404}
     if route.query is not None or route.body is not None:
-        found |= {422}
+        statuses |= {422}
     if route.body is not None:
-        found |= {408, 413}
-    return found
+        statuses |= {408, 413}
+    return statuses

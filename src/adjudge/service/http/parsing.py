@@ -97,7 +97,7 @@ def query(raw: bytes, kind: type[T]) -> T:
     >>> query(b"limit=7", Query)
     Query(limit=7)
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in raw.split(b"&") if raw else ():
         name, _, value = pair.partition(b"=")
         try:
@@ -106,11 +106,11 @@ def query(raw: bytes, kind: type[T]) -> T:
             raise Malformed("the query is not UTF-8 where it is percent-decoded") from None
         if "\0" in text:
             raise Invalid(f"{_short(key)} must not have NUL characters")
-        if key in given:
+        if key in values:
             raise Invalid(f"{_short(key)} is given twice in the query")
-        given[key] = text
+        values[key] = text
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         text = str(error)
         raise Invalid(_short("in the query: " + text[:1].lower() + text[1:])) from None
@@ -148,16 +148,16 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]], *, version: str = "1.1",
     Traceback (most recent call last):
     adjudge.service.http.errors.Malformed: there are two host headers: send one
     """
-    found: dict[str, bytes] = {}
+    values: dict[str, bytes] = {}
     is_forwarded, lines = False, 0
     for name, value in fields:
         lines += 1
         size += len(name) + len(value) + 4
         field = _HEADER_FIELDS.get(name)
         if field is not None:
-            if field in found:
+            if field in values:
                 raise Malformed(f"there are two {name.decode()} headers: send one")
-            found[field] = value
+            values[field] = value
         elif name in _FORWARDING or name.startswith(b"x-forwarded-"):
             is_forwarded = True
     if size > limits.MAX_HEADER_BYTES or lines > limits.MAX_HEADER_LINES:
@@ -167,8 +167,8 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]], *, version: str = "1.1",
     if version != "1.1":
         if version != "1.0":
             raise Malformed("the version of HTTP has to be 1.1")
-        if "transfer_encoding" in found:
+        if "transfer_encoding" in values:
             raise Malformed("HTTP/1.0 has no Transfer-Encoding")
-    elif "host" not in found:
+    elif "host" not in values:
         raise Malformed("the header Host is missing")
-    return Headers(version=version, is_forwarded=is_forwarded, **found)
+    return Headers(version=version, is_forwarded=is_forwarded, **values)

@@ -65,12 +65,12 @@ class Queue:
         caps, left = self._campaign.state.policy.next, 1 << 30
         kept = DAY if caps.per_worker_per_day is not None else HOUR if caps.per_worker_per_hour is not None else LEASE
         known = ((min(time, now), task) for time, task in self._given.pop(worker, ()))  # the log may have been set back since
-        given = [pair for pair in known if now - pair[0] < kept]
-        if given:
-            self._given[worker] = given
+        handed_out = [pair for pair in known if now - pair[0] < kept]
+        if handed_out:
+            self._given[worker] = handed_out
         for cap, span, word in ((caps.per_worker_per_hour, HOUR, "hour"), (caps.per_worker_per_day, DAY, "day")):
             if cap is not None:
-                times = [time for time, _ in given if now - time < span]
+                times = [time for time, _ in handed_out if now - time < span]
                 left = min(left, cap - len(times))
                 if left <= 0:
                     wait = (min(times, default=now) + span - now) / 1e6
@@ -80,10 +80,10 @@ class Queue:
     def _likely(self, names: list[str]) -> NDArray[np.float64]:
         """Return how likely each label is, [n, K]; a task without votes is as likely the one as the other."""
         state, k = self._campaign.state, len(self._campaign.state.labels)
-        found = state.online.state.predict_many(names, state.lasting)
-        if not found:
+        predictions = state.online.state.predict_many(names, state.lasting)
+        if not predictions:
             return np.full((len(names), k), 1 / k)
-        return np.where((found[2] > 0)[:, None], found[4], 1 / k)
+        return np.where((predictions[2] > 0)[:, None], predictions[4], 1 / k)
 
     def _confusion(self, number: int | None) -> NDArray[np.float64]:
         """Return how the worker answers, [K true, K given]; a new one as the mean of all."""

@@ -124,12 +124,12 @@ def _walk(node: _Node, parts: list[str], at: int, ids: list[str]) -> _Node | Non
         return node if node.routes else None
     part = parts[at]
     literal = node.literals.get(part)
-    if literal is not None and (found := _walk(literal, parts, at + 1, ids)) is not None:
-        return found
+    if literal is not None and (end := _walk(literal, parts, at + 1, ids)) is not None:
+        return end
     if node.anything is None or not part:
         return None
     ids.append(part)
-    found = _walk(node.anything, parts, at + 1, ids)
-    if found is None:
+    end = _walk(node.anything, parts, at + 1, ids)
+    if end is None:
         ids.pop()
-    return found
+    return end

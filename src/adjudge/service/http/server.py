@@ -205,9 +205,9 @@ async def _first(settings: Settings, campaigns: Campaigns) -> None:
         except msgspec.ValidationError:
             raise OptionError(f"labels is {itemize(settings.labels)}: give at least two, each of 1 to 256 characters") from None
         await campaigns.put(DEFAULT_CAMPAIGN, spec)
-    elif (there := [label.id for label in campaigns.get(DEFAULT_CAMPAIGN).labels]) != list(settings.labels):
+    elif (labels := [label.id for label in campaigns.get(DEFAULT_CAMPAIGN).labels]) != list(settings.labels):
         logs.LOGGER.warning(
-            "the campaign is there with other labels, and stays so", extra={"campaign": DEFAULT_CAMPAIGN, "labels": there}
+            "the campaign is there with other labels, and stays so", extra={"campaign": DEFAULT_CAMPAIGN, "labels": labels}
         )
 
 

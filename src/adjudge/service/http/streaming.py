@@ -115,7 +115,7 @@ class VoteStream(Response):
 
     async def _read(self, receive: Receive, answering: asyncio.Future[None]) -> None:
         """Take lines as they come, until they end."""
-        rest = b""
+        unfinished = b""
         stop = asyncio.ensure_future(self._stopping.wait())
         clock = asyncio.get_running_loop().time
         last_line_at = clock()
@@ -143,17 +143,17 @@ class VoteStream(Response):
                 if message["type"] == "http.disconnect":
                     self._is_whole = True
                     return
-                rest += message.get("body", b"")
+                unfinished += message.get("body", b"")
                 more = message.get("more_body", False)
                 self._is_whole = not more
                 if not await self._backlog.has_room(stop):
                     await self._refuse(Unavailable("too many answers are unread: read them, and resend from this line on"))
                     return
-                whole, end, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
+                whole, end, unfinished = unfinished.rpartition(b"\n") if more else (unfinished, b"", b"")
                 if whole or end:
                     await self._take(whole)
                     last_line_at = clock()
-                if len(rest) > MAX_LINE_BYTES:
+                if len(unfinished) > MAX_LINE_BYTES:
                     await self._refuse(TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes: the stream ends here"))
                     return
                 if not more:

@@ -125,16 +125,16 @@ class TokenIndex:
 
         Where every token was revoked, one is still needed: taking the last one away opens nothing.
         """
-        before, grants, some = self._grants, {}, False
+        before, grants, has_rows = self._grants, {}, False
         for row in rows:
-            some = True
+            has_rows = True
             if row.revoked is not None:
                 continue
             known = before.get(row.hash)
             allowed = frozenset[Scope]().union(*(IMPLIED[scope] for scope in SCOPES if scope in row.scopes))
             bucket = Bucket(self._rate) if known is None else known.bucket
             grants[row.hash] = Grant(row.name, allowed, campaign=row.campaign, bucket=bucket, digest=row.hash)
-        self._grants, self.required = grants, self._always or some
+        self._grants, self.required = grants, self._always or has_rows
 
     def __len__(self) -> int:
         return len(self._grants)
@@ -160,9 +160,9 @@ class TokenIndex:
             return FULL_GRANT
         if authorization[:7].lower() != b"bearer ":
             raise Unauthorized("the header Authorization has to be: Bearer TOKEN")
-        found = hashlib.sha256(authorization[7:].strip()).digest()
-        grant = self._grants.get(found)
-        if grant is None or not hmac.compare_digest(grant.digest, found):
+        key = hashlib.sha256(authorization[7:].strip()).digest()
+        grant = self._grants.get(key)
+        if grant is None or not hmac.compare_digest(grant.digest, key):
             raise Unauthorized("this token is not known, or was revoked")
         return grant
 

@@ -81,7 +81,7 @@ class CampaignSpec(_In, frozen=True, kw_only=True):
         >>> CampaignSpec(labels=["spam", Label("ok", "Fine")]).pairs()
         [('spam', 'spam'), ('ok', 'Fine')]
         """
-        return [(one, one) if isinstance(one, str) else (one.id, one.name) for one in self.labels]
+        return [(label, label) if isinstance(label, str) else (label.id, label.name) for label in self.labels]
 
 
 class CampaignChange(_In, frozen=True, kw_only=True):

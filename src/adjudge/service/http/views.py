@@ -73,10 +73,10 @@ def find_task(state: CampaignState, name: str) -> tuple[Task, Answer, bool]:
     task = state.tasks.by_name.get(name)
     if task is not None:
         return task, state.answer(name), False
-    found = state.archived(name)
-    if found is None:
+    record = state.archived(name)
+    if record is None:
         raise NotFound(f"task {quote(name)} is unknown")
-    return *found, True
+    return *record, True
 
 
 def view_decision(state: CampaignState, name: str) -> Decision:
@@ -128,9 +128,9 @@ def accuracies(state: CampaignState, workers: Sequence[Worker]) -> list[Accuracy
 def view_workers(state: CampaignState, names: Names, numbers: Sequence[int]) -> list[WorkerView]:
     """Return what is known of workers."""
     known = [state.crowd.all[number] for number in numbers if number in state.crowd.all]
-    found = {each.number: (each, now) for each, now in zip(known, accuracies(state, known), strict=True)}
+    by_number = {each.number: (each, now) for each, now in zip(known, accuracies(state, known), strict=True)}
     return [
-        _worker(state, names, *found[number]) if number in found else WorkerView(worker=names.name(number), votes=0)
+        _worker(state, names, *by_number[number]) if number in by_number else WorkerView(worker=names.name(number), votes=0)
         for number in numbers
     ]
 
@@ -216,9 +216,9 @@ def compare_decisions(state: CampaignState, before: dict[str, Decision]) -> list
 def list_tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
     """Return tasks in memory in an order, after a cursor."""
     statuses = set(CODES) if status is None else {status}
-    found = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else _place(after))
-    rows = [view_decision(state, name) for _, name in found]
-    return TasksPage(rows, _cursor(*found[-1]) if len(found) == limit else None)
+    page = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    rows = [view_decision(state, name) for _, name in page]
+    return TasksPage(rows, _cursor(*page[-1]) if len(page) == limit else None)
 
 
 def _cursor(key: float, name: str) -> str:

@@ -76,9 +76,9 @@ def pause(attempts: int, chance: float) -> float:
 class _PinnedConnection(http.client.HTTPConnection):
     """A connection to one address, whatever its name means meanwhile."""
 
-    def __init__(self, found: Target, address: str) -> None:
-        super().__init__(found.host, found.port, timeout=RESPONSE_TIMEOUT_S)
-        self._target, self._address = found, address
+    def __init__(self, receiver: Target, address: str) -> None:
+        super().__init__(receiver.host, receiver.port, timeout=RESPONSE_TIMEOUT_S)
+        self._target, self._address = receiver, address
 
     def connect(self) -> None:
         """Connect to the address that was checked; certificates are checked against the name."""
@@ -102,10 +102,10 @@ def post(url: str, secret: str, key: str, body: bytes, *, allow_private: bool) -
     - `allow_private`: whether private addresses are allowed.
     """
     try:
-        found = target(url)
-        connection = _PinnedConnection(found, resolve(found, allow_private=allow_private))
+        receiver = target(url)
+        connection = _PinnedConnection(receiver, resolve(receiver, allow_private=allow_private))
         headers = {
-            "Host": found.authority,
+            "Host": receiver.authority,
             "Content-Type": "application/json",
             "User-Agent": "adjudge",
             "X-Adjudge-Delivery": key,
@@ -116,7 +116,7 @@ def post(url: str, secret: str, key: str, body: bytes, *, allow_private: bool) -
         end.daemon = True
         end.start()
         try:
-            connection.request("POST", found.path, body, headers)
+            connection.request("POST", receiver.path, body, headers)
             answer = connection.getresponse()
             answer.read(MAX_RESPONSE_BYTES)
         finally:
@@ -220,7 +220,7 @@ def target(url: str) -> Target:
     >>> target("https://example.org/hook?a=1")
     Target(secure=True, host='example.org', port=443, path='/hook?a=1')
     """
-    if not url.isascii() or any(ord(one) <= 32 or ord(one) == 127 for one in url):
+    if not url.isascii() or any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise Invalid("the address of a webhook has to be ASCII without spaces: encode other characters")
     try:
         parts = urlsplit(url)
@@ -267,26 +267,26 @@ def check(url: str, *, allow_private: bool) -> Target:
     - `url`: the address.
     - `allow_private`: whether private ones are allowed.
     """
-    found = target(url)
+    receiver = target(url)
     if not allow_private:
         try:  # numbers in any notation, such as 2130706433 or 0x7f.1
-            numeric = socket.getaddrinfo(found.host, found.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            numeric = socket.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (OSError, UnicodeError):
             numeric = []
         for *_, where in numeric:
             _refuse(str(where[0]))
-        if found.host.rstrip(".").lower() in ("localhost", "localhost.localdomain") or found.host.endswith(".localhost"):
+        if receiver.host.rstrip(".").lower() in ("localhost", "localhost.localdomain") or receiver.host.endswith(".localhost"):
             _refuse("127.0.0.1")
-    return found
+    return receiver
 
 
-def resolve(found: Target, *, allow_private: bool) -> str:
+def resolve(receiver: Target, *, allow_private: bool) -> str:
     """Return the address to connect to, after every address of the host was checked.
 
     - `found`: where a delivery goes.
     - `allow_private`: whether private addresses are allowed.
     """
-    rows = socket.getaddrinfo(found.host, found.port, type=socket.SOCK_STREAM)
+    rows = socket.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM)
     addresses = [str(where[0]) for *_, where in rows]
     if not allow_private:
         for each in addresses:
@@ -309,7 +309,7 @@ def messages(
     - `decision`, `body`: what was decided, and that as JSON.
     - `time`: now, in microseconds since 1970.
     """
-    found = []
+    rows = []
     for hook in hooks:
         wanted = hook.settings.get("statuses")
         if wanted is not None and decision.status not in wanted:
@@ -317,8 +317,8 @@ def messages(
         name = f"{number}/{hook.number}/{decision.position}/{decision.task}".encode()
         key = hashlib.blake2b(name, digest_size=16).hexdigest()
         whole = b'{"delivery":"%b","campaign":%b,"decision":%b}' % (key.encode(), _encode(campaign), body)
-        found.append(OutboxRow(hook.number, number, decision.position, key, whole, time))
-    return found
+        rows.append(OutboxRow(hook.number, number, decision.position, key, whole, time))
+    return rows
 
 
 class Outbox:

@@ -60,7 +60,7 @@ class Tokens:
         """Return all tokens by number, including revoked ones."""
         with self._store.reading() as link:
             rows = read_rows(link, "token", "ORDER BY number")
-        return [TokenRow(number, bytes(key), name, tuple(json.loads(scopes)), *rest) for number, key, name, scopes, *rest in rows]
+        return [TokenRow(number, bytes(key), name, tuple(json.loads(scopes)), *more) for number, key, name, scopes, *more in rows]
 
     def add(self, hash: bytes, name: str, scopes: Sequence[str], campaign: str | None, created: int) -> int:  # noqa: A002
         """Add a token, and return its number; see `TokenRow` for the fields."""

@@ -51,8 +51,8 @@ async def history(call: Call) -> t.HistoryAnswer:
     """List every decision on a task, oldest first."""
     campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
     await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
-    found = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
-    return t.HistoryAnswer(found)
+    decisions = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
+    return t.HistoryAnswer(decisions)
 
 
 async def list_decisions(call: Call) -> t.DecisionsPage:
@@ -61,12 +61,12 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
     after = Place.of_query(call.query.after)
 
     def read() -> t.DecisionsPage:
-        found = stored(store, campaign.number, after, limit + 1)
-        more = len(found) > limit
-        del found[limit:]
+        placed = stored(store, campaign.number, after, limit + 1)
+        more = len(placed) > limit
+        del placed[limit:]
         # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
-        cursor = "{}.{}".format(*found[-1][0]) if more else None
-        return t.DecisionsPage([feed.decision(body) for _, body in found], cursor)
+        cursor = "{}.{}".format(*placed[-1][0]) if more else None
+        return t.DecisionsPage([feed.decision(body) for _, body in placed], cursor)
 
     return await asyncio.to_thread(read)
 
