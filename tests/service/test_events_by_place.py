@@ -9,7 +9,7 @@ import pytest
 
 import postgres
 from adjudge.service.http import feed
-from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, stored
+from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, read_decisions
 from adjudge.service.store.opening import open_store
 from postgres_proxy import Proxy
 from server_process import Served, until
@@ -70,7 +70,7 @@ def in_store(url):
     store = open_store(url, readonly=True)
     try:
         number = next(row.number for row in store.campaigns() if row.name == "quick")
-        return [str(each.place) for each in stored(store, number, Place(0, MAX_DECISIONS_PER_POSITION), 10**6)]
+        return [str(each.place) for each in read_decisions(store, number, Place(0, MAX_DECISIONS_PER_POSITION), 10**6)]
     finally:
         store.close()
 
@@ -175,7 +175,7 @@ def test_votes_that_expire_at_a_follower():
                 await fill(owner, clock, days=days)
                 await expire(owner)
                 await other.following.look()
-            wanted = [str(each.place) for each in stored(other.store, owner.number, begins, 10**6)]
+            wanted = [str(each.place) for each in read_decisions(other.store, owner.number, begins, 10**6)]
             seen = []
             while len(seen) < len(wanted):
                 seen += ids((await asyncio.wait_for(anext(stream), 10)).decode())

@@ -145,7 +145,7 @@ def test_votes_go_decisions_and_what_was_learned_stay(url):
             [found] = verify(store)
             assert (found.problems, found.begins) == ([], state.begins)
             rows = list(store.archived_tasks(campaign.number))
-            records = [Archived.from_bytes(store.archived(campaign.number, task, until=1 << 60)) for task in rows]
+            records = [Archived.from_bytes(store.find_record(campaign.number, task, until=1 << 60)) for task in rows]
             assert len(records) >= 60
             assert all(not one.ballots and one.task.aside is None and one.task.moved is None for one in records)
             assert not any(name not in state.tasks.by_name for w in state.crowd.all.values() for name in w.aside or ())

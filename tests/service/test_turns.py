@@ -201,7 +201,7 @@ def test_a_backtest_stops_when_its_client_leaves(tmp_path, monkeypatch):
         finally:
             stopped.set()
 
-    monkeypatch.setattr(backtesting, "left_of", endless)
+    monkeypatch.setattr(backtesting, "read_kept_log", endless)
     with serving(tmp_path) as client:
         connection = client.connection()
         connection.request("POST", "/v1/campaigns/default/policy/backtest", b'{"policy":{"confidence":0.7}}')

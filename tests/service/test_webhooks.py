@@ -14,7 +14,7 @@ import pytest
 
 from adjudge.service.http import webhooks
 from adjudge.service.http.errors import Invalid
-from adjudge.service.http.webhooks import check, public, resolve, target
+from adjudge.service.http.webhooks import check, is_public, parse_target, resolve
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.rows import update_rows
 from service.serving import serving
@@ -216,8 +216,8 @@ def test_some_are_refused_even_where_private_ones_are_allowed(url):
 def test_public_addresses_are_taken():
     assert check("https://example.org:8443/a?b", allow_private=False) == (True, "example.org", 8443, "/a?b")
     assert check("http://93.184.216.34", allow_private=False).path == "/"
-    assert target("https://[2606:2800:220:1::]:8443/").authority == "[2606:2800:220:1::]:8443"
-    assert public(ipaddress.ip_address("2606:2800:220:1::"))
+    assert parse_target("https://[2606:2800:220:1::]:8443/").authority == "[2606:2800:220:1::]:8443"
+    assert is_public(ipaddress.ip_address("2606:2800:220:1::"))
 
 
 def test_a_name_that_comes_to_mean_a_private_address_is_refused_at_delivery(monkeypatch):
@@ -227,7 +227,7 @@ def test_a_name_that_comes_to_mean_a_private_address_is_refused_at_delivery(monk
         lambda host, port, **_: [(2, 1, 6, "", ("93.184.216.34", port)), (2, 1, 6, "", ("127.0.0.1", port))],
     )
     with pytest.raises(Invalid, match="private"):
-        resolve(target("http://rebound.example/"), allow_private=False)
+        resolve(parse_target("http://rebound.example/"), allow_private=False)
     assert "private" in webhooks.post("http://rebound.example/", SECRET, "key", b"{}", allow_private=False)
 
 

@@ -30,7 +30,7 @@ def stories(**options):
 def read_everything(state):
     for name in [f"t{n}" for n in range(TASKS + 1)]:
         task = state.find(name)
-        state.archived(name)
+        state.find_archived(name)
         state.ballots(name)
         state.has_gold(name)
         state.gold_of(name)
@@ -55,7 +55,7 @@ def read_everything(state):
         state.tasks.in_order(settled=settled)
         state.tasks.oldest(2, settled=settled)
     for order in ("uncertainty", "age"):
-        state.tasks.listed({"open", "decided", "held"}, order, limit=3, after=None)
+        state.tasks.list_page({"open", "decided", "held"}, order, limit=3, after=None)
 
 
 def test_reading_covers_every_reader():

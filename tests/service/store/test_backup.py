@@ -32,7 +32,7 @@ def everything(store):
             log_of(store, row.number),
             list(store.workers(row.number)),
             list(store.decisions(row.number)),
-            sorted((task, store.archived(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
+            sorted((task, store.find_record(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
             store.webhooks.dead(row.number),
             store.id_generations(row.number),
         )

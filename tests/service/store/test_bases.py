@@ -160,7 +160,7 @@ def test_records_are_found_by_their_age_and_replaced(store, number):
     one, two, three = store.records_before(number, 60, limit=9)
     store.replace_records([one._replace(touched=99), two._replace(record=b"", touched=None), three._replace(touched=None)])
     assert store.records_before(number, 99, limit=9) == [ArchiveRow(number, 6, "t1", b"3", 60)]
-    assert [store.archived(number, task, until=9) for task in ("t1", "t2", "t4")] == [b"3", b"", b"4"]
+    assert [store.find_record(number, task, until=9) for task in ("t1", "t2", "t4")] == [b"3", b"", b"4"]
 
 
 @pytest.mark.parametrize("column", ["position", "begins", "expired", "chain", "mark", "labels", "parts", "content", "checksum"])

@@ -18,7 +18,7 @@ from adjudge.online import Online
 from adjudge.online.reading import RULES
 from adjudge.service.campaigns.decision import Decision, Standing
 from adjudge.service.campaigns.policy import ANY_LABEL, Policy
-from adjudge.service.campaigns.replay import left_of
+from adjudge.service.campaigns.replay import read_kept_log
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Task
@@ -60,7 +60,7 @@ class Trial:
         self.policy, self._labels = policy, list(created.labels)
         changes: dict[str, Any] = {} if model is None else {"model": model}
         if policy is not None:
-            changes["policy"] = _narrowed(policy, self._labels)
+            changes["policy"] = _narrow(policy, self._labels)
         self.state = CampaignState(msgspec.structs.replace(created, **changes), MemoryArchive())
         self.endings: dict[str, Ending] = {}
         self._shared: SharedStream | None = None
@@ -90,7 +90,7 @@ class Trial:
         else:
             if self.policy is not None and isinstance(event, events.LabelAdded):
                 self._labels.append(event.id)
-                state.policy = Policy.of(_narrowed(self.policy, self._labels))
+                state.policy = Policy.of(_narrow(self.policy, self._labels))
             touched = state.apply(position, event)
         if state.changes:
             self._note(state.changes)
@@ -187,7 +187,7 @@ class SharedStream:
         """Do nothing: the owner goes on from it."""
 
 
-def _narrowed(policy: Policy, labels: list[str]) -> dict[str, Any]:
+def _narrow(policy: Policy, labels: list[str]) -> dict[str, Any]:
     """Return a policy without what it says of labels that are not there yet."""
     document = policy.document()
     known = {*labels, ANY_LABEL}
@@ -277,13 +277,13 @@ def backtest(
     opened = open_store(log, readonly=True) if isinstance(log, str | os.PathLike) else None
     try:
         source = opened if opened is not None else log
-        return compared(_events(source, campaign, until), policy, model)
+        return compare(_events(source, campaign, until), policy, model)
     finally:
         if opened is not None:
             opened.close()
 
 
-def compared(log: Iterable[tuple[int, events.Event]], policy: Policy | Mapping[str, Any] | None, model: str | None) -> Backtest:
+def compare(log: Iterable[tuple[int, events.Event]], policy: Policy | Mapping[str, Any] | None, model: str | None) -> Backtest:
     """Return the same as `backtest`.
 
     - `log`: position and event, in order.
@@ -311,7 +311,7 @@ def _events(log: Any, campaign: int | str | None, until: int | None) -> Iterator
     if len(chosen) != 1:
         problem = "campaign is None" if campaign is None else f"campaign {quote(campaign)} is unknown"
         raise InputError(f"{problem}: give one of {itemize([row.name for row in rows], 20)}")
-    yield from left_of(log, chosen[0].number, until=until)
+    yield from read_kept_log(log, chosen[0].number, until=until)
 
 
 class _PairedTrials:
@@ -378,7 +378,8 @@ class _PairedTrials:
             before=came_out[0],
             after=came_out[1],
             examples=[
-                (_told(before.state, old.name), _told(after.state, new.name)) for old, new in changed[:MAX_BACKTEST_EXAMPLES]
+                (_describe(before.state, old.name), _describe(after.state, new.name))
+                for old, new in changed[:MAX_BACKTEST_EXAMPLES]
             ],
         )
 
@@ -417,5 +418,5 @@ class _PairedTrials:
         return int((np.asarray(self._positions) <= last[np.asarray(self._lines)]).sum())
 
 
-def _told(state: CampaignState, name: str) -> Decision:
+def _describe(state: CampaignState, name: str) -> Decision:
     return state.decision(state.tasks.by_name[name], state.answer(name))

@@ -53,7 +53,7 @@ class Breakers(msgspec.Struct):
 
     >>> breakers, limits = Breakers(), Limits(window=100)
     >>> for number in range(600):
-    ...     breakers.decided(limits, ["spam", "ok"], number % 2 if number < 500 else 0, against=0.1, is_flip=False)
+    ...     breakers.note_decision(limits, ["spam", "ok"], number % 2 if number < 500 else 0, against=0.1, is_flip=False)
     >>> breakers.tripped
     "the share of 'spam' in the last 100 decisions is 0.820, and 0.501 in the 465 before: more than 0.300 apart"
     """
@@ -64,7 +64,7 @@ class Breakers(msgspec.Struct):
     blocks: list[DecisionBlock] = []
     latest: DecisionBlock = msgspec.field(default_factory=DecisionBlock)
 
-    def decided(self, limits: Limits, labels: Sequence[str], label: int, *, against: float, is_flip: bool) -> None:
+    def note_decision(self, limits: Limits, labels: Sequence[str], label: int, *, against: float, is_flip: bool) -> None:
         """Note a decision that votes made.
 
         - `limits`: of the policy.
@@ -84,7 +84,7 @@ class Breakers(msgspec.Struct):
         if latest.decisions * BLOCKS_PER_WINDOW >= self.window:
             self._look(limits, labels)
 
-    def reconsidered(self, limits: Limits, flips: int, settled: int) -> None:
+    def check_refit(self, limits: Limits, flips: int, settled: int) -> None:
         """Look at what a refit would do to the tasks that are decided, before it does.
 
         A refit changes many decisions at once, and only those that change. So they are compared with the decided tasks in

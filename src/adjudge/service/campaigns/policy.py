@@ -450,12 +450,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def __rich_repr__(self) -> Any:
-        yield from self._told()
+        yield from self._chosen_fields()
 
     def __repr__(self) -> str:
-        return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._told())})"
+        return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._chosen_fields())})"
 
-    def _told(self) -> list[tuple[str, Any]]:
+    def _chosen_fields(self) -> list[tuple[str, Any]]:
         """Return the fields that a reader wants: those that every policy has, and all that were chosen."""
         always = ("minimum_votes", "maximum_votes", "confidence" if self.costs is None else "costs")
         fields = [(field.name, getattr(self, field.name), field.default) for field in msgspec.structs.fields(Policy)]

@@ -58,7 +58,8 @@ class StateReader:
         self.position, self.time = 0, created.time
         self.labels, self.names = list(created.labels), list(created.names)
         self.codes = {label: code for code, label in enumerate(self.labels)}
-        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
+        self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
+        self.stream: Any = self.online.state  # called vote by vote
         self.online.expect_every_label()  # they were chosen beforehand
         self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
@@ -90,10 +91,6 @@ class StateReader:
         self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
         self.policy, self.version = policy, len(self.policies)
 
-    def follow(self, online: Online) -> None:
-        """Take a stream for the one that learns the votes."""
-        self.online, self.stream = online, online.state
-
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
         return self.codes.get(label)
@@ -103,15 +100,15 @@ class StateReader:
         task = self.tasks.by_name.get(name)
         if task is not None:
             return task
-        record = self._archived(name)
+        record = self._find_record(name)
         return None if record is None else record.task
 
-    def archived(self, name: str) -> tuple[Task, Answer] | None:
+    def find_archived(self, name: str) -> tuple[Task, Answer] | None:
         """Return a task that is not in memory, and what the stream said of it when it left."""
-        record = self._archived(name)
+        record = self._find_record(name)
         return None if record is None else (record.task, record.answer)
 
-    def _archived(self, name: str) -> Archived | None:
+    def _find_record(self, name: str) -> Archived | None:
         if name is self._absent or not self.archive.may_have(name):
             self._absent = name
             return None
@@ -125,7 +122,7 @@ class StateReader:
         """Return (worker, label, whether it counts) of every vote in force on a task."""
         task, workers = self.tasks.by_name.get(name), self.crowd.all
         votes = self.stream.votes_of(name) or ()
-        if task is None and (record := self._archived(name)) is not None:
+        if task is None and (record := self._find_record(name)) is not None:
             task, votes = record.task, record.ballots
         counted = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
         aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
@@ -138,7 +135,7 @@ class StateReader:
 
     def gold_of(self, name: str) -> int:
         """Return the code of the true label of a task, -1 if it is unknown."""
-        record = None if name in self.tasks.by_name else self._archived(name)
+        record = None if name in self.tasks.by_name else self._find_record(name)
         label, _, _, is_gold, _ = self.answer(name) if record is None else record.answer
         return label if is_gold else -1
 
@@ -164,7 +161,7 @@ class StateReader:
         if known.aside is not None and (aside := known.aside.get(name)) is not None:
             return aside
         if name not in self.tasks.by_name:
-            record = self._archived(name)
+            record = self._find_record(name)
             return -1 if record is None else dict(record.ballots).get(known.text, -1)
         label: int = self.stream.voted(name, known.text)
         return label
@@ -217,7 +214,7 @@ class StateReader:
     def _ballots(self, name: str) -> list[Ballot]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
         workers, cast = self.crowd.all, self.stream.votes_of(name) or ()
-        if name not in self.tasks.by_name and (record := self._archived(name)) is not None:
+        if name not in self.tasks.by_name and (record := self._find_record(name)) is not None:
             cast = record.ballots
         votes = ((label, workers[int(text)]) for text, label in cast)
         return [(label, worker.group, worker.expert) for label, worker in votes if not worker.banned]
@@ -254,7 +251,7 @@ class StateReader:
 
     def is_concerned(self, name: str) -> bool:
         """Return whether a ban or an unban changes which votes of an archived task count."""
-        record = None if name in self.tasks.by_name else self._archived(name)
+        record = None if name in self.tasks.by_name else self._find_record(name)
         if record is None:
             return False
         workers = self.crowd.all

@@ -154,7 +154,7 @@ def _check(store: Store, campaign: int, base: Base | None) -> Checked:
     newest = store.snapshots(campaign).latest(until=end)
     if newest is not None and newest[0] >= start:
         snapshot_at = newest[0]
-        difference = difference or _difference(state, _restored(store, campaign, newest[1], end), snapshot_at)
+        difference = difference or _difference(state, _restore(store, campaign, newest[1], end), snapshot_at)
     digest, begins = snapshot.digest(state), store.begins(campaign)
     return Checked(state.position, recorded.number, digest, snapshot_at, difference, start, begins)
 
@@ -204,7 +204,7 @@ def _unequal(made: Decision, recorded: Decision) -> str | None:
     return None
 
 
-def _restored(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
+def _restore(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
     """Return the state from a snapshot and the log behind it."""
     saved, archived, _ = snapshot.unbundle(data)
     state = snapshot.from_bytes(saved, StoreArchive(store, campaign, lambda _: None, archived))
@@ -246,7 +246,7 @@ def _difference(replayed: CampaignState, restored: CampaignState, position: int)
     )
 
 
-def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterator[tuple[int, events.Event]]:
+def read_kept_log(store: Store, campaign: int, *, until: int | None = None) -> Iterator[tuple[int, events.Event]]:
     """Yield position and event of a log, in order, from a `Created` on.
 
     Of a log that begins with a base, the first ones are made from it: labels, the policy that held, groups, experts and bans.
@@ -262,7 +262,7 @@ def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterato
     if until is not None and until < base.begins:
         raise InputError(f"until is {until}: the log of campaign {campaign} begins at position {base.begins}")
     state = snapshot.from_bytes(snapshot.unbundle(store.bases.data(base))[0], MemoryArchive())
-    known = list(_known(state, base))
+    known = list(_describe_known(state, base))
     yield from enumerate(known, base.begins - len(known))
     for position, event in events_of(store, campaign, after=base.begins - 1, until=until):
         if _is_known(event, position, base):
@@ -271,7 +271,7 @@ def left_of(store: Store, campaign: int, *, until: int | None = None) -> Iterato
             yield position, event
 
 
-def _known(state: CampaignState, base: Base) -> Iterator[events.Event]:
+def _describe_known(state: CampaignState, base: Base) -> Iterator[events.Event]:
     """Yield events that say what is known from before the first event that is kept."""
     time, held = state.created.time, [version for version in state.policies if version.position < base.begins]
     yield events.Created(

@@ -40,6 +40,10 @@ class CampaignState(StateReader):
     - `archive`: where tasks go that leave memory.
     """
 
+    def follow(self, online: Online) -> None:
+        """Take a stream for the one that learns the votes."""
+        self.online, self.stream = online, online.state
+
     # --- the fold
 
     def apply(self, position: int, event: events.Event) -> Touched | None:
@@ -89,7 +93,7 @@ class CampaignState(StateReader):
             self.stream.learn(name, worker.text, label, False, False)
             answer: Any = self._answer(name)
         else:
-            answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+            answer = self.stream.vote(name, worker.text, label, self.kind) or self._predict_again(name)
         if answer is True:  # a task of many votes: one of the next ones lets the policy look at it again
             task.touched = self.time
             self.tasks.touch(task)
@@ -109,12 +113,12 @@ class CampaignState(StateReader):
         task.note_move(event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
-        return self._settled(task)
+        return self._settle(task)
 
     def _gold(self, event: events.GoldSet) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         self.stream.set_gold(event.task, -1 if event.label is None else event.label)
-        return self._settled(task)
+        return self._settle(task)
 
     def _override(self, event: events.Override) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
@@ -291,10 +295,10 @@ class CampaignState(StateReader):
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
         answer = self.stream.predict(name, self.kind)
         if answer is False:
-            answer = self._renewed(name)
+            answer = self._predict_again(name)
         return cast(Answer, answer or NO_ANSWER)
 
-    def _renewed(self, name: str) -> Any:
+    def _predict_again(self, name: str) -> Any:
         self.online.renew_due()
         return self.stream.predict(name, self.lasting)
 
@@ -312,13 +316,13 @@ class CampaignState(StateReader):
         self.stream.retract(task.name, worker.text)
         self.since_refit += 1
 
-    def _settled(self, task: Task) -> Touched:
+    def _settle(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
         answer = self._answer(task.name)
-        self._stand(task, answer, self._judged(task, answer))
+        self._stand(task, answer, self._judge(task, answer))
         return task, answer
 
-    def _judged(self, task: Task, answer: Answer) -> Standing:
+    def _judge(self, task: Task, answer: Answer) -> Standing:
         """Return where a task stands by what is known of it now."""
         after = self.rule.decide(task.standing, self.evidence(task, answer))
         return self._unless_expired(task, answer, after) if task.expired else after
@@ -334,7 +338,7 @@ class CampaignState(StateReader):
         """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
         for task in list(tasks):
             answer = self._answer(task.name)
-            self._stand(task, answer, self._judged(task, answer), is_watched=False)
+            self._stand(task, answer, self._judge(task, answer), is_watched=False)
 
     def _stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
         """Note where a task stands now, and that it was touched; a new status or label is a decision."""
@@ -372,7 +376,7 @@ class CampaignState(StateReader):
         limits, label = self.policy.breakers, task.standing.label
         assert limits is not None
         against = 0.0 if limits.disagreement is None else self.tally(task.name).share_against(label)
-        self.breakers.decided(limits, self.labels, label, against=against, is_flip=is_flip)
+        self.breakers.note_decision(limits, self.labels, label, against=against, is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
         """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
@@ -385,12 +389,12 @@ class CampaignState(StateReader):
             (tasks[at], (int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()))
             for at in np.flatnonzero(might).tolist()
         ]
-        standings = [self._judged(task, answer) for task, answer in answers]
+        standings = [self._judge(task, answer) for task, answer in answers]
         limits = self.policy.breakers
         if limits is not None and not every:
             flips = sum(task.flips_with(after) for (task, _), after in zip(answers, standings, strict=True))
-            self.breakers.reconsidered(limits, flips, self.tasks.settled)
-            standings = [self._judged(task, answer) for task, answer in answers]
+            self.breakers.check_refit(limits, flips, self.tasks.settled)
+            standings = [self._judge(task, answer) for task, answer in answers]
         for (task, answer), after in zip(answers, standings, strict=True):
             if after is not task.standing:
                 self._stand(task, answer, after, is_watched=False)
@@ -419,7 +423,7 @@ class CampaignState(StateReader):
 
         With `settles` the policy looks at it again if they change which votes count.
         """
-        record = self._archived(name)
+        record = self._find_record(name)
         if record is None:
             task = Task(name, self.time, self.time)
             self.tasks.enter(task)
@@ -523,7 +527,7 @@ class CampaignState(StateReader):
                     self._count_again(worker, task)
                 touched[name] = task
         for task in touched.values():
-            self._settled(task)
+            self._settle(task)
 
 
 _EVENT_HANDLERS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {

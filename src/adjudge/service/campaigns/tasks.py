@@ -197,7 +197,9 @@ class Tasks:
         seen = np.bincount(self.status[: len(self._names)], minlength=256)
         return {status: int(seen[code]) for status, code in CODES.items()}
 
-    def listed(self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None) -> list[tuple[float, str]]:
+    def list_page(
+        self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None
+    ) -> list[tuple[float, str]]:
         """Return (key, name) of tasks with these statuses after a cursor: by "uncertainty", or by "age", the oldest first."""
         n = len(self._names)
         has_status = np.isin(self.status[:n], [CODES[s] for s in statuses])

@@ -258,7 +258,7 @@ def folding(campaign: Campaign, planned: WebhookPlan, may_set_gold: Callable[[],
         for step in planned.steps:
             yield from changes.fold(step, pace)
             yield from campaign.pause(state, pace)
-        rows = yield from campaign.told_rows(state, pace)
+        rows = yield from campaign.encode_decisions(state, pace)
     campaign.write(first, changes.events, rows, changes.workers, annotations=changes.annotations, annotated_tasks=changes.tasks)
     campaign.accepted += changes.outcome.accepted
     campaign.retracted += changes.outcome.retracted

@@ -19,8 +19,8 @@ from adjudge.service.http import types as t
 from adjudge.service.http.call import Call, Context, Reply
 from adjudge.service.http.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from adjudge.service.http.handlers.votes import decode_votes
-from adjudge.service.http.logs import LOGGER, accepted, request_ids
-from adjudge.service.http.parsing import Headers, decoded, query
+from adjudge.service.http.logs import LOGGER, is_plain_id, request_ids
+from adjudge.service.http.parsing import Headers, decode_body, decode_query
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.routing import Route, Router
 from adjudge.service.http.tokens import Grant, Permit
@@ -83,12 +83,12 @@ class Service:
         context, name = self.context, url[14:-6].decode()
         gate = context.under_way
         try:
-            grant = self.admitted(headers)
+            grant = self.admit(headers)
             grant.check("vote", name)
             if grant.bucket.rate is not None or gate.now >= gate.most:
                 return False
             campaign = context.campaigns.get(name)
-            document = decoded(decode_votes, body)
+            document = decode_body(decode_votes, body)
             votes = document if isinstance(document, list) else [document]
             if not campaign.can_take(votes):
                 return False
@@ -121,7 +121,7 @@ class Service:
         for answer, request_id, content, began in votes:
             if error is None:
                 answer(200, RESPONSE_HEADER_TEMPLATE % (len(content), request_id), content)
-                context.metrics.answered(VOTES_ROUTE, 200, now - began)
+                context.metrics.count_answer(VOTES_ROUTE, 200, now - began)
             else:
                 problem = as_problem(error, request_id)
                 headers, reason = self._refusal(problem, request_id, VOTES_ROUTE, began)
@@ -144,22 +144,22 @@ class Service:
         try:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
-            grant = self._allowed(route, ids, headers)
+            grant = self._admit_to(route, ids, headers)
             permit = Permit(self.context.authority, grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
             call = Call(self.context, headers, grant, ids, None, None, request_id.decode(), permit)
             if route.query is not None:
-                call.query = query(scope["query_string"], route.query)
+                call.query = decode_query(scope["query_string"], route.query)
             elif scope["query_string"]:
                 raise Invalid("nothing may stand behind the question mark here")
             if route.body is not None and not route.streams:
                 call.body = await self._body(route, headers, receive)
             if route.stays_open:
                 with self.context.streams.open(grant.digest, ids[0]):
-                    response = await _response(await self._handled(route, call, receive), request_id)
+                    response = await _response(await self._handle(route, call, receive), request_id)
                     await response(scope, receive, sending)
             else:
                 with self.context.under_way:
-                    response = await _response(await self._handled(route, call, receive), request_id)
+                    response = await _response(await self._handle(route, call, receive), request_id)
                 await response(scope, receive, sending)  # the gate is open again: a client that does not read holds up nobody
         except limits.Disconnected:
             return
@@ -168,11 +168,11 @@ class Service:
             if not begun:  # else uvicorn closes the connection: an answer that is cut off is not taken for a whole one
                 await self._refuse(problem, request_id, name, began, send)
             return
-        self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
+        self.context.metrics.count_answer(name, response.status_code, time.perf_counter() - began)
         if scope["method"] not in ("GET", "HEAD"):
             _log(name, response.status_code, request_id, ids, grant)
 
-    async def _handled(self, route: Route, call: Call, receive: Receive) -> Any:
+    async def _handle(self, route: Route, call: Call, receive: Receive) -> Any:
         """Return what the handler answers, if this server may answer now what it has found then."""
         call.permit.check()  # its body may have taken long
         authority = self.context.authority
@@ -188,10 +188,10 @@ class Service:
             call.permit.check()  # changes are committed, and acknowledged
         return answer
 
-    def _allowed(self, route: Route, ids: list[str], headers: Headers) -> Grant:
+    def _admit_to(self, route: Route, ids: list[str], headers: Headers) -> Grant:
         if route.scope is None:
             return Grant(None, frozenset())
-        grant = self.admitted(headers)
+        grant = self.admit(headers)
         grant.check(route.scope, ids[0] if ids else None, everywhere=route.everywhere)
         grant.bucket.take(1)
         return grant
@@ -200,12 +200,12 @@ class Service:
         body = await limits.read_body(receive, headers.content_length)
         if route.optional and not body.strip():
             body = b"{}"
-        decode = partial(decoded, self._decoders[route.name], body, nul=route.foreign)
+        decode = partial(decode_body, self._decoders[route.name], body, nul=route.foreign)
         return decode() if len(body) < LONG_BODY_BYTES else await asyncio.to_thread(decode)
 
     # --- both
 
-    def admitted(self, headers: Headers) -> Grant:
+    def admit(self, headers: Headers) -> Grant:
         """Return what a request may do, by its headers."""
         grant = self.context.authority.find(headers.authorization)
         if grant.name is None:
@@ -214,7 +214,7 @@ class Service:
 
     def _request_id(self, headers: Headers) -> bytes:
         sent_id = headers.x_request_id
-        return sent_id if sent_id is not None and accepted(sent_id) else self._new_id()
+        return sent_id if sent_id is not None and is_plain_id(sent_id) else self._new_id()
 
     def refuse_unread(self, problem: Problem) -> tuple[list[tuple[bytes, bytes]], bytes]:
         """Return header and body of the answer to a request that is not read to its end."""
@@ -236,7 +236,7 @@ class Service:
             headers.append((b"www-authenticate", b"Bearer"))
         if isinstance(problem, NotAllowed):
             headers.append((b"allow", problem.methods.encode()))
-        self.context.metrics.answered(name, problem.status, time.perf_counter() - began)
+        self.context.metrics.count_answer(name, problem.status, time.perf_counter() - began)
         LOGGER.info(
             "refused",
             extra={"route": name, "status": problem.status, "request": request_id.decode(), "detail": str(problem)},

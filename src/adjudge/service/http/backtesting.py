@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service.campaigns.backtest import compared
-from adjudge.service.campaigns.replay import left_of
+from adjudge.service.campaigns.backtest import compare
+from adjudge.service.campaigns.replay import read_kept_log
 from adjudge.service.http.errors import Invalid, Unavailable
 from adjudge.service.http.types import BacktestAnswer, Changed, Outcome
 from adjudge.service.store.errors import Expired
@@ -27,7 +27,7 @@ def answer(
 ) -> BacktestAnswer:
     """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
     try:
-        result = compared(_paced(store, campaign, stop), policy, model)
+        result = compare(_pace(store, campaign, stop), policy, model)
     except Expired as error:
         raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
@@ -44,9 +44,9 @@ def answer(
     )
 
 
-def _paced(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
+def _pace(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log; the thread of the requests gets its turn every so often."""
-    for number, entry in enumerate(left_of(store, campaign)):
+    for number, entry in enumerate(read_kept_log(store, campaign)):
         if not number % EVENTS_PER_SLICE:
             time.sleep(SLICE_PAUSE_S)
             if stop.is_set():

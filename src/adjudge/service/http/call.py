@@ -45,9 +45,9 @@ class Context:
 
     def __post_init__(self) -> None:
         self.authority = Authority(self.tokens, self.campaigns.leases)
-        self.outbox = Outbox(self.metrics.decided, self.campaigns.clock.read)
+        self.outbox = Outbox(self.metrics.count_decision, self.campaigns.clock.read)
         self.campaigns.on_decision = self.outbox
-        self.campaigns.on_commit = self.metrics.committed
+        self.campaigns.on_commit = self.metrics.count_commit
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ class Campaign(Folding):
 
     async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
-        return await self.in_turn(self._voting(votes))
+        return await self.in_turn(self._vote_steps(votes))
 
     def can_take(self, votes: Sequence[VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
@@ -90,10 +90,10 @@ class Campaign(Folding):
         self._require_free()
         if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
             return self._take_one(votes[0])
-        return drain(self._voting(votes, at_once=True))
+        return drain(self._vote_steps(votes, at_once=True))
 
     def _take_one(self, vote: VoteIn) -> VoteAnswer:
-        """Do what `_voting` does with one vote without an id, in fewer steps: nearly all requests are this."""
+        """Do what `_vote_steps` does with one vote without an id, in fewer steps: nearly all requests are this."""
         time, state, workers = self.require_open(), self.state, list[tuple[int, str]]()
         event = self._event(vote, state.codes[vote.label], time, workers)
         if event is None:
@@ -103,7 +103,7 @@ class Campaign(Folding):
         try:  # as `whole` does, which takes longer than a vote can afford
             touched = state.apply(before + 1, event)
             assert touched is not None
-            rows = drain(self.told_rows(state, ENDLESS)) if state.changes else NO_ROWS
+            rows = drain(self.encode_decisions(state, ENDLESS)) if state.changes else NO_ROWS
         except BaseException as error:
             self.drop(state, before, error)
             raise
@@ -111,7 +111,7 @@ class Campaign(Folding):
         self.accepted += 1
         return VoteAnswer(1, 0, [self.decision_of(vote.task, touched[1])])
 
-    def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
+    def _vote_steps(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
         state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
         codes, has_ids = self._codes(votes)
@@ -146,7 +146,7 @@ class Campaign(Folding):
                     self.require_state(state)
                     may_be_heavy = has_heavy_votes(state)
                     pace.begin()
-            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+            rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
         self.accepted += len(taken)
@@ -284,7 +284,7 @@ class Campaign(Folding):
             raise NotFound(f"worker {quote(worker)} is unknown")
         return number
 
-    def _known(self, task: str) -> Task:
+    def _require_task(self, task: str) -> Task:
         known = self.state.find(task)
         if known is None:
             raise NotFound(f"task {quote(task)} is unknown")
@@ -295,7 +295,7 @@ class Campaign(Folding):
 
         def event() -> events.Event:
             if label is None:
-                self._known(task)
+                self._require_task(task)
                 if not self.state.has_gold(task):
                     raise NotFound(f"task {quote(task)} has no gold")
             return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label))
@@ -306,7 +306,7 @@ class Campaign(Folding):
         """Let a person decide a task."""
 
         def event() -> events.Event:
-            self._known(task)
+            self._require_task(task)
             return events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
 
         return await self._touch(event)
@@ -315,7 +315,7 @@ class Campaign(Folding):
         """Open a task again."""
 
         def event() -> events.Event:
-            self._known(task)
+            self._require_task(task)
             return events.Reopen(time=self.now(), task=task, by=by, reason=reason)
 
         return await self._touch(event)

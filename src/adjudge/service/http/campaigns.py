@@ -71,7 +71,7 @@ class Campaigns:
         self._recovered, self._pause = -1e9, 0.5
         self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
         self._began = self._requested = 0.0
-        self._writer = Writer(store, self._written)
+        self._writer = Writer(store, self._report_written)
 
     @classmethod
     async def open(cls, store_url: str, *, clock: Clock | None = None) -> Campaigns:
@@ -102,7 +102,7 @@ class Campaigns:
         if not self._broken:
             for campaign in self.by_name.values():
                 if campaign.follows is None:
-                    await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
+                    await self._log_errors(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.leases.close()
@@ -159,7 +159,7 @@ class Campaigns:
         if existing is not None:
             await self.in_folding_thread(partial(existing.require_same, spec))
             return existing, False
-        created = await self.in_folding_thread(partial(self._checked, spec))
+        created = await self.in_folding_thread(partial(self._make_created, spec))
         try:
             number = await self.in_writer(self._create, name)
         except StoreUnavailable:
@@ -181,7 +181,7 @@ class Campaigns:
         await self.commit()
         return campaign, True
 
-    def _checked(self, spec: CampaignSpec) -> events.Created:
+    def _make_created(self, spec: CampaignSpec) -> events.Created:
         """Return the first event of a campaign, or raise where anything is wrong with what was asked for."""
         pairs = spec.pairs()
         try:
@@ -257,7 +257,7 @@ class Campaigns:
         self._began, self._requested = time.perf_counter(), now()
         self._writer.submit(batch)
 
-    def _written(self, batch: Batch, error: Exception | None) -> None:
+    def _report_written(self, batch: Batch, error: Exception | None) -> None:
         self._loop.call_soon_threadsafe(self._finish, batch, error)
 
     def _finish(self, batch: Batch, error: Exception | None) -> None:
@@ -327,7 +327,7 @@ class Campaigns:
         for number, name in rows:
             owner = await self.in_writer(owner_of, self.store, number)
             locked = now()
-            loaded = await self.loaded(number)
+            loaded = await self.load(number)
             known = self.by_name.get(name)
             if loaded is None:  # its first event was never written
                 if known is not None:
@@ -350,7 +350,7 @@ class Campaigns:
                 await self.on_taken(campaign)
             campaign.hold()
 
-    async def loaded(self, campaign: int) -> Loaded | None:
+    async def load(self, campaign: int) -> Loaded | None:
         """Return a campaign as its log has it now; None where it has no events."""
         return await self._loop.run_in_executor(None, load, self.store, campaign, self.archive)
 
@@ -375,12 +375,12 @@ class Campaigns:
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Let work run beside requests; what goes wrong in it is logged."""
-        task = self._loop.create_task(self._guarded(work))
+        task = self._loop.create_task(self._log_errors(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
         except Unavailable:

@@ -78,7 +78,7 @@ class Placed(NamedTuple):
     body: bytes
 
 
-def stored(store: Store, campaign: int, after: Place, limit: int) -> list[Placed]:
+def read_decisions(store: Store, campaign: int, after: Place, limit: int) -> list[Placed]:
     """Return stored decisions after a place.
 
     - `store`: is read in the thread that calls.
@@ -189,7 +189,7 @@ class Tail:
         is_logged = False
         while True:
             try:
-                return await asyncio.to_thread(stored, self._store, self._number, after, MAX_PAGE_DECISIONS)
+                return await asyncio.to_thread(read_decisions, self._store, self._number, after, MAX_PAGE_DECISIONS)
             except (AdjudgeError, OSError) as error:  # as while the database is down: the place stays
                 if not is_logged:
                     log.warning("decisions cannot be read for those who listen: %s", error)
@@ -201,16 +201,16 @@ def _place(placed: Placed) -> Place:
     return placed.place
 
 
-def event(place: Place, body: bytes) -> bytes:
+def format_event(place: Place, body: bytes) -> bytes:
     r"""Return one event; JSON has no line breaks of its own.
 
-    >>> event(Place(17, 1), b'{"task":"a"}')
+    >>> format_event(Place(17, 1), b'{"task":"a"}')
     b'id: 17\nevent: decision\ndata: {"task":"a"}\n\n'
     """
     return b"id: %b\nevent: decision\ndata: %b\n\n" % (str(place).encode(), body)
 
 
-def last_event(name: str, detail: str) -> bytes:
+def format_last_event(name: str, detail: str) -> bytes:
     """Return the event that ends a stream, and says why; it has no id, so that the client resumes where it was."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode({"detail": detail}))
 
@@ -244,11 +244,11 @@ async def events(
                     waited: set[asyncio.Future[Any]] = {more if reading is None else reading, revoked, *ends}
                     await asyncio.wait(waited, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
                 if stopping():
-                    yield last_event("stopping", "the server stops: connect again, with the last id")
+                    yield format_last_event("stopping", "the server stops: connect again, with the last id")
                     return
                 if revoked.done():
                     problem = revoked.result()
-                    yield last_event(problem.code, str(problem))
+                    yield format_last_event(problem.code, str(problem))
                     return
                 if any(end.done() for end in ends):
                     return
@@ -260,7 +260,7 @@ async def events(
                 elif not more.done():
                     yield b": still here\n\n"
                 if page:
-                    yield b"".join(event(*each) for each in page)
+                    yield b"".join(format_event(*each) for each in page)
         finally:
             if reading is not None:
                 reading.cancel()

@@ -188,7 +188,7 @@ class Folding:
         Work that ends within its first slice never waits. Longer work runs to its end even if its caller was cancelled.
         """
         if not self.turn.take():
-            return await asyncio.shield(self._kept(self._wait_and_finish(steps)))
+            return await asyncio.shield(self._keep(self._wait_and_finish(steps)))
         try:
             job = next(steps)
         except StopIteration as end:
@@ -197,9 +197,9 @@ class Folding:
         except BaseException:
             self.turn.give()
             raise
-        return await asyncio.shield(self._kept(self._finish(steps, job)))
+        return await asyncio.shield(self._keep(self._finish(steps, job)))
 
-    def _kept(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen, whether or not anybody waits
         return task
@@ -323,7 +323,7 @@ class Folding:
         state, pace, first = self.state, Slice(), self.position + 1
         with self.whole():
             touched = yield from self.applying(event)
-            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+            rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
         self.write(first, [event], rows, workers)
         return touched
 
@@ -344,7 +344,7 @@ class Folding:
             self.require_state(state)
             pace.begin()
 
-    def told_rows(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
+    def encode_decisions(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
         """Return what is written of the decisions that the last events made."""
         changes, state.changes = state.changes, []
         rows: list[DecisionRow] = []

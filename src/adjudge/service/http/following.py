@@ -96,7 +96,7 @@ class Following:
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""
         campaigns = self._campaigns
-        loaded = await campaigns.loaded(number)
+        loaded = await campaigns.load(number)
         owner = await asyncio.to_thread(campaigns.store.owner, number)
         if loaded is not None and name not in campaigns.by_name:
             campaigns.take(Campaign(campaigns, number, name, loaded), owner or UNKNOWN_OWNER)
@@ -152,7 +152,7 @@ class Following:
         """Read what is left of a log whose lock this process has got: nobody else writes it any more."""
         campaigns, number = self._campaigns, campaign.number
         await self._advance(campaign, await asyncio.to_thread(campaigns.store.last, number))
-        ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
+        ids = await asyncio.to_thread(_catch_up_ids, campaigns.store, number, campaign.loaded.ids, campaign.position)
         if campaigns.on_taken is not None:
             await campaigns.on_taken(campaign)
         self._refits.pop(number, None)
@@ -186,7 +186,7 @@ class Following:
                 await self._load_again(campaign)
 
     async def _load_again(self, campaign: Campaign) -> None:
-        loaded = await self._campaigns.loaded(campaign.number)
+        loaded = await self._campaigns.load(campaign.number)
         if loaded is not None:
             self._refits.pop(campaign.number, None)
             campaign.adopt(loaded)
@@ -198,7 +198,7 @@ class Following:
                 await self._finish_refit(campaign)
             elif isinstance(event, events.Erase):
                 campaign.names.erase(event.worker)
-            await campaign.in_turn(_folding(state, event))
+            await campaign.in_turn(_apply_steps(state, event))
             if isinstance(event, events.RefitBegun):
                 work = self._campaigns.in_thread(partial(run_refit, state.refit_under_way))
                 self._refits[campaign.number] = asyncio.ensure_future(work)
@@ -223,7 +223,7 @@ class Following:
         campaign.on_disk(campaign.state.position)
 
 
-def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
+def _apply_steps(state: CampaignState, event: events.Event) -> Steps[None]:
     """Fold an event of the log: in another thread where it takes long."""
     if is_heavy(state, event):
         yield partial(state.apply, state.position + 1, event)
@@ -231,7 +231,7 @@ def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
         state.apply(state.position + 1, event)
 
 
-def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
+def _catch_up_ids(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
     """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
     base = store.bases.find(campaign)
     if base is not None and base.position > known.after:  # the log between may be deleted

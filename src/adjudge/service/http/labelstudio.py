@@ -87,7 +87,7 @@ async def take(
     codes = {label.name: code for code, label in enumerate(campaign.labels)} | campaign.state.codes
     message = await asyncio.to_thread(read, incoming, codes, question)
     if not message:
-        return LabelStudioAnswer(skipped=_skipped(campaign, message.skipped, on_skip))
+        return LabelStudioAnswer(skipped=_report_skips(campaign, message.skipped, on_skip))
     campaigns = campaign.campaigns
     async with campaign.annotating:  # the next webhook has to see what this one writes
         await campaigns.commit()
@@ -99,7 +99,7 @@ async def take(
         accepted=outcome.accepted,
         repeated=planned.repeated,
         retracted=outcome.retracted,
-        skipped=_skipped(campaign, planned.skipped, on_skip),
+        skipped=_report_skips(campaign, planned.skipped, on_skip),
         decisions=outcome.decisions,
     )
 
@@ -134,7 +134,7 @@ def read(incoming: Incoming, codes: Mapping[str, int], question: str | None) -> 
     return message
 
 
-def _skipped(campaign: Campaign, skipped: list[Skip], on_skip: Callable[[str, str, int], None]) -> list[str]:
+def _report_skips(campaign: Campaign, skipped: list[Skip], on_skip: Callable[[str, str, int], None]) -> list[str]:
     """Log and count what was skipped; return the sentences."""
     for reason, count in Counter(skip.reason for skip in skipped).items():
         on_skip(campaign.name, reason, count)

@@ -62,10 +62,10 @@ def request_ids() -> Callable[[], bytes]:
     return lambda: b"%b%x" % (start, next(count))
 
 
-def accepted(request_id: bytes) -> bool:
+def is_plain_id(request_id: bytes) -> bool:
     r"""Return whether an id that a client sent is short and plain; others are replaced.
 
-    >>> accepted(b"job-17.a"), accepted(b"a\nb"), accepted(b"x" * 65)
+    >>> is_plain_id(b"job-17.a"), is_plain_id(b"a\nb"), is_plain_id(b"x" * 65)
     (True, False, False)
     """
     return _REQUEST_ID_PATTERN.fullmatch(request_id) is not None

@@ -97,7 +97,7 @@ class Duties:
 
     async def look(self) -> None:
         """Do what is due."""
-        await self._campaign.in_turn(self._ticking())
+        await self._campaign.in_turn(self._tick_steps())
         state = self._campaign.state
         await self.sweep()
         if self.expiry.is_due():
@@ -110,7 +110,7 @@ class Duties:
         elif state.position - self.snapshot_at >= SNAPSHOT_EVENTS and not self._is_saving and not state.refit_read:
             self._campaign.campaigns.start(self.save_snapshot())
 
-    def _ticking(self) -> Steps[None]:
+    def _tick_steps(self) -> Steps[None]:
         """Let the clock change what is due."""
         now, due = self._campaign.now(), self._campaign.state.next_due()
         if due and due <= now:
@@ -179,10 +179,10 @@ class Duties:
         Votes that have expired go, too: those of decided tasks as they leave, those of others while they stay.
         """
         campaign = self._campaign
-        while await campaign.in_turn(self._sweeping()):
+        while await campaign.in_turn(self._sweep_steps()):
             await asyncio.sleep(0)  # requests come first
 
-    def _sweeping(self) -> Steps[bool]:
+    def _sweep_steps(self) -> Steps[bool]:
         """Let some of them go; return whether there were any."""
         campaign = self._campaign
         sweep = due_sweep(campaign.state, campaign.now())
@@ -282,10 +282,10 @@ class Reach:
                 for batch in batches(names):
                     changes += await self._revisit(state, batch)
                     await self._duties.sweep()
-                await campaign.in_turn(self._finishing(state, due))
+                await campaign.in_turn(self._finish_steps(state, due))
         return changes
 
-    def _finishing(self, state: CampaignState, due: dict[int, int]) -> Steps[None]:
+    def _finish_steps(self, state: CampaignState, due: dict[int, int]) -> Steps[None]:
         """Note that bans and unbans have reached the archive, but for workers who were banned or unbanned again since."""
         self._require_same(state)
         done = [number for number, at in due.items() if state.unreached.get(number) == at]
@@ -296,7 +296,7 @@ class Reach:
         campaign = self._campaign
         state, workers = campaign.state, list(workers)
         if not voted:
-            return await campaign.read(partial(_kept_aside, state, workers), LONG_READ_US + 1)
+            return await campaign.read(partial(_list_aside, state, workers), LONG_READ_US + 1)
         tasks: list[str] = []
         after: str | None = ""
         texts = [worker.text for worker in workers]
@@ -329,7 +329,7 @@ class Reach:
             raise Unavailable("the campaign was loaded again: the rest of the ban follows by itself", retry_after=1)
 
 
-def _kept_aside(state: CampaignState, workers: list[Worker]) -> list[str]:
+def _list_aside(state: CampaignState, workers: list[Worker]) -> list[str]:
     """Return the archived tasks with votes of workers that are kept aside."""
     names = dict.fromkeys(name for worker in workers for name in worker.aside or ())
     return [name for name in names if name not in state.tasks.by_name]
@@ -426,17 +426,17 @@ class Expiry:
         await campaigns.in_thread(lambda: store.snapshots(number).forget(base.position))
         # The state's time may be earlier than that of the base, where the log was set back since.
         expired = min(base.expired, self._campaign.state.expired)
-        while rows := await campaigns.in_thread(partial(_without_votes, number, expired, store)):
+        while rows := await campaigns.in_thread(partial(_strip_page, number, expired, store)):
             await campaigns.in_writer(store.replace_records, rows)
         await forget_old(self._campaign, expired)
 
 
-def _without_votes(campaign: int, before: int, store: Store) -> list[ArchiveRow]:
+def _strip_page(campaign: int, before: int, store: Store) -> list[ArchiveRow]:
     """Return records of tasks that were last touched before a time, as they are without votes; none where all are so."""
-    return [stripped(row, before) for row in store.records_before(campaign, before, limit=RECORDS_AT_ONCE)]
+    return [strip_votes(row, before) for row in store.records_before(campaign, before, limit=RECORDS_AT_ONCE)]
 
 
-def stripped(row: ArchiveRow, before: int) -> ArchiveRow:
+def strip_votes(row: ArchiveRow, before: int) -> ArchiveRow:
     """Return the record of a task without its votes, where it was last touched before a time.
 
     - `row`: the record.

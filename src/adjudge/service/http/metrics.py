@@ -72,17 +72,17 @@ class Metrics:
         self.deliveries: dict[str, int] = defaultdict(int)  # of webhooks, by outcome
         self.skipped: dict[tuple[str, str], int] = defaultdict(int)  # of Label Studio, by campaign and reason
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def count_answer(self, route: str, status: int, seconds: float) -> None:
         """Count one answer; routes are those of the table, so that nobody outside can make up new ones."""
         self.requests[route, status] += 1
         self.seconds[route].add(seconds)
 
-    def committed(self, events: int, seconds: float) -> None:
+    def count_commit(self, events: int, seconds: float) -> None:
         """Count a commit."""
         self.batches.add(events)
         self.commits.add(seconds)
 
-    def decided(self, campaign: str, status: str) -> None:
+    def count_decision(self, campaign: str, status: str) -> None:
         """Count a decision."""
         self.decisions[campaign, status] += 1
 
@@ -113,7 +113,7 @@ class MetricsPage:
         - `text`: what it means, one line.
         - `values`: labels and value of each.
         """
-        lines = [f"adjudge_{name}{_braced(labels)} {_number(value)}" for labels, value in values]
+        lines = [f"adjudge_{name}{_format_labels(labels)} {_number(value)}" for labels, value in values]
         if lines:
             self._head(name, kind, text)
             self._lines += lines
@@ -134,9 +134,9 @@ class MetricsPage:
             below = 0
             for bound, count in zip((*map(_number, seen.bounds), "+Inf"), seen.counts, strict=True):
                 below += count
-                lines.append(f"adjudge_{name}_bucket{_braced({**labels, 'le': bound})} {below}")
-            lines.append(f"adjudge_{name}_sum{_braced(labels)} {_number(seen.total)}")
-            lines.append(f"adjudge_{name}_count{_braced(labels)} {below}")
+                lines.append(f"adjudge_{name}_bucket{_format_labels({**labels, 'le': bound})} {below}")
+            lines.append(f"adjudge_{name}_sum{_format_labels(labels)} {_number(seen.total)}")
+            lines.append(f"adjudge_{name}_count{_format_labels(labels)} {below}")
         if lines:
             self._head(name, "histogram", text)
             self._lines += lines
@@ -149,13 +149,13 @@ class MetricsPage:
         return "".join(line + "\n" for line in self._lines)
 
 
-def _braced(labels: Labels) -> str:
+def _format_labels(labels: Labels) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -33,14 +33,14 @@ _HEADER_FIELDS: Final = {
 _FORWARDING: Final = frozenset({b"forwarded", b"via", b"x-real-ip", b"cdn-loop"})  # and x-forwarded-*
 
 
-def decoded(decode: Callable[[bytes], T], body: bytes, *, nul: bool = False) -> T:
+def decode_body(decode: Callable[[bytes], T], body: bytes, *, nul: bool = False) -> T:
     r"""Return what a body holds.
 
     - `decode`: the method of a decoder that checks types.
     - `body`: bytes from outside.
     - `nul`: whether texts may have NUL characters, as whoever uses them looks.
 
-    >>> decoded(msgspec.json.Decoder(list[str]).decode, b'["a", 1]')
+    >>> decode_body(msgspec.json.Decoder(list[str]).decode, b'["a", 1]')
     Traceback (most recent call last):
     adjudge.service.http.errors.Invalid: expected `str`, got `int` - at `$[1]`
     """
@@ -49,10 +49,10 @@ def decoded(decode: Callable[[bytes], T], body: bytes, *, nul: bool = False) -> 
     try:
         return decode(body)
     except (ValueError, RecursionError) as error:
-        raise fault(error) from None
+        raise make_problem(error) from None
 
 
-def fault(error: ValueError | RecursionError) -> Problem:
+def make_problem(error: ValueError | RecursionError) -> Problem:
     """Return the problem that an error of decoding means."""
     if isinstance(error, msgspec.ValidationError):
         text = str(error)
@@ -69,10 +69,10 @@ def _short(text: str) -> str:
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else text[:_MAX_QUOTE_CHARACTERS] + "…"
 
 
-def segment(raw: bytes) -> str:
+def decode_segment(raw: bytes) -> str:
     """Return one segment of a path, percent-decoded.
 
-    >>> segment(b"a%2Fb"), segment(b"plus+"), segment("é".encode())
+    >>> decode_segment(b"a%2Fb"), decode_segment(b"plus+"), decode_segment("é".encode())
     ('a/b', 'plus+', 'é')
     """
     try:
@@ -86,7 +86,7 @@ def segment(raw: bytes) -> str:
     return text
 
 
-def query(raw: bytes, kind: type[T]) -> T:
+def decode_query(raw: bytes, kind: type[T]) -> T:
     """Return what stands behind the question mark.
 
     - `raw`: as it was sent, percent-encoded.
@@ -94,7 +94,7 @@ def query(raw: bytes, kind: type[T]) -> T:
 
     >>> class Query(msgspec.Struct, forbid_unknown_fields=True):
     ...     limit: int = 100
-    >>> query(b"limit=7", Query)
+    >>> decode_query(b"limit=7", Query)
     Query(limit=7)
     """
     values: dict[str, Any] = {}

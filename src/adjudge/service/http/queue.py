@@ -53,7 +53,7 @@ class Queue:
         state, after = self._campaign.state, None
         leased = {task for time, task in self._given.get(worker, ()) if now - time < LEASE}
         for _ in range(PAGES):
-            rows = state.tasks.listed({"open"}, "uncertainty", limit=QUEUE_PAGE_TASKS, after=after)
+            rows = state.tasks.list_page({"open"}, "uncertainty", limit=QUEUE_PAGE_TASKS, after=after)
             names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
             if names or len(rows) < QUEUE_PAGE_TASKS:
                 return names

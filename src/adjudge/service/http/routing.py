@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from adjudge.service.http.call import Call
 from adjudge.service.http.errors import NotAllowed, NotFound
-from adjudge.service.http.parsing import segment
+from adjudge.service.http.parsing import decode_segment
 from adjudge.service.http.tokens import Scope
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
@@ -102,18 +102,18 @@ class Router:
         - `method`: HEAD is answered as GET, without the body.
         - `raw`: the path as it was sent.
         """
-        parts = [segment(part) for part in raw.split(b"/")]
+        parts = [decode_segment(part) for part in raw.split(b"/")]
         ids: list[str] = []
         node = None if parts[0] or len(parts) > 12 else _walk(self._root, parts, 1, ids)
         if node is None:
             raise NotFound("there is nothing at this address")
         route = node.routes.get("GET" if method == "HEAD" else method)
         if route is None:
-            raise NotAllowed(", ".join(allowed(node.routes)))
+            raise NotAllowed(", ".join(list_methods(node.routes)))
         return route, ids
 
 
-def allowed(routes: Iterable[str]) -> list[str]:
+def list_methods(routes: Iterable[str]) -> list[str]:
     """Return the methods of an address, for the header Allow."""
     return sorted({*routes} | ({"HEAD"} if "GET" in routes else set()))
 

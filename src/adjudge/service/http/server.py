@@ -70,7 +70,7 @@ def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -
 
     def listens(address: str) -> None:
         _settle()
-        (started or _say)(address)
+        (started or _announce)(address)
 
     gc.disable()  # until everything is loaded: nothing of it is garbage
     try:
@@ -100,7 +100,7 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _say(address: str) -> None:
+def _announce(address: str) -> None:
     print(f"adjudge listens on {address}", file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -159,7 +159,7 @@ async def _serve(
     if is_token_needed and not len(tokens):
         why = "tokens are required" if settings.local else f"host is {settings.host!r}, which others can reach"
         raise OptionError(f"{why}, and there are no tokens: make one first (adjudge token add NAME --scope admin)")
-    await _first(settings, campaigns)
+    await _make_default(settings, campaigns)
     context = Context(
         campaigns,
         tokens,
@@ -168,7 +168,7 @@ async def _serve(
         connections=ConnectionCounter(min(settings.connections, _free_files()), settings.connections_per_peer),
     )
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
-    campaigns.on_taken = partial(_taken, context)
+    campaigns.on_taken = partial(_load_webhooks, context)
     server = _Server(settings, Service(context), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
     try:
@@ -194,7 +194,7 @@ def _free_files() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else max(1, soft - RESERVED_FILES)
 
 
-async def _first(settings: Settings, campaigns: Campaigns) -> None:
+async def _make_default(settings: Settings, campaigns: Campaigns) -> None:
     """Make the campaign "default", where labels are given and it is not there."""
     if not settings.labels:
         return
@@ -211,7 +211,7 @@ async def _first(settings: Settings, campaigns: Campaigns) -> None:
         )
 
 
-async def _taken(context: Context, campaign: Campaign) -> None:
+async def _load_webhooks(context: Context, campaign: Campaign) -> None:
     """Know the webhooks of a campaign that another process has written until now."""
     hooks = await asyncio.to_thread(context.campaigns.store.webhooks.targets, campaign.number)
     context.outbox.load(hooks, campaign.number)

@@ -26,7 +26,7 @@ from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Invalid, Problem, TooLarge, Unauthorized, Unavailable
 from adjudge.service.http.leases import Lease
 from adjudge.service.http.limits import MAX_LINE_BYTES, Bucket, Streams
-from adjudge.service.http.parsing import decoded
+from adjudge.service.http.parsing import decode_body
 from adjudge.service.http.tokens import Permit
 from adjudge.service.http.types import StreamError, VoteAnswer, VoteIn
 
@@ -201,7 +201,7 @@ class VoteStream(Response):
             if not line.strip():
                 continue
             try:
-                vote = decoded(_decoder.decode, line)
+                vote = decode_body(_decoder.decode, line)
                 if vote.label not in self._labels:
                     raise Invalid(f"label {quote(vote.label)} is unknown: the labels are {itemize(self._labels, 20)}")
             except Problem as problem:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 from adjudge.data.options import Choice
 from adjudge.errors import InputError, itemize
 from adjudge.service.http.errors import Forbidden, Problem, Unauthorized, Unavailable
-from adjudge.service.http.leases import Lease, Leases, now, unproven
+from adjudge.service.http.leases import Lease, Leases, make_unproven, now
 from adjudge.service.http.limits import Bucket
 from adjudge.service.store.tables import TokenRow
 
@@ -40,24 +40,24 @@ MAX_TOKEN_AGE_S: Final = 10.0  # how long tokens hold that cannot be read again,
 MAX_FOLLOWER_AGE_S: Final = 10.0  # how far a follower may be behind the log, as while it repeats a long refit
 
 
-def make() -> str:
+def make_token() -> str:
     """Return a new token, of 256 random bits.
 
-    >>> make().startswith("adj_"), len(make())
+    >>> make_token().startswith("adj_"), len(make_token())
     (True, 47)
     """
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
-def digest(token: str | bytes) -> bytes:
+def hash_token(token: str | bytes) -> bytes:
     """Return what is stored of a token."""
     return hashlib.sha256(token.encode() if isinstance(token, str) else token).digest()
 
 
-def scopes(text: str) -> tuple[Scope, ...]:
+def parse_scopes(text: str) -> tuple[Scope, ...]:
     """Return the scopes that a text names, separated by commas.
 
-    >>> scopes("vote,read")
+    >>> parse_scopes("vote,read")
     ('vote', 'read')
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -210,7 +210,7 @@ class Authority:
     def lease(self, campaign: Campaign) -> Lease | None:
         """Return the lease that an answer about a campaign will rest on; None for a follower, which answers as one."""
         if campaign.lease is None and (campaign.follows is None or now() - campaign.current > MAX_FOLLOWER_AGE_S):
-            raise unproven()
+            raise make_unproven()
         return campaign.lease
 
     async def confirm(self, lease: Lease | None) -> None:

@@ -73,7 +73,7 @@ def find_task(state: CampaignState, name: str) -> tuple[Task, Answer, bool]:
     task = state.tasks.by_name.get(name)
     if task is not None:
         return task, state.answer(name), False
-    record = state.archived(name)
+    record = state.find_archived(name)
     if record is None:
         raise NotFound(f"task {quote(name)} is unknown")
     return *record, True
@@ -216,7 +216,7 @@ def compare_decisions(state: CampaignState, before: dict[str, Decision]) -> list
 def list_tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
     """Return tasks in memory in an order, after a cursor."""
     statuses = set(CODES) if status is None else {status}
-    page = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    page = state.tasks.list_page(statuses, sort, limit=limit, after=None if after is None else _place(after))
     rows = [view_decision(state, name) for _, name in page]
     return TasksPage(rows, _cursor(*page[-1]) if len(page) == limit else None)
 

@@ -50,14 +50,14 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def signature(secret: str, moment: int, body: bytes) -> str:
+def sign(secret: str, moment: int, body: bytes) -> str:
     """Return the header X-Adjudge-Signature: the time, and HMAC-SHA256 of the time, a dot and the body.
 
     - `secret`: of the webhook.
     - `moment`: in seconds since 1970.
     - `body`: what is posted.
 
-    >>> signature("a secret of some length", 1700000000, b"{}")[:30]
+    >>> sign("a secret of some length", 1700000000, b"{}")[:30]
     't=1700000000,v1=9008b8e96ac884'
     """
     signed = hmac.new(secret.encode(), b"%d." % moment + body, hashlib.sha256)
@@ -102,14 +102,14 @@ def post(url: str, secret: str, key: str, body: bytes, *, allow_private: bool) -
     - `allow_private`: whether private addresses are allowed.
     """
     try:
-        receiver = target(url)
+        receiver = parse_target(url)
         connection = _PinnedConnection(receiver, resolve(receiver, allow_private=allow_private))
         headers = {
             "Host": receiver.authority,
             "Content-Type": "application/json",
             "User-Agent": "adjudge",
             "X-Adjudge-Delivery": key,
-            "X-Adjudge-Signature": signature(secret, int(time.time()), body),
+            "X-Adjudge-Signature": sign(secret, int(time.time()), body),
             "Connection": "close",
         }
         end = threading.Timer(2 * RESPONSE_TIMEOUT_S, connection.abort)  # the other limit is on each wait, and there may be many
@@ -214,10 +214,10 @@ class Target(NamedTuple):
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
 
-def target(url: str) -> Target:
+def parse_target(url: str) -> Target:
     """Return the parts of an address, or raise `Invalid`.
 
-    >>> target("https://example.org/hook?a=1")
+    >>> parse_target("https://example.org/hook?a=1")
     Target(secure=True, host='example.org', port=443, path='/hook?a=1')
     """
     if not url.isascii() or any(ord(character) <= 32 or ord(character) == 127 for character in url):
@@ -238,22 +238,22 @@ def target(url: str) -> Target:
     return Target(secure, host, port or (443 if secure else 80), path)
 
 
-def public(address: Address) -> bool:
+def is_public(address: Address) -> bool:
     """Return whether an address is one of the public internet, also where one is wrapped in another.
 
-    >>> [public(ipaddress.ip_address(one)) for one in ("93.184.216.34", "127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1")]
+    >>> [is_public(ipaddress.ip_address(one)) for one in ("93.184.216.34", "127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1")]
     [True, False, False, False]
     """
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or _translated(address)
+        inner = address.ipv4_mapped or address.sixtofour or _extract_ipv4(address)
         if inner is not None:
-            return public(inner)
+            return is_public(inner)
         if address.teredo is not None or address.is_site_local:
             return False
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-def _translated(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _extract_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """Return the address that a translator (NAT64) would make of it; low addresses hold one, too."""
     whole = int(address)
     if whole >> 32 in (0x64FF9B << 64, 0):
@@ -267,7 +267,7 @@ def check(url: str, *, allow_private: bool) -> Target:
     - `url`: the address.
     - `allow_private`: whether private ones are allowed.
     """
-    receiver = target(url)
+    receiver = parse_target(url)
     if not allow_private:
         try:  # numbers in any notation, such as 2130706433 or 0x7f.1
             numeric = socket.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
@@ -295,11 +295,11 @@ def resolve(receiver: Target, *, allow_private: bool) -> str:
 
 
 def _refuse(text: str) -> None:
-    if "%" in text or not public(ipaddress.ip_address(text)):
+    if "%" in text or not is_public(ipaddress.ip_address(text)):
         raise Invalid("the address of a webhook is private: only public ones are posted to, unless the server allows others")
 
 
-def messages(
+def make_messages(
     campaign: str, number: int, hooks: Iterable[WebhookRow], decision: Decision, body: bytes, time: int
 ) -> list[OutboxRow]:
     """Return what is to be posted of a decision, in the same transaction as the decision.
@@ -356,4 +356,4 @@ class Outbox:
         """
         self._count(campaign.name, decision.status)
         hooks = self._hooks.get(campaign.number)
-        return messages(campaign.name, campaign.number, hooks, decision, body, self._now()) if hooks else []
+        return make_messages(campaign.name, campaign.number, hooks, decision, body, self._now()) if hooks else []

@@ -118,7 +118,7 @@ class StoreArchive:
         if not self.may_have(task):
             return None
         pending = _newest(self._pending.get(task, []), until)
-        return pending if pending is not None else self._store.archived(self._campaign, task, until=until)
+        return pending if pending is not None else self._store.find_record(self._campaign, task, until=until)
 
     def may_have(self, task: str) -> bool:
         """Return whether a task may have a record."""

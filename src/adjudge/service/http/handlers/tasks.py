@@ -8,7 +8,7 @@ from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http import feed
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
-from adjudge.service.http.feed import Place, stored
+from adjudge.service.http.feed import Place, read_decisions
 
 
 async def list_tasks(call: Call) -> t.TasksPage:
@@ -61,7 +61,7 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
     after = Place.of_query(call.query.after)
 
     def read() -> t.DecisionsPage:
-        placed = stored(store, campaign.number, after, limit + 1)
+        placed = read_decisions(store, campaign.number, after, limit + 1)
         more = len(placed) > limit
         del placed[limit:]
         # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
