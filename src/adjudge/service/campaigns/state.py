@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from adjudge.errors import AdjudgeError
+from adjudge.online import Online
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import Standing
