@@ -50,12 +50,12 @@ class Trial:
     - `created`: the first event of the log.
     - `policy`: takes the place of all policies of the log; None: these hold.
     - `model`: takes the place of that of the log; None: that one.
-    - `beside`: another trial, which is always one event ahead. Its stream serves this one as well, for as long as the same
+    - `leader`: another trial, which is always one event ahead. Its stream serves this one as well, for as long as the same
       votes count.
     """
 
     def __init__(
-        self, created: events.Created, *, policy: Policy | None = None, model: str | None = None, beside: Trial | None = None
+        self, created: events.Created, *, policy: Policy | None = None, model: str | None = None, leader: Trial | None = None
     ) -> None:
         self.policy, self._labels = policy, list(created.labels)
         changes: dict[str, Any] = {} if model is None else {"model": model}
@@ -64,23 +64,23 @@ class Trial:
         self.state = CampaignState(msgspec.structs.replace(created, **changes), MemoryArchive())
         self.endings: dict[str, Ending] = {}
         self._shared: SharedStream | None = None
-        self._beside = beside
-        if beside is not None and model is None and beside.state.policy.probation == self.state.policy.probation:
-            self._shared = SharedStream(beside.state, self.state.lasting)
+        self._leader = leader
+        if leader is not None and model is None and leader.state.policy.probation == self.state.policy.probation:
+            self._shared = SharedStream(leader.state, self.state.lasting)
             self.state.follow(cast(Online, self._shared))
 
     def prepare(self, event: events.Event) -> None:
-        """Look at an event before the trial beside this one folds it."""
-        if self._shared is None or self._beside is None:
+        """Prepare for an event, before the other trial folds it."""
+        if self._shared is None or self._leader is None:
             return
         self._shared.remember(event)
         if type(event) is events.PolicySet and Policy.of(event.policy).probation != self.state.policy.probation:
-            self.state.follow(Online.from_bytes(self._beside.state.online.to_bytes()))  # from here on other votes count
+            self.state.follow(Online.from_bytes(self._leader.state.online.to_bytes()))  # from here on other votes count
             self.state.online.expect_every_label()
             self._shared = None
 
     def step(self, position: int, event: events.Event) -> Task | None:
-        """Fold an event, or pass it over; return the task that it touched, where it is one."""
+        """Fold or skip an event; return the task that it touched, if there is one."""
         state, kind, touched = self.state, type(event), None
         due = state.next_due()
         if due and due <= event.time:
@@ -184,7 +184,7 @@ class SharedStream:
         return self._owner.refit_under_way
 
     def finish_refit(self, refit: Any) -> None:
-        """Do nothing: the owner goes on from it."""
+        """Do nothing: the owner has taken it up."""
 
 
 def _narrow(policy: Policy, labels: list[str]) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def _narrow(policy: Policy, labels: list[str]) -> dict[str, Any]:
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     """How decisions came out.
 
-    - `decided`, `escalated`, `open`: tasks by what has come of them; what is held is open.
+    - `decided`, `escalated`, `open`: tasks by their outcome; held tasks count as open.
     - `votes`: that were needed: those on a task after its last decision are not counted.
     - `flips`: how often a decided label became another.
     - `seconds`: from a task's first vote to its decision, the median; None where nothing was decided.
@@ -332,7 +332,7 @@ class _PairedTrials:
             if not isinstance(event, events.Created):
                 raise InputError(f"the log begins with {type(event).__name__}, not with Created")
             before = self.before = Trial(event)
-            after = self.after = Trial(event, policy=self._policy, model=self._model, beside=before)
+            after = self.after = Trial(event, policy=self._policy, model=self._model, leader=before)
             for trial in (before, after):
                 trial.state.pass_over(position, event)  # it is in them already
             return

@@ -2,7 +2,7 @@
 
 A flood of colluding or broken workers shows in the stream of decisions before anyone looks at a single one. What is
 compared is a window of the last decisions with all before it, since the campaign or the last reset began. Both are sums of
-blocks, so that memory is bounded whatever the window.
+blocks, so memory does not grow with the window.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Breakers(msgspec.Struct):
     """Sums of decisions, of late and of all before, and whether they have tripped.
 
     They trip when something moves by more than its limit, and by more than chance explains: 5 standard errors of decisions
-    that are independent of each other. Until the past has as many decisions as the window, nothing can be said, and nothing
+    that are independent of each other. Breakers stay silent until the past has as many decisions as the window, so nothing
     trips.
 
     - `tripped`: why, as a sentence; None while decisions are made.
@@ -99,11 +99,11 @@ class Breakers(msgspec.Struct):
             self.tripped = f"a refit would change {flips} of {settled} decided labels: more than a share of {limit:.3f}"
 
     def reset(self) -> None:
-        """Begin anew: a person has looked, and what comes from now on is what the next window is compared with."""
+        """Start over after a review by a person: the next window is compared with decisions from now on."""
         self.tripped, self.past, self.blocks, self.latest = None, DecisionBlock(), [], DecisionBlock()
 
     def _look(self, limits: Limits, labels: Sequence[str]) -> None:
-        """Move the window on by a block, and compare it with what was before it."""
+        """Advance the window by a block, and compare it with the decisions before it."""
         self.blocks.append(self.latest)
         self.latest = DecisionBlock()
         while sum(block.decisions for block in self.blocks[1:]) >= self.window:

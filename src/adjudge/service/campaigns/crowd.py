@@ -1,4 +1,4 @@
-"""The workers of a campaign, by number: what is known of each beside what the stream has learned of their votes."""
+"""The workers of a campaign, by number; the stream has what was learned from their votes."""
 
 from __future__ import annotations
 

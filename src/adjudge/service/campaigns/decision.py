@@ -1,4 +1,4 @@
-"""Decisions: where a task stands and why, the evidence that a rule looks at, and a decision as clients see it."""
+"""Decisions: the standing of a task and its reason, the evidence that a rule reads, and a decision as clients see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)  # a status as a code is 
 CODES: Final[Mapping[str, int]] = {status: code for code, status in enumerate(STATUSES)}
 NO_EXPERT: Final = -1  # in `Evidence.expert`: no expert has voted
 EXPERTS_DIFFER: Final = -2
-# Why a task stands as it does: every status and reason that a rule can give, and what they mean together. A reason is the
+# Every status and reason that a rule can give, with the meaning of each combination. A reason is the
 # field of the policy that is in charge, or who decided.
 REASONS: Final[Mapping[tuple[Status, str], str]] = {
     ("open", "minimum_votes"): "There are fewer votes than `minimum_votes`.",
@@ -58,7 +58,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     position: int  # of the event in the log that made it so
     reason: str  # which rule of the policy: see service/campaigns/rule.py
     flips: int = 0  # how often the decided label has changed
-    by: str | None = None  # the person who decided, where one did
+    by: str | None = None  # the person who decided, if any
 
 
 class Standing(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -69,7 +69,7 @@ class Standing(msgspec.Struct, array_like=True, frozen=True, gc=False):
     - `since`: when this status, with this label, began.
     - `due`: when the clock alone changes it (a hold ends, or a lock begins); 0 where it does not.
     - `reason`: which rule made it so: see `REASONS`.
-    - `by`: the person who decided, where one did.
+    - `by`: the person who decided, if any.
     - `floor`: the votes that a reopened task needs before votes decide it again.
     - `experts`: the votes of experts that a task had when it was reopened: these no longer decide it at once.
 

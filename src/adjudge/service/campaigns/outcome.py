@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     - `reason`: the field of the policy that is in charge, or who decided.
     - `until`: the time at which the clock alone changes the status, in seconds; None where it does not.
     - `why`: the same in sentences.
-    - `standing`: what a rule needs to go on from here.
+    - `standing`: the state from which a rule continues.
     """
 
     status: Status
@@ -141,7 +141,7 @@ def _index(label: str, labels: Sequence[str]) -> int:
 
 
 def why(rule: Rule, standing: Standing, evidence: Evidence) -> list[str]:
-    """Return what is in charge, what there is of what is needed, and the status, as sentences.
+    """Explain the reason, the evidence against its requirements, and the status, in sentences.
 
     - `rule`: the rule that decided.
     - `standing`: where the task stands.
@@ -232,7 +232,7 @@ def _status(rule: Rule, standing: Standing) -> str:
     return f"decided: {name}" + (f", and votes can change it{until}" if until else "")
 
 
-def _share(share: float, beside: float | None = None) -> str:
-    """Return a share with the digits of the one beside it, two at least, rounded down: too little never looks enough."""
-    digits = max(2, len(f"{share if beside is None else beside:.9g}".partition(".")[2]))
+def _share(share: float, threshold: float | None = None) -> str:
+    """Format a share with as many digits as its threshold, at least two, rounded down so that it never looks sufficient."""
+    digits = max(2, len(f"{share if threshold is None else threshold:.9g}".partition(".")[2]))
     return f"{math.floor((share + 1e-9) * 10**digits) / 10**digits:.{digits}f}"

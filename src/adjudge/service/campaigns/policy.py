@@ -22,7 +22,7 @@ MAX_POLICY_NUMBER: Final = 1_000_000_000  # votes, decisions or seconds: beyond 
 AT_LEAST_ONE: Final = Number(1, MAX_POLICY_NUMBER, whole=True)
 SECONDS_RANGE: Final = Number(0, MAX_POLICY_NUMBER)
 SHARE_RANGE: Final = Number(0, 1)
-CONFIDENCE: Final = 0.9  # that is asked for where neither a confidence nor costs are given
+CONFIDENCE: Final = 0.9  # required if a policy has neither `confidence` nor `costs`
 ANY_LABEL: Final = "*"  # in place of a label: every label that is not named
 COST: Final = Number(0, 1e12)
 OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
@@ -32,7 +32,7 @@ class Check(Protocol):
     """What a value is checked by."""
 
     def check(self, name: str, value: object) -> None:
-        """Raise an `OptionError` that names the field, the value and what is accepted."""
+        """Raise an `OptionError` that names the field, the value and the accepted values."""
 
 
 class FlagCheck:
@@ -97,9 +97,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Escalate(Section, frozen=True):
-    """When a person is asked.
+    """When a person has to decide.
 
-    - `votes_run_out`: at `maximum_votes`, where they do not suffice.
+    - `votes_run_out`: at `maximum_votes`, if they do not suffice.
     - `disagreement`: where more than this share of the effective votes is against the leading label.
     - `tie`: where the best labels tie.
     """
@@ -213,7 +213,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     JSON (`to_json`). docs/policy.md explains each field with examples.
 
     - `minimum_votes`: no task is decided by fewer votes.
-    - `maximum_votes`: at so many votes no more are asked for; None: never.
+    - `maximum_votes`: stop requesting votes at this count; None: never.
     - `confidence`: how likely the leading label has to be right: a number above 0 and at most 1, or one per label, where "*"
       stands for the labels that are not named. Left out: 0.9, or nothing where `costs` are given.
     - `costs`: what a wrong decision costs: true label to decided label to cost. A right one costs nothing unless it is named;
@@ -223,7 +223,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
       above the maximum), or another label can be decided.
     - `hold`: seconds for which a label has to stay the decided one before the decision is final; the status is `held` meanwhile.
     - `lock`: seconds after the decision from which on votes no longer change it; 0: at once; None: never.
-    - `escalate`: when a person is asked: `votes_run_out` (True), `disagreement` (None: the largest share of effective votes
+    - `escalate`: when a person has to decide: `votes_run_out` (True), `disagreement` (None: the largest share of effective votes
       against the leading label), `tie` (False).
     - `quorum`: votes for the label have to come from so many `groups` of workers (2), so many `votes` from each (1).
     - `experts`: with `decide` (False) a vote of an expert decides at once, and experts who differ escalate.
@@ -424,10 +424,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         - `votes`: how many votes count; or label to votes, which `escalate.disagreement` needs.
         - `groups`: group of workers to label to votes, for a `quorum`.
         - `experts`: the labels that experts voted for, one per vote.
-        - `gold`: the true label, where it is known.
+        - `gold`: the true label, if it is known.
         - `breaker`: whether a breaker has tripped.
         - `time`: the moment, in seconds from any beginning.
-        - `before`: what the same policy made of the task until now: hysteresis, holds and locks go on from there.
+        - `before`: the previous outcome of the same policy, from which hysteresis, holds and locks continue.
 
         >>> outcome = Policy().decide({"spam": 0.94, "ok": 0.06}, votes=3)
         >>> outcome

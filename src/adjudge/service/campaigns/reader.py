@@ -1,6 +1,6 @@
 """What readers ask of a campaign's state. Nothing here changes it, so that who reads what never changes a decision.
 
-Readers are told the confidence by what the fold has measured last: measuring again is a step of the fold.
+Readers get the confidence from the latest measurement of the fold; measuring again is a step of the fold.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class StateReader:
         self.stream: Any = self.online.state  # called vote by vote
         self.online.expect_every_label()  # they were chosen beforehand
         self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
-        self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
+        self.lasting = 2 * self.kind  # the same confidence, from the latest measurement however old
         self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
         self.policies: list[PolicyVersion] = []
         self.tasks, self.crowd = Tasks(), Crowd()
         self.tallies: dict[str, Tally] = {}
-        self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
+        self.changes: list[Decision] = []  # decisions of the latest events; the caller of `apply` takes them out
         self.since_refit = 0  # votes learned and taken back
         self.votes = 0  # in force, those kept aside among them
         self.archived_tasks = 0  # that have left memory
@@ -104,7 +104,7 @@ class StateReader:
         return None if record is None else record.task
 
     def find_archived(self, name: str) -> tuple[Task, Answer] | None:
-        """Return a task that is not in memory, and what the stream said of it when it left."""
+        """Return a task that is not in memory, and the stream's prediction at the time it left."""
         record = self._find_record(name)
         return None if record is None else (record.task, record.answer)
 
@@ -171,7 +171,7 @@ class StateReader:
         return cast(Answer, self.stream.predict(name, self.lasting) or NO_ANSWER)
 
     def decision(self, task: Task, answer: Answer) -> Decision:
-        """Return what is decided of a task, as it is told."""
+        """Return the decision on a task, as clients see it."""
         standing = task.standing
         label = standing.label if standing.label >= 0 else answer[0]
         return Decision(
@@ -226,7 +226,7 @@ class StateReader:
         return self._accuracy_by(self._crowd_at[1], workers)
 
     def _crowd_view(self) -> CrowdView | None:
-        """Return what workers are judged by beside their own votes; None while it has to be measured again."""
+        """Return the statistics of the crowd by which workers are judged; None if they are out of date."""
         crowd = self.stream.crowd(self.lasting)
         if crowd is False:
             return None

@@ -25,11 +25,11 @@ _DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
 
 
 class ReplayDifference(msgspec.Struct, frozen=True):
-    """Where a replay and what was recorded part.
+    """The first difference between a replay and the recorded data.
 
     - `position`: of the event in the log.
     - `what`: a sentence.
-    - `task`: the task whose decision differs, where it is one.
+    - `task`: the task whose decision differs, if it is a decision.
     """
 
     position: int
@@ -46,7 +46,7 @@ class Checked(msgspec.Struct, frozen=True):
     - `snapshot`: the position of the snapshot that was compared as well; None where there is none.
     - `difference`: the first one; None where there is none.
     - `base`: the position of the state that the replay began with; 0 where it began with the first event.
-    - `begins`: the first position of the log that is kept: 1, where no vote has expired.
+    - `begins`: the first position of the log that is kept: 1 if no vote has expired.
     """
 
     position: int
@@ -63,7 +63,7 @@ def replay(store: Store, campaign: int, *, until: int | None = None) -> Campaign
 
     Where the first events have expired and are deleted, the log begins with a base, and so does the replay.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     - `until`: the last position that is applied; None: all of it.
 
@@ -120,7 +120,7 @@ def _begin(store: Store, campaign: int, base: Base | None) -> CampaignState:
 def events_of(store: Store, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log, in order.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     - `after`: the position before the first that is wanted.
     - `until`: the last one; None: all.
@@ -134,7 +134,7 @@ def check(store: Store, campaign: int) -> Checked:
 
     The state from the newest snapshot and the log behind it is compared with the replayed one, too.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     """
     return store.repeat_with_base(campaign, lambda base: _check(store, campaign, base))
@@ -251,7 +251,7 @@ def read_kept_log(store: Store, campaign: int, *, until: int | None = None) -> I
 
     Of a log that begins with a base, the first ones are made from it: labels, the policy that held, groups, experts and bans.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     - `until`: the last position; None: all.
     """
@@ -291,7 +291,7 @@ def _describe_known(state: CampaignState, base: Base) -> Iterator[events.Event]:
 
 
 def _is_known(event: events.Event, position: int, base: Base) -> bool:
-    """Return whether what an event says is known beforehand, or is of what is deleted."""
+    """Return whether the base already has the effect of an event, or the event refers to a deleted one."""
     if isinstance(event, events.LabelAdded):
         return position <= base.position
     return isinstance(event, events.RefitDone) and event.read < base.begins

@@ -1,4 +1,4 @@
-"""A policy made ready for the labels of a campaign: where a task stands and the evidence on it, to where it stands now.
+"""A policy compiled for the labels of a campaign: from a standing and the evidence on a task to its next standing.
 
 Who decides, first to last: a person (an override), gold, an expert, the lock, a breaker, the votes. Everything here is a
 pure function of its arguments, and times are whole microseconds, so that a replay of a log gives the same decisions.
@@ -37,7 +37,7 @@ class Rule:
 
     `needs_counts`, `needs_groups`, `needs_experts` and `needs_probabilities` say which of the costly parts of `Evidence` it
     looks at; `needs_votes` is True where it looks at any of the first three. `thresholds` are the
-    confidences that the labels need; empty where costs stand in their place.
+    confidences that the labels need; empty if the policy has costs instead.
 
     >>> from adjudge.service.campaigns.decision import NEW, Evidence
     >>> rule = Rule(Policy(), ["spam", "ok"])
@@ -96,7 +96,7 @@ class Rule:
     def decide(self, standing: Standing, evidence: Evidence) -> Standing:
         """Return where the task stands now: the same object where nothing changes.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `evidence`: what is known of it.
         """
         if standing.due and evidence.time >= standing.due:
@@ -133,16 +133,16 @@ class Rule:
     def due(self, standing: Standing) -> int:
         """Return the time at which the clock alone changes where a task stands, in microseconds; 0: it does not.
 
-        - `standing`: where it stands.
+        - `standing`: its current standing.
         """
         return standing.due
 
     def tick(self, standing: Standing, time: int, *, breaker: bool = False) -> Standing:
-        """Return where a task stands at this time if no vote comes: the same object where nothing was due.
+        """Return the standing at this time if no vote comes: the same object if nothing was due.
 
         The end of a hold and the beginning of a lock are dated to when they were due, however late the clock is read.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `time`: now, in microseconds.
         - `breaker`: whether a breaker has tripped: a hold that ends then is held on.
         """
@@ -158,7 +158,7 @@ class Rule:
     def override(self, standing: Standing, label: int, time: int, *, by: str | None = None) -> Standing:
         """Return where a task stands once a person has decided it, until it is reopened.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `label`: the index of the label.
         - `time`: when, in microseconds.
         - `by`: who.
@@ -168,7 +168,7 @@ class Rule:
     def reopen(self, standing: Standing, votes: int, time: int, *, experts: int = 0) -> Standing:
         """Return where a task stands once its decision is appealed: open, until there are more votes.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `votes`: the votes that it has.
         - `time`: when, in microseconds.
         - `experts`: the votes of experts that it has: from now on, only further ones decide it at once.
@@ -191,7 +191,7 @@ class Rule:
 
         A lock that has begun stays.
 
-        - `standing`: where it stood under the earlier policy.
+        - `standing`: its standing under the earlier policy.
         - `time`: when this policy took its place, in microseconds.
         """
         due = standing.due
@@ -206,9 +206,9 @@ class Rule:
         )
 
     def why(self, standing: Standing, evidence: Evidence) -> list[str]:
-        """Return why the task stands as it does, as sentences: which rule holds, what there is and what is missing.
+        """Explain the standing in sentences: the rule in charge, the evidence, and anything that is missing.
 
-        - `standing`: where it stands.
+        - `standing`: its current standing.
         - `evidence`: what is known of it.
 
         >>> from adjudge.service.campaigns.decision import NEW, Evidence
@@ -255,7 +255,7 @@ class Rule:
         return math.fsum(map(mul, evidence.probabilities, self._cost_of[label]))
 
     def _doubt(self, evidence: Evidence) -> str:
-        """Return why a person is asked although the votes might suffice, or nothing."""
+        """Return the reason for escalating although the votes might suffice, or nothing."""
         if self._tie and evidence.tie:
             return "tie"
         if self._disagreement is not None and self.disagreement(evidence) > self._disagreement + THRESHOLD_TOLERANCE:

@@ -1,4 +1,4 @@
-"""The state of a campaign as bytes: equal states have equal bytes, so that a digest of them tells whether two are equal."""
+"""The state of a campaign as bytes: equal states have equal bytes, and so equal digests."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def bundle(state: bytes, archive: bytes, ids: bytes) -> bytes:
 
 
 def unbundle(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of what a store keeps as a snapshot: state, archive, ids."""
+    """Return the parts of a stored snapshot: state, archive, ids."""
     try:
         return _BUNDLE.decode(data)
     except msgspec.MsgspecError as error:

@@ -48,7 +48,7 @@ class CampaignState(StateReader):
     # --- the fold
 
     def apply(self, position: int, event: events.Event) -> Touched | None:
-        """Fold one event, the one after those before; return the task that it touched, where it is one."""
+        """Fold one event, the one after those before; return the task that it touched, if there is one."""
         if position != self.position + 1:
             raise AdjudgeError(f"event {position} does not follow event {self.position}: the log has a gap")
         self.position, self.time = position, event.time
@@ -324,7 +324,7 @@ class CampaignState(StateReader):
         return task, answer
 
     def _judge(self, task: Task, answer: Answer) -> Standing:
-        """Return where a task stands by what is known of it now."""
+        """Return the standing of a task by the current evidence."""
         after = self.rule.decide(task.standing, self.evidence(task, answer))
         return self._unless_expired(task, answer, after) if task.expired else after
 
@@ -498,7 +498,7 @@ class CampaignState(StateReader):
         self.tasks.confidence[task.slot] = 0.0
 
     def _forget_aside(self, name: str, workers: Iterable[int]) -> None:
-        """Forget votes that are kept aside; on probation they count on as what they were."""
+        """Forget votes that are kept aside; those on probation keep counting as judged or not."""
         for number in workers:
             aside = self.crowd.all[number].aside
             assert aside is not None

@@ -32,7 +32,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class Task(msgspec.Struct, array_like=True, gc=False):
-    """What stands of one task beside its votes."""
+    """A task without its votes."""
 
     name: str
     opened: int  # time of its first event
@@ -42,9 +42,9 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     version: int = 0  # of the policy that did
     flips: int = 0  # how often the decided label became another
     last: int = -1  # the label that was decided last, or -1
-    moved: dict[int, int] | None = None  # worker: position of their vote in force, where it is not their first on the task
+    moved: dict[int, int] | None = None  # worker: position of their vote in force, if it is not their first on the task
     aside: list[int] | None = None  # workers whose votes on it are kept aside
-    expired: bool = False  # it stands on votes that are deleted, as they were too old
+    expired: bool = False  # its votes have expired and are deleted
     slot: int = -1  # its line in the columns, last of all: it is not saved
 
     def note_move(self, worker: int, position: int) -> None:
@@ -64,7 +64,7 @@ class Task(msgspec.Struct, array_like=True, gc=False):
 
 
 class Tasks:
-    """Tasks by name, and columns with a line for each: how certain it is, where it stands, in which order it was touched."""
+    """Tasks by name, and columns with a line for each: its confidence, its standing, and the order in which it was touched."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Task] = {}
@@ -157,7 +157,7 @@ class Tasks:
         return [name for _, slot in taken if (name := self._names[slot]) is not None]
 
     def _look_ahead(self, number: int, without: list[int], *, settled: bool) -> list[tuple[int, int]]:
-        """Return touch and line of the oldest tasks, the latest first; several times as many as are asked for.
+        """Return touch and line of the oldest tasks, the latest first; several times as many as requested.
 
         What is touched later, or comes later, is younger than all of them. So the next calls need not look at every line.
         """

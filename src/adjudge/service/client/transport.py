@@ -1,7 +1,7 @@
 """Requests over httpx2. This is the only module that imports httpx2 and the two libraries below it, httpcore2 and h11.
 
 `Connections` is written once, with `await`. Its subclasses only say how to wait: `AwaitedConnections` on an event loop,
-`BlockingConnections` in the calling thread, where nothing ever suspends (see `blocking.py`).
+`BlockingConnections` in the calling thread, so that nothing ever suspends (see `blocking.py`).
 
 httpx2 sends the whole body of a request before it reads the response. A stream of votes needs both at once, so `Exchange` puts
 h11, which parses HTTP/1.1 without I/O, on the network streams of httpcore2.

@@ -1,7 +1,7 @@
 """Votes and gold that follow from the annotations of Label Studio.
 
 A webhook changes what is known of some annotations. The votes of every pair of task and worker that it touches, and the
-gold of every task, are then derived again from all annotations of theirs that are left. So whatever order webhooks come in, and
+gold of every task, are then derived again from all annotations of theirs that are left. So in any order of webhooks, and
 however often, the votes end up as Label Studio has them.
 """
 
@@ -89,7 +89,7 @@ class WebhookOutcome:
 
 
 def plan(store: Store, campaign: int, message: Message, numbers: Mapping[str, int], now: int) -> WebhookPlan:
-    """Return what a webhook changes, by what is known of its annotations. Reads the store, in any thread.
+    """Return the changes of a webhook, compared with the stored annotations. Reads the store, in any thread.
 
     - `store`: where annotations are; all that was written must be on disk.
     - `campaign`: its number.
@@ -316,7 +316,7 @@ class _Changes:
             self.outcome.decisions.append(self._campaign.decision_of(touched[0].name, touched[1]))
 
     def _fold_gold(self, step: TaskChange, about: AnnotatedTaskRow) -> Steps[tuple[AnnotatedTaskRow, Touched | None]]:
-        """Let gold be what Label Studio calls true; return what is to be known of it, and what was touched."""
+        """Set gold to Label Studio's ground truth; return the updated row and the touched task."""
         change = gold_change(self._state, step)
         if change is None:
             is_ours = about.gold is not None and about.gold == step.truth

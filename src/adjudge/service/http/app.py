@@ -32,7 +32,7 @@ HEADERS: Final = "headers"  # the key of the frozen headers in the state of ASGI
 VOTES_ROUTE: Final = "POST /v1/campaigns/{campaign}/votes"
 MANY_ROWS: Final = 200
 LONG_BODY_BYTES: Final = 200_000  # of JSON: it is decoded in another thread
-NO_ROUTE: Final = "-"  # the route, in metrics, of what has none
+NO_ROUTE: Final = "-"  # in metrics, the route of requests without one
 ANSWERED: Final = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -72,7 +72,7 @@ class Service:
 
         Then the request has to go the way of all others, which finds what is wrong with it, and says so.
 
-        - `url`: as it was sent.
+        - `url`: of the request, still encoded.
         - `headers`: those of the request.
         - `body`: all of it.
         - `answer`: is given status, header and body.
@@ -262,7 +262,7 @@ def require_local(headers: Headers) -> None:
 
 
 def as_problem(error: BaseException, request_id: bytes) -> Problem:
-    """Return what an error is told as. One that nobody expected is logged, and tells the client nothing.
+    """Return an error as a problem. An unexpected error is logged, and the client gets no details.
 
     - `error`: anything.
     - `request_id`: by which the log knows the request.

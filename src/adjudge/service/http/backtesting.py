@@ -1,4 +1,4 @@
-"""A backtest of a running campaign, beside its requests."""
+"""A backtest of a running campaign, in a thread that yields to its requests."""
 
 from __future__ import annotations
 

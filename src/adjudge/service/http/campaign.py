@@ -60,7 +60,7 @@ class Campaign(Folding):
         self.duties.begin(loaded.snapshot_at)
 
     def adopt(self, loaded: Loaded) -> None:
-        """Go on from what was loaded from the log."""
+        """Continue from a state loaded from the log."""
         self._begin(loaded)
         self.duties.begin(loaded.snapshot_at)
 
@@ -73,7 +73,7 @@ class Campaign(Folding):
         return answer
 
     async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
-        """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
+        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
         return await self.in_turn(self._vote_steps(votes))
 
     def can_take(self, votes: Sequence[VoteIn]) -> bool:
@@ -381,7 +381,7 @@ class Campaign(Folding):
     # --- settings
 
     async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
-        """Make a new version of the policy, and return it; the policy that holds already is no new one."""
+        """Make a new version of the policy, and return it; nothing changes if it equals the current one."""
 
         def checked() -> dict[str, Any] | None:
             policy = Policy.of(document)
@@ -448,7 +448,7 @@ class Campaign(Folding):
         return await self._commit(event)
 
     async def reset_breaker(self, by: str | None = None) -> int:
-        """Let automatic decisions go on: a person has looked."""
+        """Resume automatic decisions after a review by a person."""
         return await self._commit(lambda: events.BreakerReset(time=self.now(), by=by))
 
     def require_same(self, spec: CampaignSpec) -> None:

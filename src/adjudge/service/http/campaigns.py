@@ -1,7 +1,7 @@
 """All campaigns of a server over one store: loading, group commits, and the work that the clock brings.
 
 One thread, that of the event loop, owns every state. An event is folded at once and written by the writer's thread with all
-others that came meanwhile; whoever waits for it is told when it is on disk. When that fails, the states are ahead of the log:
+others that came meanwhile; waiting requests resume when it is on disk. If that fails, the states are ahead of the log:
 they are thrown away and built again from it.
 """
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
-FINISH: Final = 10.0  # seconds that work beside requests has to end in when the server stops
+FINISH: Final = 10.0  # seconds that background work has to finish when the server stops
 CLOCK_INTERVAL_S: Final = 0.2  # seconds between looks at what the clock brings
 
 
@@ -86,7 +86,7 @@ class Campaigns:
         return self
 
     async def close(self) -> None:
-        """Write what is waiting, save snapshots, and let go of the store."""
+        """Write waiting events, save snapshots, and close the store."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -102,7 +102,7 @@ class Campaigns:
         if not self._broken:
             for campaign in self.by_name.values():
                 if campaign.follows is None:
-                    await self._log_errors(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
+                    await self._log_errors(campaign.duties.save_snapshot())  # the log has everything, so a failure does no harm
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.leases.close()
@@ -182,7 +182,7 @@ class Campaigns:
         return campaign, True
 
     def _make_created(self, spec: CampaignSpec) -> events.Created:
-        """Return the first event of a campaign, or raise where anything is wrong with what was asked for."""
+        """Return the first event of a campaign, or raise if anything in its specification is wrong."""
         pairs = spec.pairs()
         try:
             StreamSettings.of(spec.settings)
@@ -280,7 +280,7 @@ class Campaigns:
     def _fail(self, error: BaseException) -> None:
         """Refuse everything that was not written, and build the states again."""
         log.error("the log cannot be written: %s", error)
-        self._broken = "the log cannot be written: the server's own log says why"  # paths and hosts are told to nobody else
+        self._broken = "the log cannot be written: the server's own log says why"  # clients must not learn paths and hosts
         for done in (self._in_flight, self._done):
             done.set_exception(Unavailable(self._broken, retry_after=1))
             done.exception()  # seen, whether or not anybody waits
@@ -317,7 +317,7 @@ class Campaigns:
             log.warning("the campaigns were loaded from the log again")
             return
 
-    # --- loading, and what the clock brings
+    # --- loading, and work by the clock
 
     async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
         owned: list[Campaign] = []
@@ -365,7 +365,7 @@ class Campaigns:
         return self._broken is not None
 
     def take(self, campaign: Campaign, owner: str | None = None) -> None:
-        """Let a campaign be one of this server's; `owner` is the other process that writes it, where one does."""
+        """Add a campaign to this server; `owner` is the other process that writes it, if any."""
         if owner is None:
             campaign.hold()
         else:
@@ -374,7 +374,7 @@ class Campaigns:
         self.by_number[campaign.number] = campaign
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
-        """Let work run beside requests; what goes wrong in it is logged."""
+        """Run work in the background; its errors are logged."""
         task = self._loop.create_task(self._log_errors(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -389,11 +389,11 @@ class Campaigns:
             log.exception("work beside requests failed")
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run work that takes long, and touches no state, beside the event loop."""
+        """Run slow work that touches no state in a thread."""
         return await self._loop.run_in_executor(self.threads, work)
 
     async def in_folding_thread(self, work: Callable[[], T]) -> T:
-        """Run work on the state of a campaign, whose turn the caller has, beside the event loop."""
+        """Run work on the state of a campaign, whose turn the caller has, in a thread."""
         return await self._loop.run_in_executor(self._folding, work)
 
     async def _keep_house(self) -> None:

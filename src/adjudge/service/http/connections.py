@@ -48,7 +48,7 @@ def count_queued_bytes(handle: int) -> int:
 
 
 class Flow(FlowControl):
-    """uvicorn's switch of reading, which whoever waits for a body turns on: not as long as something is held back."""
+    """uvicorn's flow control, which resumes reading for a request that waits for its body, unless data is held back."""
 
     is_held = False
 
@@ -67,9 +67,9 @@ class LimitedConnection(HttpToolsProtocol):
         super().__init__(*args, **options)
         self.service = cast(Service, self.app)
         self.fields: Headers  # of the request that is being received …
-        self._source: tuple[str, int, list[tuple[bytes, bytes]]] | None = None  # … and what they were read from
+        self._source: tuple[str, int, list[tuple[bytes, bytes]]] | None = None  # … and the source that they were read from
         self.phase = IDLE
-        self._deadline = math.inf  # of what is being received, unless a response is under way
+        self._deadline = math.inf  # for the data being received, unless a response is under way
         self._framing_bytes = 0  # received since the last content
         self._held = b""  # received, and not parsed yet, as too much is unanswered
         self._unanswered: deque[RequestResponseCycle] = deque()  # requests that are being answered, or wait for that
@@ -179,14 +179,14 @@ class LimitedConnection(HttpToolsProtocol):
         return data
 
     def _parse_held(self) -> None:
-        """Go on with what was held back."""
+        """Parse the data that was held back."""
         while self._held and not self._is_full and self._problem is None:
             self._parse(self._release())
         if not self.transport.is_closing():
             self.flow.resume_reading()
 
     def on_headers_complete(self) -> None:
-        """Freeze the headers: whatever comes after them is a trailer, and is dropped."""
+        """Freeze the headers: fields after them are trailers, and are dropped."""
         headers, self.headers = self.headers, []
         source = self.parser.get_http_version(), len(self.url), headers
         if source != self._source:  # as they often are those of the request before
@@ -245,7 +245,7 @@ class LimitedConnection(HttpToolsProtocol):
             self._parse_held()
 
     def resume_writing(self) -> None:
-        """Go on with what was held back while the client did not read."""
+        """Parse the data that was held back while the client did not read."""
         super().resume_writing()
         self._parse_held()
 

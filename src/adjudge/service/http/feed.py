@@ -225,9 +225,9 @@ async def events(
     """Yield events as bytes.
 
     - `tail`: of the campaign.
-    - `after`: where to begin; None: with what comes.
+    - `after`: where to begin; None: with the next decision.
     - `permit`: of the request; the stream ends when it does.
-    - `ends`: whatever of these is done first ends the stream.
+    - `ends`: the stream ends when one of these is done.
     - `stopping`: whether that is because the server stops.
     """
     reading: asyncio.Future[tuple[list[Placed], Place]] | None = None  # for a client that is behind the window

@@ -40,7 +40,7 @@ Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
 SLICE_S: Final = 0.005  # of work on the loop, after which others have their turn
 log = logging.getLogger(__name__)
-Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
+Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and their rows
 NO_ROWS: Final[Rows] = ([], [], [])
 _ENCODE_JSON = msgspec.json.Encoder().encode
 

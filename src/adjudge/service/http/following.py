@@ -2,7 +2,7 @@
 
 Several servers can share one database. Each campaign is written by one of them, whose lock the database holds for as long as
 it is connected. The others read its log as it grows and fold it into a state of their own, so that they answer readers too, a
-moment later. Whoever finds the lock free takes it, reads what is left of the log, and writes from then on.
+moment later. The process that finds the lock free takes it, reads the rest of the log, and writes from then on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def owner_of(store: Store, campaign: int) -> str | None:
     """Become the writer of a campaign, and return None; or say which other process is.
 
     - `campaign`: its number.
-    - `store`: is asked in the thread of its writer.
+    - `store`: used in the thread of its writer.
     """
     try:
         store.own(campaign)
@@ -86,7 +86,7 @@ class Following:
             asked, followed = now(), {name for name, campaign in campaigns.by_name.items() if campaign.follows is not None}
             for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
-                if campaign is None and last:  # before its first event, whoever makes it may not own it yet
+                if campaign is None and last:  # before its first event, its creator may not own it yet
                     await self._join(number, name)
                 elif campaign is not None and campaign.follows is not None:
                     await self._advance(campaign, last)
@@ -209,7 +209,7 @@ class Following:
         self._note_progress(campaign)
 
     async def _finish_refit(self, campaign: Campaign) -> None:
-        """Wait for the fit that the log is about to take up; where it began before this server did, make it now."""
+        """Wait for the fit that the log is about to take up; if it began before this server did, make it now."""
         work = self._refits.pop(campaign.number, None)
         if work is None and campaign.state.refit_under_way is not None:
             work = asyncio.ensure_future(self._campaigns.in_thread(partial(run_refit, campaign.state.refit_under_way)))
@@ -232,7 +232,7 @@ def _apply_steps(state: CampaignState, event: events.Event) -> Steps[None]:
 
 
 def _catch_up_ids(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
-    """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
+    """Return the ids of a campaign up to a position, from those in memory and newer ones in the store."""
     base = store.bases.find(campaign)
     if base is not None and base.position > known.after:  # the log between may be deleted
         ids = IdIndex(store, campaign, snapshot.unbundle(store.bases.data(base))[2])

@@ -177,7 +177,7 @@ def _micros(text: str | None) -> int | None:
 
 
 def _label(annotation: Made, question: str | None, codes: Mapping[str, int], skipped: list[Skip]) -> int | None:
-    """Return the code of the label that was chosen; None, and the reason, if the annotation is no vote."""
+    """Return the code of the label that was chosen; None, and the reason, if the annotation is not a vote."""
     name = f"annotation {annotation.id}"
     if annotation.was_cancelled:
         skipped.append(Skip("cancelled", f"{name} was skipped by its annotator"))

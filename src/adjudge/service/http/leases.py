@@ -33,7 +33,7 @@ RENEWAL_TIMEOUT_S: Final = 1.0  # how long a request waits for a proof
 SUCCESSION_S: Final = 0.5  # from getting a lock to the first answer; the rest beyond LEASE_S is for answers under way
 UNKNOWN_OWNER: Final = "another process"
 
-# The clock goes on while the process is stopped, and on Linux also while the machine sleeps.
+# The clock keeps running while the process is stopped, and on Linux also while the machine sleeps.
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 
 

@@ -20,7 +20,7 @@ MAX_HEADER_BYTES: Final = 32_000  # request line and headers; also trailers, and
 MAX_HEADER_LINES: Final = 100
 HEADER_SECONDS: Final = 10.0  # from connecting, or from the first byte of a further request, to the end of its headers
 KEEP_ALIVE_SECONDS: Final = 75  # between requests; more than the 60 after which nginx closes, so that no request meets a close
-SEND_SECONDS: Final = 30.0  # within which a client has to take MIN_SENT_BYTES of what is waiting for it, or all of it
+SEND_SECONDS: Final = 30.0  # within which a client has to take MIN_SENT_BYTES of the waiting data, or all of it
 SEND_WHILE_RECEIVING_SECONDS: Final = 300.0  # the same while the client is still sending its request
 MIN_SENT_BYTES: Final = 16_000
 LINGER_SECONDS: Final = 2.0  # for a refused client to read the reason before the connection is closed
@@ -40,7 +40,7 @@ MAX_UNREAD_BYTES_IN_ALL: Final = 256_000_000  # the same, over all streams
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-class Disconnected(Exception):  # noqa: N818 (nobody is left to be told)
+class Disconnected(Exception):  # noqa: N818 (the client is gone)
     """The client went away before its request was whole."""
 
 
@@ -77,7 +77,7 @@ class Bucket:
         return 0.0
 
     def charge(self, units: float) -> None:
-        """Take units that came with a request that was admitted: on credit, where there are too few."""
+        """Take units for further votes of an admitted request, on credit if there are too few."""
         if self.rate is not None:
             self.level -= units
 
@@ -124,7 +124,7 @@ class ConnectionCounter:
         self._by_peer: Counter[str] = Counter()
 
     def admit(self, peer: str) -> Unavailable | None:
-        """Count a connection, or return why there is no room for it."""
+        """Count a connection, or return the problem if there are too many."""
         if self.now >= self.most:
             return Unavailable(f"{self.most} connections are open: try again later", retry_after=1)
         if self.per_peer and self._by_peer[peer] >= self.per_peer:

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 LOGGER: Final = logging.getLogger("adjudge.service")
-_REQUEST_ID_PATTERN: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # an id that can stand in a header, a log and a shell as it is
+_REQUEST_ID_PATTERN: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # an id that needs no quoting in a header, a log or a shell
 _STANDARD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """One line per record: time, level, message, and what was passed as `extra`.
+    """One line per record: time, level, message, and the fields of `extra`.
 
     Everything outside ASCII, and every control character, is escaped: no id can break a line or steer a terminal.
     """

@@ -6,7 +6,7 @@ restart resumes the work. Tasks that leave memory after the ban have already los
 lose them on return, so none is missed.
 
 Expired votes. First an event says what expires, and tasks that are too old lose their votes. The current state then becomes the
-base of the log, and what the base makes unnecessary is deleted in chunks, with commits in between. The log loads wherever this
+base of the log, and older data is deleted in chunks, with commits in between. The log loads wherever this
 is interrupted, and the next run resumes it.
 """
 
@@ -174,7 +174,7 @@ class Duties:
             self._is_refitting = False
 
     async def sweep(self) -> None:
-        """Let tasks that were untouched for longest leave memory, where there are too many, or too old ones.
+        """Archive the tasks that were untouched for longest, if there are too many, or too old ones.
 
         Votes that have expired go, too: those of decided tasks as they leave, those of others while they stay.
         """
@@ -207,7 +207,7 @@ class Duties:
             self._is_saving = False
 
     async def saved(self) -> tuple[int, bytes]:
-        """Return the position of the state, and what a snapshot of it keeps."""
+        """Return the position of the state, and the content of its snapshot."""
 
         def steps() -> Steps[tuple[int, bytes]]:
             state = self._campaign.state
@@ -437,7 +437,7 @@ def _strip_page(campaign: int, before: int, store: Store) -> list[ArchiveRow]:
 
 
 def strip_votes(row: ArchiveRow, before: int) -> ArchiveRow:
-    """Return the record of a task without its votes, where it was last touched before a time.
+    """Return the record of a task, without its votes if it was last touched before a time.
 
     - `row`: the record.
     - `before`: the time.

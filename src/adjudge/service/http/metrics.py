@@ -39,7 +39,7 @@ STARTED: Final = time.time()
 class Histogram:
     """How many values are at most each of some bounds.
 
-    - `bounds`: from the smallest; whatever is larger than the last is counted beyond it.
+    - `bounds`: from the smallest; larger values than the last are counted beyond it.
 
     >>> seconds = Histogram((0.1, 1.0))
     >>> for value in (0.05, 0.5, 7.0):

@@ -1,4 +1,4 @@
-"""The interface's description as OpenAPI 3.1, from the table of routes and the types: there is no second description."""
+"""The OpenAPI 3.1 description of the interface, generated from the table of routes and the types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Types:
         schemas, self.components = msgspec.json.schema_components(list(kinds.values()), ref_template=REF)
         self._schemas = dict(zip(kinds, schemas, strict=True))
         self._fields: dict[str, Any] = {}
-        for route in routes:  # queries are told as parameters
+        for route in routes:  # queries are described as parameters
             if route.query is not None:
                 self._fields[route.query.__name__] = self.components.pop(route.query.__name__, None) or self._fields.get(
                     route.query.__name__
@@ -84,7 +84,7 @@ class _Types:
 
 
 def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a field of a query as a parameter: in a query there is no null, it is left out instead."""
+    """Return a field of a query as a parameter: a query leaves a field out instead of null."""
     schema = dict(schema)
     text = schema.pop("description", None)
     if "anyOf" in schema:
@@ -134,9 +134,9 @@ def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
 
 
 def _lines(route: Route) -> dict[str, Any]:
-    """Return what lines are: whatever comes is taken, and each line answered, good or bad.
+    """Return the content of a stream of lines; each line is answered, good or bad.
 
-    Any media type will do. Two are told, as few programs know the one for lines of JSON.
+    Every media type is accepted. The description has two, as few programs know the one for JSON lines.
     """
     text = {"schema": {"description": f"One {route.body.__name__} per line."}}
     return {route.takes: text, "text/plain": text}

@@ -38,7 +38,7 @@ def decode_body(decode: Callable[[bytes], T], body: bytes, *, nul: bool = False)
 
     - `decode`: the method of a decoder that checks types.
     - `body`: bytes from outside.
-    - `nul`: whether texts may have NUL characters, as whoever uses them looks.
+    - `nul`: whether texts may contain NUL characters; the handler then checks those it uses.
 
     >>> decode_body(msgspec.json.Decoder(list[str]).decode, b'["a", 1]')
     Traceback (most recent call last):
@@ -87,9 +87,9 @@ def decode_segment(raw: bytes) -> str:
 
 
 def decode_query(raw: bytes, kind: type[T]) -> T:
-    """Return what stands behind the question mark.
+    """Return the query parameters of a request.
 
-    - `raw`: as it was sent, percent-encoded.
+    - `raw`: the query string, still percent-encoded.
     - `kind`: the type that says which names and values there are.
 
     >>> class Query(msgspec.Struct, forbid_unknown_fields=True):

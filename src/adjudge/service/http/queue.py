@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 QUEUE_PAGE_TASKS: Final = 2000  # of the least certain tasks
-PAGES: Final = 10  # times as many, where the worker has voted on all of these
+PAGES: Final = 10  # of this size that are searched, if the worker has voted on all tasks of the first
 MAX_QUEUE_CELLS: Final = 20_000_000  # cells [task, true label, given label] that are looked at for one answer
 QUEUE_CHUNK_CELLS: Final = 1_000_000  # of these at once
-REMEMBERED: Final = 100_000  # workers: whoever asks under ever new names takes no more memory than this
+REMEMBERED: Final = 100_000  # workers, so that a client with ever new names cannot use up memory
 LEASE: Final = 300 * 1_000_000  # microseconds for which a task that was given to a worker is not given to them again
 HOUR: Final = 3600 * 1_000_000
 DAY: Final = 24 * HOUR

@@ -22,19 +22,19 @@ JSON_MEDIA_TYPE: Final = "application/json"
 class Route:
     """One operation.
 
-    - `method`, `path`: how it is asked for; names in braces are ids.
-    - `scope`: what a token needs; None: no token is asked for.
+    - `method`, `path`: of the request; names in braces are ids.
+    - `scope`: required of the token; None: no token is required.
     - `handler`: makes the answer; its docstring is the description.
     - `answers`: what the answer holds, by status.
     - `body`: what the request carries; `optional`: whether it may be left out.
-    - `query`: what may stand behind the question mark.
+    - `query`: the type of the query parameters; None: there are none.
     - `content`, `takes`: media types of the answer and of the body.
     - `everywhere`: whether a token has to reach all campaigns.
     - `streams`: whether the handler reads the body itself.
     - `reads`: whether it changes nothing, although its method is not GET.
     - `long`: whether the handler may take long, and is stopped when the client goes away.
     - `foreign`: whether the body is of another program, most of which is not looked at.
-    - `problems`: statuses of this one beside those that many have.
+    - `problems`: statuses of this route in addition to the common ones.
     """
 
     method: str
@@ -100,7 +100,7 @@ class Router:
         """Return the route, and the ids in the path in order.
 
         - `method`: HEAD is answered as GET, without the body.
-        - `raw`: the path as it was sent.
+        - `raw`: the path, still percent-encoded.
         """
         parts = [decode_segment(part) for part in raw.split(b"/")]
         ids: list[str] = []

@@ -61,7 +61,7 @@ _RATE: Final = Number(0.001, 1e9)
 
 
 def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -> None:
-    """Run a server until it is told to stop (SIGTERM, SIGINT), then finish what is under way and close the store.
+    """Run a server until SIGTERM or SIGINT, then finish requests under way and close the store.
 
     - `settings`: what it is started with.
     - `started`: is given the address once it listens; by default one line goes to standard error.
@@ -109,7 +109,7 @@ async def run(settings: Settings, started: Callable[[str], None], stop: asyncio.
 
     - `settings`: what the server is started with.
     - `started`: is given the address once it listens.
-    - `stop`: stops the server when it is set, where there are no signals, as in a thread.
+    - `stop`: stops the server when it is set, for servers in a thread, which get no signals.
     """
     handler = logs.to_stream(settings.log_level)
     try:
@@ -315,7 +315,7 @@ class Settings:
     - `host`: where to listen; beyond loopback only with tokens.
     - `port`: of TCP; 0: any that is free.
     - `labels`: of the campaign "default", which is made where it is not there.
-    - `model`, `policy`: of that campaign, where it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
+    - `model`, `policy`: of that campaign, if it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
     - `rate`: requests and votes per second and token; None: no limit.
     - `requests`: that may be under way at once.
     - `connections`: that may be open at once.

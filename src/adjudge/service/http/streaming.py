@@ -1,7 +1,7 @@
 """A long stream of votes: lines in, lines out, while more is coming.
 
 Lines are taken in groups as they arrive. Each group is applied in order, and several of them wait for the disk at once, so
-that reading, voting and writing overlap. Whoever sends faster than that is read more slowly: nothing piles up.
+that reading, voting and writing overlap. A client that sends faster is read more slowly, so nothing piles up.
 
 Many clients send everything before they read. Their answers are kept for them, up to a limit. A client that then still reads
 nothing would wait for the server as the server waits for it: so the stream ends with an error that names the line to resume
@@ -162,7 +162,7 @@ class VoteStream(Response):
             stop.cancel()
 
     async def _put(self, part: Part | None) -> None:
-        """Add to the answer, when there is room; or stop, where the answer has ended early."""
+        """Add to the answer when there is room; raise `_Ended` if the answer has ended early."""
         if self._parts.full():
             room = asyncio.ensure_future(self._parts.put(part))
             await asyncio.wait({room, self._answering}, return_when=asyncio.FIRST_COMPLETED)
@@ -333,11 +333,11 @@ class Backlog:
 
 
 class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
-    """The answer has ended: there is no use in reading on."""
+    """The answer has ended, so there is no point in reading more lines."""
 
 
 def _forget(part: Part | None) -> None:
-    """Let a vote under way end by itself, without anybody who is told."""
+    """Let a vote under way finish, and ignore its result."""
     if isinstance(part, Group):
         part.task.add_done_callback(lambda task: task.cancelled() or task.exception())
 

@@ -29,7 +29,7 @@ Scope: TypeAlias = Literal["vote", "read", "moderate", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 TOKEN_PREFIX: Final = "adj_"  # by which scanners of source code know a token that was left there
 
-# What a scope allows beside itself: who moderates has to read, and who administers may do everything.
+# The scopes that a scope includes: moderators can read, and administrators can do everything.
 IMPLIED: Final[dict[Scope, frozenset[Scope]]] = {
     "vote": frozenset({"vote"}),
     "read": frozenset({"read"}),
@@ -109,7 +109,7 @@ FULL_GRANT: Final = Grant(None, frozenset(SCOPES))
 
 
 class TokenIndex:
-    """The tokens that hold, by digest; `load` replaces them by what the store has now.
+    """The tokens that hold, by digest; `load` replaces them with those of the store.
 
     - `rate`: units per second and token (see `limits.Bucket`); None: no limit.
     - `required`: whether a token is needed even before there is one, as beyond loopback.
@@ -121,7 +121,7 @@ class TokenIndex:
         self.required = required
 
     def load(self, rows: Iterable[TokenRow]) -> None:
-        """Take over what the store has: new tokens hold, revoked ones no longer do; rates go on as they were.
+        """Load the tokens of the store: new ones are valid, revoked ones no longer; buckets keep their level.
 
         Where every token was revoked, one is still needed: taking the last one away opens nothing.
         """
@@ -182,7 +182,7 @@ class Authority:
         self.watched: set[Permit] = set()
 
     def load(self, rows: Iterable[TokenRow]) -> None:
-        """Replace the tokens with what the store has now, and end the streams that are no longer allowed."""
+        """Replace the tokens with those of the store, and end the streams that are no longer allowed."""
         self._tokens.load(rows)
         self._read = self._clock()
         self.review()

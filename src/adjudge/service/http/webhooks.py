@@ -74,7 +74,7 @@ def pause(attempts: int, chance: float) -> float:
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """A connection to one address, whatever its name means meanwhile."""
+    """A connection to one address, even if its name resolves to another meanwhile."""
 
     def __init__(self, receiver: Target, address: str) -> None:
         super().__init__(receiver.host, receiver.port, timeout=RESPONSE_TIMEOUT_S)
@@ -87,7 +87,7 @@ class _PinnedConnection(http.client.HTTPConnection):
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self._target.host)
 
     def abort(self) -> None:
-        """End whatever is waited for."""
+        """Interrupt a blocked read or write."""
         if self.sock is not None:
             with suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -209,7 +209,7 @@ class Target(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """What stands in the header Host."""
+        """The value of the header Host."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
@@ -262,7 +262,7 @@ def _extract_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | Non
 
 
 def check(url: str, *, allow_private: bool) -> Target:
-    """Return the parts of an address that may be posted to, as far as that can be said without asking the network.
+    """Return the parts of an address that may be posted to, as far as can be checked without the network.
 
     - `url`: the address.
     - `allow_private`: whether private ones are allowed.
@@ -283,7 +283,7 @@ def check(url: str, *, allow_private: bool) -> Target:
 def resolve(receiver: Target, *, allow_private: bool) -> str:
     """Return the address to connect to, after every address of the host was checked.
 
-    - `found`: where a delivery goes.
+    - `receiver`: of a delivery.
     - `allow_private`: whether private addresses are allowed.
     """
     rows = socket.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM)
@@ -322,7 +322,7 @@ def make_messages(
 
 
 class Outbox:
-    """Puts what is to be posted beside the decisions that it tells, into the same transaction.
+    """Makes the messages of decisions, which are written in the same transaction.
 
     - `count`: is given the status of every decision.
     - `now`: returns the time, in microseconds since 1970.

@@ -1,4 +1,4 @@
-"""Tables beside the log: access tokens, webhooks with their outbox, and annotations of Label Studio.
+"""Tables next to the log: access tokens, webhooks with their outbox, and annotations of Label Studio.
 
 Methods that change rows run in the writer's thread, all others in any thread. Times are in microseconds since 1970. Annotations
 are the current content in Label Studio, so that a webhook can be processed without reading the log; their rows are written in

@@ -60,7 +60,7 @@ async def add_webhook(call: Call) -> Reply:
 
 
 async def delete_webhook(call: Call) -> t.WebhooksAnswer:
-    """Remove a webhook, and what was still to be delivered to it."""
+    """Remove a webhook, and its pending deliveries."""
     campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
     campaign.require_open()
 
@@ -115,7 +115,8 @@ async def label_studio(call: Call) -> t.LabelStudioAnswer:
     """Take what Label Studio posts when annotations are made, changed or deleted, or tasks are deleted.
 
     Choices are labels by id or by name. Label Studio sends the token in a header that is set there. An annotation that is
-    the ground truth is gold: a token that may only vote cannot change it. What is no vote is skipped, logged and counted.
+    the ground truth is gold: a token that may only vote cannot change it. Annotations that are not votes are skipped, logged
+    and counted.
     """
     call.grant.bucket.charge(max(len(call.body.made) + len(call.body.tasks) - 1, 0))
     may_set_gold = partial(call.grant.check, "moderate", call.ids[0])

@@ -45,7 +45,7 @@ async def description(call: Call) -> Response:
 async def stream_events(call: Call) -> Response:
     """Tell decisions as server-sent events, from now on or from where a client has stopped.
 
-    The header Last-Event-ID, or else `after`, resumes: every decision after that place is told once. When the token is
+    The header Last-Event-ID, or else `after`, resumes: every decision after that place is sent once. When the token is
     revoked, the stream ends with the event `unauthorized`.
     """
     last = (call.headers.last_event_id or b"").decode("latin-1")

@@ -1,4 +1,4 @@
-"""Tasks and what is decided of them."""
+"""Tasks and their decisions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def delete_gold(call: Call) -> Decision:
 
 
 async def override(call: Call) -> Decision:
-    """Decide a task as a person, whatever the votes say."""
+    """Decide a task as a person, regardless of its votes."""
     return await call.campaign.override(call.ids[1], call.body.label, call.body.by, call.body.reason)
 
 
@@ -50,7 +50,7 @@ async def reopen(call: Call) -> Decision:
 async def history(call: Call) -> t.HistoryAnswer:
     """List every decision on a task, oldest first."""
     campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
-    await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
+    await campaign.task(task)  # raises if there is none, and waits for the commit
     decisions = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
     return t.HistoryAnswer(decisions)
 
