@@ -14,8 +14,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
@@ -35,6 +35,8 @@ from adjudge.service.store.ids import Generation
 if TYPE_CHECKING:
     from adjudge.service.http.campaigns import Campaigns
 
+C = TypeVar("C", bound="Folding")
+P = ParamSpec("P")
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
@@ -229,12 +231,6 @@ class Folding:
         await self.on_disk_now()
         return result
 
-    async def commit_turn(self, steps: Steps[T]) -> T:
-        """Do work when it is its turn, and return its result once everything folded so far is on disk."""
-        result = await self.in_turn(steps)
-        await self.campaigns.commit()
-        return result
-
     # --- events
 
     @property
@@ -396,3 +392,19 @@ class Folding:
         if self.state.position > self.committed:
             self.campaigns.require_sound()
             await self.campaigns.commit()
+
+
+def atomic(steps: Callable[Concatenate[C, P], Steps[T]]) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
+    """Return a change to a campaign as a call to be awaited: it has its turn, and returns once its events are on disk."""
+
+    @wraps(steps)
+    async def change(campaign: C, /, *args: P.args, **options: P.kwargs) -> T:
+        def require_open_first() -> Steps[T]:
+            campaign.require_open()
+            return (yield from steps(campaign, *args, **options))
+
+        result = await campaign.in_turn(require_open_first())
+        await campaign.on_disk_now()
+        return result
+
+    return change
