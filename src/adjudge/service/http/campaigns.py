@@ -155,9 +155,7 @@ class Campaigns:
         self.require_open()
         if name not in self.by_name:
             await self.following.look()  # another process may have made it
-        existing = self.by_name.get(name)
-        if existing is not None:
-            await self.in_folding_thread(partial(existing.require_same, spec))
+        if (existing := await self._find_same(name, spec)) is not None:
             return existing, False
         created = await self.in_folding_thread(partial(self._make_created, spec))
         try:
@@ -168,18 +166,23 @@ class Campaigns:
             if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
                 raise Unavailable(f"campaign {quote(name)} is being made by another process: try again", retry_after=1) from None
             raise Invalid(error) from None
-        if (raced := self.by_name.get(name)) is not None:
-            await self.in_folding_thread(partial(raced.require_same, spec))
+        if (raced := await self._find_same(name, spec)) is not None:
             return raced, False
         loaded = await self.in_folding_thread(partial(new, self.store, number, created, self.archive))
-        if (raced := self.by_name.get(name)) is not None:
-            await self.in_folding_thread(partial(raced.require_same, spec))
+        if (raced := await self._find_same(name, spec)) is not None:
             return raced, False
         campaign = Campaign(self, number, name, loaded)
         self.take(campaign)
         campaign.submit(created)
         await self.commit()
         return campaign, True
+
+    async def _find_same(self, name: str, spec: CampaignSpec) -> Campaign | None:
+        """Return the campaign of this name, None if there is none; raise if it was made otherwise."""
+        campaign = self.by_name.get(name)
+        if campaign is not None:
+            await self.in_folding_thread(partial(campaign.require_same, spec))
+        return campaign
 
     def _make_created(self, spec: CampaignSpec) -> events.Created:
         """Return the first event of a campaign, or raise if anything in its specification is wrong."""

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
@@ -21,12 +20,12 @@ from adjudge.service.http.annotations import Message, Skip, WebhookAnnotation, f
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Invalid
 from adjudge.service.http.types import MAX_BATCH, MAX_ID_CHARACTERS, LabelStudioAnswer
+from adjudge.service.store.events import to_micros
 
 MADE: Final = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 DELETED: Final = frozenset({"ANNOTATION_DELETED", "ANNOTATIONS_DELETED"})
 TASKS_DELETED: Final = frozenset({"TASK_DELETED", "TASKS_DELETED"})
 EXAMPLES_LOGGED: Final = 5  # skips of one reason in one webhook that are logged in full
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -170,10 +169,9 @@ def _micros(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        moment = msgspec.convert(text, datetime)
+        return to_micros(text)
     except msgspec.ValidationError:
         raise Invalid(f"updated_at of an annotation is {quote(text)}: give a time such as 2026-01-31T12:00:00Z") from None
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def _label(annotation: Made, question: str | None, codes: Mapping[str, int], skipped: list[Skip]) -> int | None:

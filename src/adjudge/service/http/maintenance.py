@@ -46,11 +46,10 @@ SNAPSHOT_EVENTS: Final = 200_000  # events since the last snapshot at which the 
 # A refit rests so many times as long as the last one took, unless nothing else comes. Answers are slower while one runs, as
 # they are while a snapshot is saved: all of that together has to be less than a hundredth of the time.
 REFIT_REST_RATIO: Final = 300
-DAY_US: Final = 86_400 * 1_000_000  # microseconds
 TASKS_PER_EVENT: Final = 64  # so that no single event holds requests up
 RECORDS_PER_PAGE: Final = 1000  # that are searched in one go
-HOUR: Final = 3600 * 1_000_000  # microseconds
-DAY: Final = 24 * HOUR
+HOUR_US: Final = 3600 * 1_000_000
+DAY_US: Final = 24 * HOUR_US
 RECORDS_AT_ONCE: Final = 128
 REFIT_POLL_INTERVAL_S: Final = 0.05  # seconds, between looks at a refit that is under way
 
@@ -380,10 +379,10 @@ class Expiry:
         try:
             clock, days = self._campaign.campaigns.clock, self._campaign.state.retention.votes_days
             settled = clock.settled()
-            every = HOUR if settled is None else DAY if days is None else min(DAY, max(HOUR, days * DAY / 24))
+            every = HOUR_US if settled is None else DAY_US if days is None else min(DAY_US, max(HOUR_US, days * DAY_US / 24))
             self._due_at = clock.elapsed_s() + every / 1e6
             if days is not None and settled is not None:
-                await self._expire(settled - int(days * DAY))
+                await self._expire(settled - int(days * DAY_US))
             await self._delete()
         finally:
             self._is_running = False
