@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from adjudge import __version__
 from adjudge.data.options import Number, Rules, check
-from adjudge.errors import InputError, quote
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.client.blocking import iterate, run
@@ -25,6 +24,7 @@ from adjudge.service.client.request import (
     encode_fields,
     page_reader,
     path,
+    policy_document,
     query_string,
     reader,
     text,
@@ -60,15 +60,6 @@ CLIENT_RULES: Final[Rules] = {
     "retries": Number(0, 1_000_000, whole=True),
     "deadline": Number(0, 86_400),
 }
-
-
-def document(policy: object) -> object:
-    """Return a policy as the document that is sent."""
-    if isinstance(policy, Policy):
-        return policy.document()
-    if not isinstance(policy, Mapping):
-        raise InputError(f"policy is {quote(policy)}: give an adj.Policy, or a dict with its fields")
-    return dict(policy)
 
 
 class ClientOptions:
@@ -297,13 +288,8 @@ class Client(ClientOptions):
 
         - `task`, `worker`: whose vote on what.
         """
-        return self._call(
-            Decision,
-            "DELETE",
-            "votes",
-            fields={"task": text("task", task), "worker": text("worker", worker)},
-            instead=self._task_decision(task),
-        )
+        fields = {"task": text("task", task), "worker": text("worker", worker)}
+        return self._call(Decision, "DELETE", "votes", fields=fields, instead=self._task_decision(task))
 
     def votes(self, *, after: int = 0) -> Iterator[t.VoteRow]:
         """Yield the votes in force, in the order of the log.
@@ -479,7 +465,7 @@ class Client(ClientOptions):
         fields = {
             "labels": [label if isinstance(label, t.Label) else text("label", label) for label in labels],
             "model": model,
-            "policy": None if policy is None else document(policy),
+            "policy": None if policy is None else policy_document(policy),
             "settings": settings,
             "refit": refit,
             "retention": retention,
@@ -538,7 +524,7 @@ class Client(ClientOptions):
         - `policy`: an `adj.Policy`, or its fields.
         - `by`: who changes it, for the log.
         """
-        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": document(policy), "by": by})
+        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": policy_document(policy), "by": by})
 
     def backtest(
         self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0
@@ -549,7 +535,7 @@ class Client(ClientOptions):
         - `model`: what to try; None: as it was.
         - `timeout`: seconds to wait: a long past takes long.
         """
-        fields = {"policy": None if policy is None else document(policy), "model": model}
+        fields = {"policy": None if policy is None else policy_document(policy), "model": model}
         return self._call(t.BacktestAnswer, "POST", "policy", "backtest", fields=fields, timeout=timeout)
 
     def refit(self) -> t.RefitAnswer:

@@ -94,9 +94,9 @@ class Metrics:
 class MetricsPage:
     r"""The text, put together metric by metric.
 
-    >>> page = MetricsPage()
-    >>> page.metric("votes_total", "counter", "Votes taken.", [({"campaign": 'a"b\n'}, 3)])
-    >>> print(page.text(), end="")
+    >>> votes = MetricsPage()
+    >>> votes.metric("votes_total", "counter", "Votes taken.", [({"campaign": 'a"b\n'}, 3)])
+    >>> print(votes.text(), end="")
     # HELP adjudge_votes_total Votes taken.
     # TYPE adjudge_votes_total counter
     adjudge_votes_total{campaign="a\"b\n"} 3
