@@ -174,7 +174,7 @@ def test_votes_that_expire_at_a_follower():
             for days in (15, 2, 15):
                 await fill(owner, clock, days=days)
                 await expire(owner)
-                await other.following.look()
+                await other.follower.look()
             wanted = [str(each.place) for each in read_decisions(other.store, owner.number, begins, 10**6)]
             seen = []
             while len(seen) < len(wanted):

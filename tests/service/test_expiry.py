@@ -376,15 +376,15 @@ def test_a_follower_that_is_behind_loads_again():
             await owner.vote([VoteIn(task="d2-1", worker="w9", label="ok")])
             digest = await expire(owner)
             assert follower.position < owner.campaigns.store.begins(owner.number)
-            await other.following.look()
+            await other.follower.look()
             assert snapshot.digest(follower.state) == digest
             await vote(owner, "d3-1", "ok")
-            await other.following.look()
+            await other.follower.look()
             assert snapshot.digest(follower.state) == snapshot.digest(owner.state)
             await owner.vote([VoteIn(task="d3-2", worker="w9", label="ok", id="last")])
             clock.now += 20 * DAY
             await expire(owner)
-        await other.following._look_at_locks()
+        await other.follower._look_at_locks()
         assert follower.follows is None
         answer = await follower.vote([VoteIn(task="d3-2", worker="w9", label="ok", id="last")])
         assert answer.repeated == 1, "its ids are in the base"
@@ -408,15 +408,15 @@ def test_a_follower_that_keeps_up_knows_the_ids_of_what_is_deleted():
             in_writer = owner.campaigns.in_writer
 
             async def followed(*work):
-                await other.following.look()
+                await other.follower.look()
                 return await in_writer(*work)
 
             owner.campaigns.in_writer = followed
             await expire(owner)
-            await other.following.look()
+            await other.follower.look()
             assert follower.state is state, "it need not load again"
             assert snapshot.digest(state) == snapshot.digest(owner.state)
-        await other.following._look_at_locks()
+        await other.follower._look_at_locks()
         assert (await follower.vote([VoteIn(task="t", worker="ann", label="ok", id="one")])).repeated == 1
         await other.close()
 

@@ -18,7 +18,7 @@ from adjudge.service.campaigns.tasks import Answer, Task
 from adjudge.service.http import backtesting, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
-from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, Folding, Slice, Steps, atomic, drain
+from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, LiveCampaign, Slice, Steps, atomic, drain
 from adjudge.service.http.loading import Loaded
 from adjudge.service.http.maintenance import Duties
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
@@ -34,7 +34,7 @@ ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 LOOKED_EVERY: Final = 8  # votes between looks at the clock
 
 
-class Campaign(Folding):
+class Campaign(LiveCampaign):
     """One campaign of a server."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:

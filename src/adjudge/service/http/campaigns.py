@@ -24,8 +24,8 @@ from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.clock import Clock
 from adjudge.service.http.errors import Invalid, NotFound, Unavailable
-from adjudge.service.http.fold import Folding
-from adjudge.service.http.following import Following, owner_of
+from adjudge.service.http.fold import LiveCampaign
+from adjudge.service.http.follower import Follower, owner_of
 from adjudge.service.http.leases import Leases, now
 from adjudge.service.http.loading import Loaded, load, new
 from adjudge.service.http.types import CampaignSpec
@@ -65,9 +65,9 @@ class Campaigns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._endless: list[asyncio.Task[None]] = []
         # Called with every decision, and that as JSON, before it is written: what is to be posted of it.
-        self.on_decision: Callable[[Folding, Decision, bytes], list[OutboxRow]] | None = None
+        self.on_decision: Callable[[LiveCampaign, Decision, bytes], list[OutboxRow]] | None = None
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
-        self.following, self.leases = Following(self), Leases(self)
+        self.follower, self.leases = Follower(self), Leases(self)
         self._recovered, self._pause = -1e9, 0.5
         self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
         self._began = self._requested = 0.0
@@ -82,7 +82,7 @@ class Campaigns:
         await self.in_thread(prepare_intervals)  # 50 ms that no request has to wait for
         await self._load(store.campaigns())
         self._broken = None
-        self._endless = [self.start(self._keep_house()), self.start(self.following.run())]
+        self._endless = [self.start(self._keep_house()), self.start(self.follower.run())]
         return self
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class Campaigns:
         """Make a campaign, or find it as it was made; return it, and whether it is new."""
         self.require_open()
         if name not in self.by_name:
-            await self.following.look()  # another process may have made it
+            await self.follower.look()  # another process may have made it
         if (existing := await self._find_same(name, spec)) is not None:
             return existing, False
         created = await self.in_folding_thread(partial(self._make_created, spec))

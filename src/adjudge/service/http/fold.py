@@ -35,7 +35,7 @@ from adjudge.service.store.ids import Generation
 if TYPE_CHECKING:
     from adjudge.service.http.campaigns import Campaigns
 
-C = TypeVar("C", bound="Folding")
+C = TypeVar("C", bound="LiveCampaign")
 P = ParamSpec("P")
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
@@ -139,7 +139,7 @@ async def finish(steps: Steps[T], job: Callable[[], Any] | None, in_thread: Call
 ENDLESS: Final = Slice(math.inf)
 
 
-class Folding:
+class LiveCampaign:
     """The state of a campaign, and the only way to read and change it: one reader or writer at a time, in any thread."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:

@@ -31,7 +31,7 @@ import msgspec
 from adjudge.errors import make_visible, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http.errors import Invalid, Problem
-from adjudge.service.http.fold import Folding
+from adjudge.service.http.fold import LiveCampaign
 from adjudge.service.http.logs import LOGGER
 from adjudge.service.store.batch import OutboxRow
 from adjudge.service.store.tables import Delivery, Failure, WebhookRow
@@ -348,7 +348,7 @@ class Outbox:
     def __len__(self) -> int:
         return sum(map(len, self._hooks.values()))
 
-    def __call__(self, campaign: Folding, decision: Decision, body: bytes) -> list[OutboxRow]:
+    def __call__(self, campaign: LiveCampaign, decision: Decision, body: bytes) -> list[OutboxRow]:
         """Return what is to be posted of a decision, which is about to be written.
 
         - `campaign`: whose decision it is.

@@ -48,7 +48,7 @@ def owner_of(store: Store, campaign: int) -> str | None:
     return None
 
 
-class Following:
+class Follower:
     """Follows the campaigns that others write.
 
     - `campaigns`: those of this server.
