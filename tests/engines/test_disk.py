@@ -496,12 +496,12 @@ def test_a_file_that_shrinks_is_said(tmp_path):
 
 
 def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
-    from adjudge.io.folder import arrays, spill
+    from adjudge.io.folder import arrays
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "full"))
     (tmp_path / "full").mkdir()
     adj.simulate(tasks=200, workers=15, seed=7).votes.write_csv(tmp_path / "v.csv")
-    fill_disk(monkeypatch, 5, arrays, spill)
+    fill_disk(monkeypatch, 5, arrays)
     with pytest.raises(adj.AdjudgeError, match=r"No space left on device; make room there, set TMPDIR .*work=.*-o") as said:
         fitted(tmp_path / "v.csv", "fds", replace(SMALL, shard_votes=200))
     assert "kept" not in str(said.value)

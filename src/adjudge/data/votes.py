@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,7 @@ class WorkerRows:
     workers: Vocabulary
     labels: Vocabulary
     row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of the row counts; None: 1
+    engine: ClassVar[str | None] = None  # the engine that holds the votes, if that is not this process
 
     @property
     def n_workers(self) -> int:

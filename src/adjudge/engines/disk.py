@@ -32,10 +32,9 @@ from adjudge.engines.session import LocalSession, VoteStore, digest
 from adjudge.engines.shard import PassRules, Shard, Tally, cuts, hashes, rules_for
 from adjudge.errors import NOT_PICKLED, AdjudgeError, DamagedCheckpoint, InputError, refuse_windows, warn
 from adjudge.io.answers import gold_codes, read_gold
-from adjudge.io.files import votes_in
-from adjudge.io.folder.arrays import ArrayFile, map_array, writing
+from adjudge.io.folder.arrays import ArrayFile, TemporaryFolder, map_array, writing
 from adjudge.io.folder.encoded import EncodedVotes, encode_to, open_encoded
-from adjudge.io.folder.job import SHARD, EncodingPlan, lock
+from adjudge.io.folder.job import SHARD, lock
 from adjudge.io.read import as_votes
 from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
@@ -59,6 +58,7 @@ class Workspace:
     keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
     resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
+    shard_votes: int  # in a shard of votes that are in memory
     batch: tuple[int, int]  # votes, and bytes, of the shards of one kernel call
     limit: int | None  # bytes of memory
 
@@ -68,15 +68,13 @@ class DiskStore(VoteStore):
 
     keeps_decided: bool = False  # they are written to the outcome alone
 
-    def __init__(
-        self, workspace: Workspace, votes: Votes, files: ShardFiles, seed: int, rules: PassRules, gold: Gold | None
-    ) -> None:
+    def __init__(self, workspace: Workspace, votes: Votes, seed: int, rules: PassRules, gold: Gold | None) -> None:
         self.votes = votes
         self.gold = None if gold is None else gold_codes(gold, votes.tasks)
         self._given = None if gold is None else (gold.tasks, gold.labels)
         self._workspace = workspace
-        self._apart = files
-        self._files = files.merged(*workspace.batch)
+        self._apart = _files_of(votes, workspace)
+        self._files = self._apart.merged(*workspace.batch)
         require_on_disk(votes, self._files.shard_bytes(), workspace.threads, workspace.limit)
         self.rules = rules
         self._seed = seed
@@ -279,6 +277,17 @@ class DiskStore(VoteStore):
         return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
 
 
+def _files_of(votes: Votes, workspace: Workspace) -> ShardFiles:
+    """Return the files of votes, which are written if the votes are in memory."""
+    if isinstance(votes, EncodedVotes) and votes.is_stored:
+        votes.release()
+        return ShardFiles.of(votes)
+    of_tasks = hashes(workspace.kernels, votes.tasks, workspace.threads)
+    with writing(workspace.folder):
+        folder = Path(tempfile.mkdtemp(prefix="votes-", dir=workspace.folder))
+        return ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, workspace.shard_votes), folder)
+
+
 def _warn(what: object) -> None:
     warn(f"{what}; this fit starts again from its first pass", DamagedCheckpoint)
 
@@ -308,16 +317,14 @@ class DiskEngine:
         if isinstance(opened.source, Votes) or opened.is_export(reading):
             return as_votes(opened, reading)  # an export is read as a whole, and laid out on disk after that
         keeper, folder = self._folder()
-        paths = opened.paths
-        plan = EncodingPlan.of(parse_memory(self.memory), None if paths is None else votes_in(paths))
         votes = encode_to(
             opened,
             folder / "votes",
             reading,
             memory=self.memory,
-            resume=self.resume and paths is not None,
+            resume=self.resume and opened.paths is not None,
             progress=self.report,
-            plan=replace(plan, shard_votes=self.shard_votes),
+            shard_votes=self.shard_votes,
             temporary=keeper is not None,
         )
         return votes.with_fields(keeper=keeper)
@@ -333,14 +340,6 @@ class DiskEngine:
     ) -> LocalSession:
         """Return a session over these votes, which reads their files in every pass."""
         keeper, folder = self._folder()
-        if isinstance(votes, EncodedVotes) and votes.is_stored:
-            votes.release()
-            files = ShardFiles.of(votes)
-        else:
-            of_tasks = hashes(self.kernels, votes.tasks, self.threads)
-            with writing(folder):
-                there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
-                files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
         workspace = Workspace(
             kernels=self.kernels,
             threads=self.threads,
@@ -348,12 +347,13 @@ class DiskEngine:
             keeper=keeper,
             resume=self.resume,
             report=self.report,
+            shard_votes=self.shard_votes,
             batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), parse_memory(self.memory) // 4),
             limit=None if self.memory is None else parse_memory(self.memory),
         )
         rules = rules_for(votes, self.kernels, self.threads, ties)
         given = None if gold is None else read_gold(gold, votes.labels)
-        store = DiskStore(workspace, votes, files, seed, rules, given)
+        store = DiskStore(workspace, votes, seed, rules, given)
         return LocalSession(store, rules, gold=given, history=history)
 
     def _folder(self) -> tuple[object, Path]:
@@ -364,14 +364,6 @@ class DiskEngine:
                 return None, Path(self.work)
             keeper = TemporaryFolder()
             return keeper, keeper.folder
-
-
-class TemporaryFolder:
-    """A folder that is removed with this object, or when the process exits normally."""
-
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="adjudge-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
 
 def disk_engine(threads: int, **settings: Any) -> DiskEngine:

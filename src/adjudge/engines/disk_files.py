@@ -20,7 +20,7 @@ from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import require_below
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import cuts
-from adjudge.errors import InputError
+from adjudge.errors import InputError, read_error
 from adjudge.io.folder.arrays import ArrayFile, StoredArray, read_at, write_all, writing
 from adjudge.io.folder.encoded import EncodedVotes
 
@@ -147,9 +147,12 @@ class ShardReader:
         with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
             beside: dict[str, int] = {}  # descriptors of the files of labels and of `right`
             for name, path in {"labels": None if labels is None else labels.path, "right": right}.items():
-                if path is not None:
-                    beside[name] = _open(path)
-                    opened.callback(os.close, beside[name])
+                if path is None:
+                    continue
+                try:
+                    beside[name] = opened.enter_context(path.open("rb", buffering=0)).fileno()
+                except OSError as error:
+                    raise read_error(path, error) from error
             sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
             opened.callback(self._free.append, sets)
             for one in sets:
@@ -200,13 +203,6 @@ class ShardReader:
     def release_buffers(self) -> None:
         """Free the buffers that are kept for the next pass."""
         self._free.clear()
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 SIZE: Final = 8  # bytes per number
