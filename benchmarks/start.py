@@ -5,8 +5,9 @@ import os
 import sys
 from pathlib import Path
 
-import adjudge
 from measure import processes, python
+
+import adjudge
 
 ADJUDGE = [sys.executable, "-m", "adjudge"]
 FOUR_VOTES = "task,worker,label\nt1,ann,cat\nt1,bob,dog\nt2,ann,cat\nt2,bob,cat\n"
