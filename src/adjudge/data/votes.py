@@ -299,10 +299,10 @@ class Votes(WorkerRows):
         """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
         return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
 
-    def with_understood(self, understood: Understood | None) -> Self:
-        """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
+    def with_fields(self, **changes: Any) -> Self:
+        """Return the same votes with other values of some fields, which are not checked; the other arrays are shared."""
         out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | {"understood": understood})
+        out.__dict__.update(self.__dict__ | changes)
         return out
 
     @property

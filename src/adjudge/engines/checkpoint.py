@@ -59,7 +59,8 @@ def save(folder: Path, stored: StoredFit, path: Path) -> None:
     if stored.tally is not None:
         arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
     sync(path)
-    container.save(folder / CHECKPOINT_FILE, KIND, VERSION, msgspec.to_builtins(state), arrays)
+    meta = msgspec.to_builtins(state, enc_hook=float)  # numbers of NumPy, too
+    container.save(folder / CHECKPOINT_FILE, KIND, VERSION, meta, arrays)
     sync(folder)
 
 

@@ -188,12 +188,6 @@ class EncodedVotes(Votes):
         kept = {name: self.__dict__[name] for name in ("labels", "row_label", "understood")}
         return _reopen, (self.folder, self.identity, changed | kept)
 
-    def with_fields(self, **changes: Any) -> EncodedVotes:
-        """Return the same votes with other values of some fields, without reading arrays."""
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | changes)
-        return out
-
     def release(self) -> None:
         """Free the memory of arrays that can be read again."""
         if isinstance(self.tasks, StoredVocabulary):
