@@ -121,18 +121,18 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
         size = os.fstat(descriptor).st_size
         if size != length * item.itemsize:
             raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
-        found = 0
+        own_crc32 = 0
         for cut in pieces(length, CHECKPOINT_CRC_CHUNK_BYTES // item.itemsize):
-            some = np.empty(cut.stop - cut.start, item)
-            read_at(descriptor, cut.start * item.itemsize, some, path)
-            found = zlib.crc32(some.view(np.uint8).data, found)
+            items = np.empty(cut.stop - cut.start, item)
+            read_at(descriptor, cut.start * item.itemsize, items, path)
+            own_crc32 = zlib.crc32(items.view(np.uint8).data, own_crc32)
             if bound is not None:
-                require_below(str(path), some, bound)
-            elif not np.isfinite(some).all():
+                require_below(str(path), items, bound)
+            elif not np.isfinite(items).all():
                 raise InputError(f"{path} is damaged: it holds a number that is not finite")
     finally:
         os.close(descriptor)
-    if found != crc32:
+    if own_crc32 != crc32:
         raise InputError(f"{path} is damaged (its checksum does not match)")
 
 

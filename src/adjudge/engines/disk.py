@@ -106,11 +106,11 @@ class DiskStore(VoteStore):
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
         """Return where this fit was interrupted and its counts, and take its labels; None where it was not."""
-        found = self._restored(of_counts=True)
-        if found is None or found.tally is None:
+        earlier = self._restored(of_counts=True)
+        if earlier is None or earlier.tally is None:
             return None
         self._labels, self._interrupted = self._stored_number, None
-        return found.point, found.tally
+        return earlier.point, earlier.tally
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint and the current labels.
@@ -144,20 +144,20 @@ class DiskStore(VoteStore):
         """Load the checkpoint of an earlier run and check every byte; warn if it is damaged, and do not use it."""
         votes = self.votes
         try:
-            found = checkpoint.load(folder)
-            if found is None:
+            earlier = checkpoint.load(folder)
+            if earlier is None:
                 return
-            checkpoint.check_counts(found, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
-            if found.tally is None:  # glad
-                path, length = VectorFiles(folder, 0).path(found.file), votes.n_workers + votes.n_tasks
-                checkpoint.check_file(path, np.float64, length, found.crc32)
+            checkpoint.check_counts(earlier, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
+            if earlier.tally is None:  # glad
+                path, length = VectorFiles(folder, 0).path(earlier.file), votes.n_workers + votes.n_tasks
+                checkpoint.check_file(path, np.float64, length, earlier.crc32)
             else:
-                labels = self._label_file(found.file)
-                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, found.crc32, votes.n_labels)
+                labels = self._label_file(earlier.file)
+                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, earlier.crc32, votes.n_labels)
         except InputError as error:
             _warn(error)
             return
-        self._interrupted, self._stored_number = found, found.file
+        self._interrupted, self._stored_number = earlier, earlier.file
 
     def _restored(self, *, of_counts: bool) -> StoredFit | None:
         """Return the checkpoint of an earlier run; None where there is none, or one of another kind of model."""
@@ -173,17 +173,17 @@ class DiskStore(VoteStore):
         is part of the checkpoint on disk.
         """
         other = next(n for n in range(3) if n not in (self._labels, self._stored_number))
-        there, said, crc32, resumable = self._label_file(other), [], 0, self._workspace.keeper is None
-        with writing(there.path):
-            there.path.unlink(missing_ok=True)
-            with there.path.open("wb", buffering=0) as file:
+        file_of_labels, results, crc32, resumable = self._label_file(other), [], 0, self._workspace.keeper is None
+        with writing(file_of_labels.path):
+            file_of_labels.path.unlink(missing_ok=True)
+            with file_of_labels.path.open("wb", buffering=0) as file:
                 for cut, shard in self._walk(what):
-                    said.append(act(cut, shard))
-                    written = there.append(file, shard.labels)
-                    if resumable:  # else there is no checkpoint that needs it
+                    results.append(act(cut, shard))
+                    written = file_of_labels.append(file, shard.labels)
+                    if resumable:  # no checkpoint needs it otherwise
                         crc32 = zlib.crc32(written, crc32)
         self._labels, self._crc32 = other, crc32
-        return said
+        return results
 
     def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
         """Return what an act says of each shard, whose labels stay as they are."""
@@ -191,15 +191,15 @@ class DiskStore(VoteStore):
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
         """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
-        said = []
+        results = []
 
-        def found() -> Iterator[tuple[NDArray[Any], ...]]:
+        def decisions() -> Iterator[tuple[NDArray[Any], ...]]:
             for cut, shard in self._walk(what):
                 confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
-                said.append(act(cut, shard, confidence, tie))
+                results.append(act(cut, shard, confidence, tie))
                 yield shard.labels, confidence, tie
 
-        return said, self._collected(found())
+        return results, self._collected(decisions())
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
         """Yield the figures that an act writes for each shard, [tasks, K]."""
@@ -211,8 +211,8 @@ class DiskStore(VoteStore):
     def keep(self, pieces: Iterable[Floats]) -> Floats:
         """Return the chunks, [some tasks] each, as one array on disk, [tasks]."""
         with writing(self._own_folder()), self._output("figures", np.float64) as file:
-            for some in pieces:
-                file.append(some)
+            for numbers in pieces:
+                file.append(numbers)
         return map_array(file.path, file.dtype, file.length)
 
     def glad(self) -> Glad:
@@ -252,14 +252,14 @@ class DiskStore(VoteStore):
             if report is not None:
                 report(what, done, whole)
 
-    def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    def _collected(self, decisions: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
         """Return (labels, confidence, tie) of all tasks, on disk, from those of some tasks at a time."""
         kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
         self._saved()
         with writing(self._own_folder()), ExitStack() as opened:
             files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
-            for some in found:
-                for file, items in zip(files, some, strict=True):
+            for arrays in decisions:
+                for file, items in zip(files, arrays, strict=True):
                     file.append(items)
         return tuple(map_array(file.path, file.dtype, file.length) for file in files)
 

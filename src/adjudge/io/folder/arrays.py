@@ -72,9 +72,9 @@ class ArrayFile:
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     """Write all data to an unbuffered file, in as many writes as it takes; raise if the disk is full."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[file.write(unwritten) :]
 
 
 def header(dtype: np.dtype[Any], length: int) -> bytes:
@@ -172,9 +172,9 @@ class StoredArray:
 
     def check_header(self) -> None:
         """Raise unless the header is the one that was written."""
-        found = np.empty(HEADER, np.uint8)
-        read_at(self._descriptor, 0, found, self.path)
-        if found.tobytes() != header(self.dtype, self._length):
+        stored = np.empty(HEADER, np.uint8)
+        read_at(self._descriptor, 0, stored, self.path)
+        if stored.tobytes() != header(self.dtype, self._length):
             raise InputError(f"{self.path} is damaged: its header is not that of {self._length} items of type {self.dtype.str}")
 
     def map(self) -> NDArray[Any]:
@@ -189,15 +189,15 @@ class StoredArray:
 
 def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
     """Fill OUT with items from this byte on; raise if the file ends before."""
-    rest = out.view(np.uint8).data if out.size else memoryview(b"")
-    while rest:
+    room = out.view(np.uint8).data if out.size else memoryview(b"")
+    while room:
         try:
-            got = os.preadv(descriptor, [rest[:READ_BYTES]], at)
+            got = os.preadv(descriptor, [room[:READ_BYTES]], at)
         except OSError as error:
             raise read_error(path, error) from error
         if not got:
             raise InputError(f"{path} is shorter than before: something else writes to it")
-        rest, at = rest[got:], at + got
+        room, at = room[got:], at + got
 
 
 def map_array(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:

@@ -360,15 +360,15 @@ class EncodingJob:
             clear(partitions.folder)
             return
         for name, ids in self._rows.dictionaries().items():
-            for some in self._logs(name):
-                ids.encode(some)
-                self._logged[name] += len(some)
+            for chunk in self._logs(name):
+                ids.encode(chunk)
+                self._logged[name] += len(chunk)
             if len(ids) != self._logged[name]:
                 raise InputError(f"{partitions.folder / name} is not valid: an id occurs twice; start again without resume")
         self._rows.check()
         self._abstained = np.zeros(len(self._rows.workers), np.int64)
-        for some in self._logs(ABSTAINED):
-            worker, number = np.divmod(some.cast(pl.Int64).to_numpy(), 1 << 32)
+        for chunk in self._logs(ABSTAINED):
+            worker, number = np.divmod(chunk.cast(pl.Int64).to_numpy(), 1 << 32)
             require_below("the worker of an abstention", worker, len(self._abstained))
             np.add.at(self._abstained, worker, number)
         self._rows.abstained = self._abstained

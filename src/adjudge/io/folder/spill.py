@@ -154,8 +154,8 @@ def group(task: Codes, row: Codes, n_tasks: int) -> tuple[NDArray[np.int64], Cod
     if core is not None:
         task_ptr, votes = core.group_by_task(task, row, n_tasks, os.cpu_count() or 1)
         return task_ptr, row[:votes]
-    given = row != MISSING_CODE
-    task, row = task[given], row[given]
+    is_vote = row != MISSING_CODE
+    task, row = task[is_vote], row[is_vote]
     task_ptr = np.zeros(n_tasks + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
     return task_ptr, row[np.lexsort((row, task))]
@@ -255,9 +255,9 @@ def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int
     """Append a frame to a file, and return the bytes written and the CRC-32 of the file."""
     size = 0
     with path.open("ab") as file:
-        for some in frame.iter_slices(MAX_STREAM_VOTES):
+        for part in frame.iter_slices(MAX_STREAM_VOTES):
             packed = io.BytesIO()
-            some.rechunk().write_ipc_stream(packed, compression="lz4", compat_level=pl.CompatLevel.oldest())
+            part.rechunk().write_ipc_stream(packed, compression="lz4", compat_level=pl.CompatLevel.oldest())
             data = packed.getbuffer()
             for block in (len(data).to_bytes(8, "little"), data):
                 file.write(block)
