@@ -41,7 +41,7 @@ class StoredFit:
 
 
 class Progress(msgspec.Struct, forbid_unknown_fields=True):
-    """What a checkpoint stores beside its arrays."""
+    """What a checkpoint stores besides its arrays."""
 
     trace: Annotated[list[TraceRow], msgspec.Meta(min_length=1)]
     hard: bool

@@ -273,7 +273,7 @@ class FilesWriter:
         self, folder: Path, types: dict[str, Any], lengths: dict[str, int], crc32: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         self._files = {name: ArrayFile(folder / f"{name}.npy", dtype, lengths.get(name, 0)) for name, dtype in types.items()}
-        self.crc32 = dict(crc32)  # of whole files, where they have no shards
+        self.crc32 = dict(crc32)  # of whole files: those without shards
         try:
             for name in types:
                 if name.endswith(("_ptr", "_offsets")) and not lengths:  # the first position is 0
