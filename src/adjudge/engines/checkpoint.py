@@ -40,7 +40,7 @@ class StoredFit:
     crc32: int  # of its content
 
 
-class Progress(msgspec.Struct, forbid_unknown_fields=True):
+class CheckpointState(msgspec.Struct, forbid_unknown_fields=True):
     """What a checkpoint stores besides its arrays."""
 
     trace: Annotated[list[TraceRow], msgspec.Meta(min_length=1)]
@@ -54,7 +54,7 @@ def save(folder: Path, stored: StoredFit, path: Path) -> None:
     """Store a checkpoint atomically, after the file at `path` that belongs to it is on disk."""
     point = stored.point
     seen = [fingerprint.hex() for fingerprint in point.seen]
-    state = Progress(list(point.trace), point.hard, seen, stored.file, stored.crc32)
+    state = CheckpointState(list(point.trace), point.hard, seen, stored.file, stored.crc32)
     arrays: dict[str, NDArray[Any]] = {"priors": point.shares}
     if stored.tally is not None:
         arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
@@ -77,7 +77,7 @@ def load(folder: Path) -> StoredFit | None:
         raise
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid: {quote(error)}") from error
-    state, fault = convert(meta, Progress)
+    state, fault = convert(meta, CheckpointState)
     fault = fault or _arrays_fault(arrays)
     if fault is not None:
         raise InputError(f"{path} is not valid: {fault}")
