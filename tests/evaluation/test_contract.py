@@ -1,12 +1,12 @@
-"""The contract of adjudge.evaluation.contract: every registered model on every engine, and on awkward shards."""
+"""The contract: every registered model on every engine, and on awkward shards."""
 
 from dataclasses import replace
 
 import pytest
 
+import contract
 from adjudge.engines.local import LocalEngine
 from adjudge.engines.registry import ENGINES, engine_named
-from adjudge.evaluation import contract
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
 PLACES = {
