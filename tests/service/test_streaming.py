@@ -140,7 +140,8 @@ def test_a_client_that_sends_everything_before_it_reads(server, loud, monkeypatc
     """http.client does so, and requests: both sides waited for each other for ever."""
     monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 10**9 if is_kept else 500_000)
     monkeypatch.setattr(limits, "UNREAD_SECONDS", 0.5)
-    votes = [line(f"{is_kept} {n}") for n in range(LINES)]
+    tasks = [f"{is_kept} {n:0>200}" for n in range(LINES)]  # long, so that no socket holds the request
+    votes = [line(task) for task in tasks]
     first, answered, refusals = 0, [], 0
     while first < LINES:
         answer = server("POST", loud, b"\n".join(votes[first:]))
@@ -155,7 +156,7 @@ def test_a_client_that_sends_everything_before_it_reads(server, loud, monkeypatc
         first += len(found)
         monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 10**9)
     assert refusals == (0 if is_kept else 1)
-    assert [each["task"] for each in answered] == [f"{is_kept} {n}" for n in range(LINES)]
+    assert [each["task"] for each in answered] == tasks
     assert {each["votes"] for each in answered} == {1}  # none was taken twice
     assert server("GET", "/healthz").status == 200
 
