@@ -17,7 +17,7 @@ from adjudge.data.votes import FrameKind
 from adjudge.errors import make_visible
 from adjudge.io import frames
 from adjudge.io.frames import Frame, series_of
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 
 BAR_CHARACTERS: Final = 16  # characters of the longest bar, to each side of zero
 MAX_PRINTED_NAME_CHARACTERS: Final = 24  # characters of a worker, a label or a step
@@ -172,8 +172,7 @@ class Explanation:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:explanation")(self, theme=theme)
-        return picture
+        return draw("votes:waterfall", self, theme=theme)
 
     def _repr_html_(self) -> str:
         from adjudge.results.card import of_explanation

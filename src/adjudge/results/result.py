@@ -32,7 +32,7 @@ from adjudge.models.temperature import posterior_pieces, probability_pieces
 if TYPE_CHECKING:
     from adjudge.io.workers import Cost
     from adjudge.results.explanation import Explanation
-    from adjudge.results.plotting import ResultPlots
+    from adjudge.results.plotting import Plots
     from adjudge.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
@@ -159,15 +159,14 @@ class Result:
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
 
     @cached_property
-    def plot(self) -> ResultPlots:
+    def plot(self) -> Plots:
         """Pictures of the result, which notebooks show as SVG: `result.plot.workers()`; see docs/plots.md.
 
         `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`.
         """
-        from adjudge.results.plotting import load
+        from adjudge.results.plotting import Plots
 
-        plots: ResultPlots = load("adjudge.report.plots:Plots")(self)
-        return plots
+        return Plots(self)
 
     @cached_property
     def trace(self) -> Frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ from adjudge.io.read import MAX_MESSAGE_EXAMPLES, as_votes, find_unmatched, warn
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 from adjudge.results.result import Result
 
 EVERY_MODEL: Final = "all"  # models
@@ -116,7 +116,7 @@ class Comparison:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("studies:comparison", self, theme=theme))
+        return draw("studies:comparison", self, theme=theme)
 
     @property
     def models(self) -> Frame:
