@@ -16,6 +16,7 @@ from adjudge.results.overview import (
     LabelShare,
     UncertainTask,
     WorkersInBrief,
+    is_few,
     label_shares,
     least_certain,
     workers_in_brief,
@@ -32,7 +33,6 @@ MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
 MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
 MAX_NEXT_STEPS: Final = 3  # things to try next
-FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: what shared error leaves below this is said, with what to do
 MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
 IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
@@ -124,12 +124,6 @@ def _together(facts: Mapping[str, Any]) -> str:
     if not facts.get("groups") and "options" not in facts:  # sets have no groups
         remedy += ", or let those of one kind vote once (--groups)"
     return f", measured without truth; workers err together: {remedy}"
-
-
-def is_few(facts: Mapping[str, Any]) -> bool:
-    """Return whether votes count for much less than their number, because workers err together."""
-    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
-    return votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
 
 
 def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple[str, str]]:

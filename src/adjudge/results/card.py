@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.data.votes import piece
 from adjudge.errors import make_visible
-from adjudge.results.overview import UNCLEAR_VERDICT, least_certain, workers_in_brief
+from adjudge.results.overview import UNCLEAR_VERDICT, is_few, least_certain, workers_in_brief
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MAX_HOVER: Final = 1000
 MAX_CARD_VERDICT_VOTES: Final = 10_000  # votes up to which workers are judged for a card alone: a few tenths of a second
 MAX_SUMMED: Final = 20_000_000  # tasks whose confidence is summed
 MAX_CARD_STREAM_TASKS: Final = 2_000  # tasks of a stream whose labels are looked at
-FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: fewer effective ones are warned of
 
 CARD_BORDER: Final = "1px solid rgba(128,128,128,.35)"
 CARD_STYLES: Final = {
@@ -204,9 +203,7 @@ def _wrong(expected: float, tasks: int) -> str:
 
 
 def _together(facts: Any) -> list[str]:
-    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
-    few = votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
-    return ["workers err together: their votes count for much less than their number"] if few else []
+    return ["workers err together: their votes count for much less than their number"] if is_few(facts) else []
 
 
 def _warnings(result: Result | MultiResult) -> list[str]:
