@@ -175,7 +175,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
     A command that is wider than `width` is not repeated in full.
     """
 
-    def again(*options: str) -> str:
+    def extend_command(*options: str) -> str:
         whole = shlex.join(["adjudge", *sys.argv[1:], *options])
         return whole if len(whole) <= width else f"adjudge aggregate … {shlex.join(options)}"
 
@@ -183,14 +183,14 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         return []
     steps = []
     if not facts.get("converged", True):
-        steps.append((again("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+        steps.append((extend_command("--max-iter", str(10 * facts["iterations"])), "let it converge"))
     if asked.output is None:
         more = () if asked.workers is not None else ("--workers", "workers.csv")
-        steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
+        steps.append((extend_command("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
     elif asked.workers is None:
-        steps.append((again("--workers", "workers.csv"), "every worker, and why"))
+        steps.append((extend_command("--workers", "workers.csv"), "every worker, and why"))
     if is_few(facts) and facts.get("groups") is None and "options" not in facts:
-        steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
+        steps.append((extend_command("--groups", "answers_like"), "those who answer alike vote once"))
     reading, question = list_typed_options(asked.context, "Input"), asked.how_read["question"]
     if facts["workers"] > 1 and "options" not in facts and not reading.keys() & NOT_OF_AGREEMENT:
         reading |= {} if question is None else {"question": ("--question", question)}
@@ -198,7 +198,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         if len(command) <= width:
             steps.append((command, "how far workers agree"))
     if asked.knowledge["gold"] is None:
-        steps.append((again("--gold", "gold.csv"), "learn from labels that you know"))
+        steps.append((extend_command("--gold", "gold.csv"), "learn from labels that you know"))
     return steps[:MAX_NEXT_STEPS]
 
 

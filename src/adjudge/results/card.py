@@ -99,7 +99,7 @@ def of_result(result: Result) -> str:
     figures: list[tuple[str, object]] = [("tasks", votes.n_tasks)]
     if 0 < votes.n_tasks <= MAX_SUMMED or not result.is_on_disk:
         figures.append(("expected wrong labels", _wrong(result.expected_errors, votes.n_tasks)))
-    figures += _measured(facts)
+    figures += _measured_figures(facts)
     figures += [("votes", len(votes)), ("workers", votes.n_workers), ("labels", votes.n_labels)]
     chosen = facts.get("why")
     here = len(result.fit.outcome.labels) == votes.n_tasks
@@ -122,7 +122,7 @@ def of_sets(result: MultiResult) -> str:
     """Return the card of a result with several correct options."""
     tasks, options = len(result.votes.tasks), result.votes.options.texts()
     facts = result.facts if len(result.results) == 1 else {}
-    figures = [("tasks", tasks), ("expected wrong sets", _wrong(result.expected_errors, tasks)), *_measured(facts)]
+    figures = [("tasks", tasks), ("expected wrong sets", _wrong(result.expected_errors, tasks)), *_measured_figures(facts)]
     figures += [("votes", result.votes.n_votes), ("workers", result.votes.binary.n_workers), ("options", len(options))]
     rows = [
         (result.votes.tasks[at], " | ".join(options[option] for option in chosen) or "(none)", confidence)
@@ -193,7 +193,7 @@ def _workers(result: Result) -> tuple[list[CardTable], list[str], str]:
     return ([CardTable(heading, ("worker", "verdict", "why"), rows, more)], [], "") if rows else ([], [heading], "")
 
 
-def _measured(facts: Any) -> list[tuple[str, object]]:
+def _measured_figures(facts: Any) -> list[tuple[str, object]]:
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     return [] if votes is None or effective is None else [("effective votes per task", f"{effective:.3g} of {votes:.3g}")]
 

@@ -347,7 +347,7 @@ class SetExplanation:
 
     def votes_frame(self) -> pl.DataFrame:
         """Return `votes` as a polars frame, whatever the caller's kind."""
-        return pl.concat([_named(name, one) for name, one in self.options.items()], how="vertical_relaxed")
+        return pl.concat([_add_option(name, one) for name, one in self.options.items()], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -365,6 +365,6 @@ class SetExplanation:
         return "\n\n".join([head, *parts])
 
 
-def _named(option: str, one: Explanation) -> pl.DataFrame:
+def _add_option(option: str, one: Explanation) -> pl.DataFrame:
     frame = one.votes_frame()
     return frame.select(pl.lit(option).alias("option"), *frame.columns)

@@ -266,8 +266,8 @@ def compare(
     votes = as_votes(source, how, study="compare")
     if not len(votes):
         raise InputError("there are no votes to compare models on")
-    learned, votes = _gold(votes, gold, strict=how.strict)
-    known = _known(votes, truth, learned, truth_task, truth_label)
+    learned, votes = _read_gold(votes, gold, strict=how.strict)
+    known = _read_known(votes, truth, learned, truth_task, truth_label)
     if refits is None:
         refits = PARTS if known is None else 0
     plan = ComparisonPlan(votes, chosen, learned, known, folds, seed)
@@ -450,7 +450,7 @@ def _pair_row(a: str, b: str, labels: Labels, pairs: Mapping[tuple[str, str], Pa
     return row
 
 
-def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
+def _read_gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
     """Return the labels to learn from, [tasks] codes below 0 where there is none, and the votes without gold of their own."""
     if votes.found_gold is not None:
         gold = gold_frame(votes) if gold is None else gold
@@ -459,7 +459,7 @@ def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers 
     return (codes if codes is not None and (codes >= 0).any() else None), votes
 
 
-def _known(
+def _read_known(
     votes: Votes, truth: Result | Source | None, gold: Integers | None, truth_task: str | None, truth_label: str | None
 ) -> KnownLabels | None:
     """Return what models are judged by: the truth of tasks outside the gold, or else the gold."""
