@@ -289,7 +289,7 @@ def uninterrupted(tmp_path_factory):
 
 # Votes are sorted before a model sees them: one of the models will do.
 KILLED = [("sorting", 1, "fds")] + [
-    (what, at, model)
+    pytest.param(what, at, model, marks=() if model == "fds" else pytest.mark.slow)
     for what, at in [("majority", 1), ("pass 1 ", 600), ("pass 2 ", 1), ("pass 3 ", 300), ("last", 300)]
     for model in ("fds", "ds", "hybrid", "iwmv")
 ]

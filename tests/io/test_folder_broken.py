@@ -34,7 +34,7 @@ build.encode(source, folder, duplicates="last", progress=progress, plan=Encoding
 """
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 @pytest.mark.parametrize(
     ("what", "at"),
     [
