@@ -1,4 +1,4 @@
-"""What Spark says in pages is told in one line; where there is no Spark, that is."""
+"""Spark's pages of errors become one line; so does a missing Spark."""
 
 import sys
 
