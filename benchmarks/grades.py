@@ -1,4 +1,4 @@
-"""Grades of biased judges: the accuracy of the default and of model "ordinal", beside means and models of labels without order.
+"""Grades of biased judges: the accuracy of the default and of model "ordinal" compared with means and unordered models.
 
 `python benchmarks/grades.py` simulates judges on grades 1 to 5, and counts how often `auto` takes names that are numbers for
 grades; with ADJUDGE_DATA it measures the sets with an order, too, and labelme, whose eight labels are names.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,7 @@ from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import read_groups, require_known
 from adjudge.kernels.scores_reference import Floats, ScoreArrays
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw, load
 
 Units = Literal["auto", "own", "shared"]
 RULES: Final[Rules] = {
@@ -54,14 +54,14 @@ class ScorePlots:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("scores:judges", self.study, theme=theme))
+        return draw("scores:judges", self.study, theme=theme)
 
     def items(self, *, theme: Theme = "light") -> Picture:
         """Return items with their intervals, from the highest score to the lowest; of many an even selection.
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("scores:items", self.study, theme=theme))
+        return draw("scores:items", self.study, theme=theme)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
