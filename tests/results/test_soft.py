@@ -90,7 +90,7 @@ def test_equal_to_the_naive_fit(k, votes, tasks):
 
 def test_lines_are_those_of_numpy():
     counts, _ = crowd()
-    for given in (counts, counts / 3):  # weights are no whole numbers
+    for given in (counts, counts / 3):  # weights are fractions
         lines, line = CountLines.of(given)
         wanted, back, times = np.unique(given, axis=0, return_inverse=True, return_counts=True)
         np.testing.assert_array_equal(lines.count, wanted)

@@ -42,7 +42,9 @@ def scores(
     gold: Annotated[Path | None, for_knowledge(help="Known scores of some tasks; or labels, 0 and 1.")] = None,
     groups: Annotated[str | None, for_knowledge(help="Judges that are one voice: a table worker, group.")] = None,
     units: Annotated[str, for_model(help="auto, own (each judge in units of its own) or shared.")] = "auto",
-    validity: Annotated[float, for_model(help="Share of what judges have in common that is truth, assumed without gold.")] = 0.5,
+    validity: Annotated[
+        float, for_model(help="Share of the judges' common signal that is true, if gold does not measure it.")
+    ] = 0.5,
     threshold: Annotated[float | None, for_model(help="The score that separates labels.")] = None,
     level: Level = 0.9,
     output: Annotated[Path | None, for_output("-o", "--output", help="Write a line per item here.")] = None,

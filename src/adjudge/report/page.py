@@ -140,7 +140,7 @@ def _document(
 
 
 def assemble(named: str, about: Sequence[Content], body: Sequence[Content], known: dict[str, Any] | None, made_with: str) -> str:
-    """Return a page: its title, what it is about, its sections, and the data of its script, where it has one."""
+    """Return a page: its title, what it is about, its sections, and the data of its script, if any."""
     css, script = style(), _load("page.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(css)}'; img-src data:; "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 100  # of a table of judges
 JUDGES_HOW: Final = (
     "A judge says centre + bias + slope × (score − centre), with a noise of the judge's own. Agreement is the correlation "
-    "with what the others say of the same items."
+    "with the other judges on the same items."
 )
 ITEMS_HOW: Final = "A line is the interval of an item, a dot its score."
 

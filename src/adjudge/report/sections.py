@@ -181,7 +181,7 @@ def trust(found: Findings) -> Markup:
 
 
 def _advice(found: Findings) -> str:
-    """Return what would show how good labels are, where nothing was known; with the reason where judges err together unseen."""
+    """Return how to measure the labels if no gold was given; with a warning for panels of language models."""
     if found.is_gold.any() or not found.result.votes.n_tasks:
         return ""
     remedy = f"{GOLD_ASKED} known labels would show it: gold=… with calibrate=True (--gold gold.csv --calibrate)."

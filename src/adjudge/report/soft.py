@@ -20,7 +20,7 @@ MAX_LISTED: Final = 10  # tasks
 MAX_SHARES: Final = 3  # labels of a task
 STYLES: Final = {SETTLED: Style("accent"), ASK_MORE: Style("grey", "ring"), AMBIGUOUS: Style("doubt", "diamond")}
 HOW: Final = (
-    "Each task has a distribution of answers that endless votes would show; few votes say where it may be. A task is ambiguous "
+    "Each task has a distribution of answers that very many votes would show; few votes say where it may be. A task is ambiguous "
     "if the top answer has less than two thirds of it, settled if it has more, each with a probability of .8. On an ambiguous "
     "task more votes do not help: change the task, or keep the distribution (result.soft(), --soft soft.csv)."
 )
@@ -39,7 +39,7 @@ def ambiguity(result: Result) -> Markup | None:
         return section("ambiguity", QUESTION, told, how=HOW)
     rows = _most_ambiguous(found)
     listed = (
-        [scroll(table(["task", "votes", "answers of endless votes"], rows, numbers=0), "The most ambiguous tasks")]
+        [scroll(table(["task", "votes", "answers of infinitely many votes"], rows, numbers=0), "The most ambiguous tasks")]
         if rows
         else []
     )

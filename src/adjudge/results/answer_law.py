@@ -1,4 +1,4 @@
-"""The law of a crowd's answers: what share of endless votes each label would get on a task, given few votes.
+"""The law of a crowd's answers: what share of infinitely many votes each label would get on a task, given few votes.
 
 A task's own distribution of answers comes from one of K Dirichlet kinds ("most say g"), or from one Dirichlet of all tasks. The
 kinds count as far as they explain more than their parameters would by chance. Votes of different tasks are rarely different:
@@ -95,7 +95,7 @@ class AnswerLaw:
     def answers(self, lines: CountLines, member: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the expected distribution of answers, [lines, K], its ambiguity and its doubt, [lines] in nats.
 
-        Ambiguity is the expected entropy of the task's own distribution, doubt the entropy that endless votes would remove.
+        Ambiguity is the expected entropy of the task's own distribution, doubt the entropy that more votes would remove.
         """
         pairs = lines.pairs
         share, ambiguity = np.zeros_like(lines.count), np.zeros(len(lines.count))

@@ -366,8 +366,8 @@ class Result:
     def soft(self) -> Frame:
         """Return the distribution of the crowd's answers per task, and whether a task is ambiguous or short of votes.
 
-        A frame of task, one column per label (the share of endless votes that would go to it), `ambiguity` (entropy of the
-        task's own distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
+        A frame of task, one column per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own
+        distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
         answer has less than two thirds of the crowd, with a probability of .8), "settled" (it has more) or "ask more". All three
         are null where halves of the votes do not agree on which tasks are ambiguous; see docs/soft-labels.md.
 

@@ -99,7 +99,7 @@ def soft_labels(result: Result) -> SoftLabels:
     if k > MAX_LABELS:
         raise InputError(f"soft labels are for at most {MAX_LABELS} labels, and there are {k}: merge labels first")
     if not votes.n_tasks:
-        raise InputError("there are no votes, so there are no soft labels")
+        raise InputError("soft labels need votes, and this result has none")
     counts = np.zeros((votes.n_tasks, k))
     halves: list[tuple[Floats, Floats]] = []
     weight = votes.row_weight

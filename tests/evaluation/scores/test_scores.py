@@ -216,7 +216,7 @@ def test_reading(tmp_path):
         ([(1, "a", 1.5), (1, "b", "x")], {}, "score in row 2 is 'x': give a number"),
         ([(1, "a", 1.5), (1, "b", float("inf"))], {}, "score in row 2 is inf"),
         ([(1, "a", True)], {}, "score in row 1 is 'True'"),
-        ([], {}, "there are no scores"),
+        ([], {}, "no scores found"),
         ([(1, "a", 1.5)], {"labels": [1, 2]}, "labels is for labels"),
         ([(1, "a", 1.5)], {"units": "metres"}, "unknown units 'metres'"),
         ([(1, "a", 1.5)], {"validity": 0}, "validity is 0"),

@@ -1,6 +1,6 @@
 """The model of numeric scores: y = c + bias_j + slope_j (x_i - c) + e, with judges shrunk towards the typical one.
 
-x_i ~ N(c, spread) is what the whole panel would say of an item on average: slopes average 1 and biases 0 over the scores.
+x_i ~ N(c, spread) is the mean that the whole panel would give an item: slopes average 1 and biases 0 over the scores.
 e has the variance noise_j / u, and u is less than 1 for a score far from its judge's line. Biases shrink to 0 and slopes to 1
 by empirical Bayes, and ten scores of the typical judge are lent to every judge's noise. Inside the fit scores are standardised.
 """
@@ -23,7 +23,7 @@ MIN_EQUAL_SCORES: Final = 10  # equal scores, and no other, that make a constant
 HUBER: Final = 3.0  # noises beyond which a score counts less
 MAX_PASSES: Final = 50
 TOLERANCE: Final = 1e-3  # largest move of an item, in standard deviations of the items, that ends the passes
-MAX_TYPICAL_SCORES: Final = 50.0  # scores by which a judge counts for what is typical of judges
+MAX_TYPICAL_SCORES: Final = 50.0  # most scores of one judge that count towards the typical judge
 RANGE_RATIO: Final = 5.0  # of standard deviations of judges' scores: beyond it each judge is put into units of its own
 SHRUNK_SCORES: Final = 1.0  # of the typical judge, lent to a judge's standard deviation
 MIN_RANGE_SCORES: Final = 10  # scores of a judge whose standard deviation is compared
@@ -49,7 +49,7 @@ class ScoreFit:
     """Items and judges in the units of the scores (or standard ones, where judges were put into units of their own)."""
 
     score: Floats  # [items]
-    variance: Floats  # [items] of what such judges would say on average; NaN where nothing tells
+    variance: Floats  # [items] of the mean that such judges would give; NaN where nothing tells
     centre: float
     spread: float  # variance of items
     judges: JudgeFigures
@@ -60,15 +60,15 @@ class ScoreFit:
     clip: tuple[float, float]  # scores beyond are drawn in
     typical_noise: float  # standard deviation of the typical judge
     bias_spread: float  # variance of biases
-    agreement: Floats  # [judges] with what the others say; NaN below five scores
+    agreement: Floats  # [judges] correlation with the other judges; NaN below five scores
     compared: Floats  # [judges] scores behind the agreement
-    kind: str = "factor"  # or "constant" (all scores are equal) or "means" (items and judges cannot be told apart)
+    kind: str = "factor"  # or "constant" (all scores are equal) or "means" (items and judges cannot be separated)
     judge_mean: Floats | None = None  # [judges] of each judge's own units
     judge_sd: Floats | None = None
 
     @property
     def reliability(self) -> float:
-        """The squared correlation of the scores with what endless such judges would say."""
+        """The squared correlation of the scores with the mean of infinitely many such judges."""
         if not self.spread > 0 or self.kind != "factor":
             return float("nan")
         return float(np.clip(1.0 - self.variance.mean() / self.spread, 0.0, 1.0))
@@ -157,7 +157,7 @@ def group_shares(scores: ScoreArrays, group: NDArray[np.int64]) -> Floats:
 
 
 class _Passes:
-    """The iteration over standardised scores, and what it knows so far."""
+    """The iteration over standardised scores, and its state."""
 
     def __init__(self, scores: ScoreArrays, k: Floats, n: Floats, kernels: Any) -> None:
         self.scores, self.k, self.n, self.kernels = scores, k, n, kernels
@@ -320,7 +320,7 @@ def _constant(items: int, n: Floats, value: float) -> ScoreFit:
 
 
 def _means(scores: ScoreArrays, k: Floats, n: Floats, unit: float) -> ScoreFit:
-    """Return plain means, and a variance only where items have two scores or more: items and judges cannot be told apart."""
+    """Return plain means, and a variance only where items have two scores or more: items and judges cannot be separated."""
     mean = _by_item(scores, scores.y) / k
     free = len(scores.y) - len(k)
     errors = scores.y - np.repeat(mean, np.diff(scores.item_ptr))

@@ -33,17 +33,17 @@ MAX_WORKER_EXAMPLES: Final = 5
 
 
 class Estimates(NamedTuple):
-    """What is said of items, [items] each."""
+    """Figures of items, [items] each."""
 
     score: Floats
     low: Floats  # NaN where nothing tells
     high: Floats
-    probability: Floats | None  # of the label, where a threshold or gold labels ask for one
+    probability: Floats | None  # of the label, with a threshold or gold labels
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScorePanel:
-    """What scores have shown of judges; `adj.load` returns it, and `predict` scores other items of the same kind.
+    """What scores have shown of judges; `adj.load` returns it, and `predict` scores other items.
 
     >>> import adjudge as adj, tempfile, pathlib
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]

@@ -74,7 +74,7 @@ def read_scores(source: Any, reading: Reading) -> ScoreTable:
     missing = int(np.isnan(y).sum())
     dropped = drop_duplicates(coded, reading.duplicates) if reading.duplicates != "all" else 0
     if not (coded.codes["label"] != MISSING_CODE).any():
-        raise InputError("there are no scores: give a line per task and worker, with a number")
+        raise InputError("no scores found: give a line per task and worker, with a number")
     if missing and not reading.abstain:
         warn(f"{missing} of {rows} lines have no score: dropped as abstentions", MissingLabels)
     names = {role: narrow_ids(given) if table.is_text else given for role, given in coded.ids.items()}

@@ -110,7 +110,7 @@ class Scores:
     def items(self) -> Frame:
         """A line per item: task, score, low, high, n, clipped; and label, probability with a threshold or gold labels.
 
-        `score` is what the whole panel would say on average, or an estimate of the gold score where gold scores are known. The
+        `score` is the mean that the whole panel would give, or an estimate of the gold score where gold scores are known. The
         truth is to lie between `low` and `high` as often as `level` says, if the validity is right. `n` scores were given, of
         which `clipped` lay so far out that they were drawn in. `label` is True above the threshold (with gold labels: where these
         would be 1), with its `probability`. Tasks without scores come last, without a score.
@@ -122,7 +122,7 @@ class Scores:
         """A line per judge: worker, n, bias, slope, noise, agreement with an interval, reversed, constant.
 
         A judge says centre + bias + slope * (score - centre), with the standard deviation `noise`, in the panel's units.
-        `agreement` is the correlation with what the others say of the same items; null below five scores. `reversed` judges
+        `agreement` is the correlation with the other judges on the same items; null below five scores. `reversed` judges
         surely turn the scale round, `constant` ones say one thing only and count for nothing.
         """
         return to_native(self.panel.judges_frame(), self.table.frame_kind)
@@ -131,8 +131,8 @@ class Scores:
     def facts(self) -> Mapping[str, Any]:
         """The figures behind the scores, by name.
 
-        `reliability` (squared correlation with what endless such judges would say), `validity` (share of what judges have in
-        common that is truth: assumed, or measured by gold scores), `validity_from` ("assumption", "gold"), `spread` (standard
+        `reliability` (squared correlation with the mean of infinitely many such judges), `validity` (share of the judges' common
+        signal that is true: assumed, or measured by gold scores), `validity_from` ("assumption", "gold"), `spread` (standard
         deviation of the items), `centre`, `units`, `clipped` scores, `passes`, `converged`, `gold`, `panels` (judges who share
         items are one), `items`, `judges`, `scores`.
         """
@@ -158,7 +158,7 @@ class Scores:
         return self.panel.estimate(self.score, self.variance)
 
     def items_frame(self) -> pl.DataFrame:
-        """Return `items` as a polars frame, whatever the caller's kind."""
+        """Return `items` as a polars frame."""
         found, n = self.estimates, np.diff(self.table.arrays.item_ptr)
         columns: dict[str, Any] = {"score": found.score, "low": found.low, "high": found.high}
         columns |= {"n": n, "clipped": self.clipped.astype(np.int64)}
@@ -178,10 +178,10 @@ class Scores:
         return ScorePlots(self)
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> None:
-        """Write one page that shows these scores: items, judges, and what the figures rest on.
+        """Write one page that shows these scores: items, judges, and the assumptions behind the figures.
 
         - `path`: the new file; it is written completely or not at all.
-        - `title`: what stands at the top of the page.
+        - `title`: the heading of the page.
         """
         load("adjudge.report.scores:write")(self, Path(path), title)
 
@@ -201,7 +201,9 @@ class Scores:
         facts, panel = self.facts, self.panel
         out = [self._about_scale(), *self._about_intervals()]
         if facts["reliability"] is not None:
-            out.append(f"reliability {facts['reliability']:.2f}: the squared correlation with what endless such judges would say")
+            out.append(
+                f"reliability {facts['reliability']:.2f}: the squared correlation with the mean of infinitely many such judges"
+            )
         frame = panel.judges_frame()
         for word, what in (("reversed", "turn the scale round"), ("constant", "say one thing only, and count for nothing")):
             names = frame.filter(word)["worker"].to_list()
@@ -217,7 +219,7 @@ class Scores:
             return f"scores are on the scale of {facts['gold']} gold scores"
         if facts["units"] == "own":
             return "judges use ranges that differ more than fivefold: scores are in standard deviations, 0 being the mean"
-        return "scores are on the panel's scale: what all judges would say on average"
+        return "scores are on the panel's scale: the mean that all judges would give"
 
     def _about_intervals(self) -> list[str]:
         kind, level, facts = self.panel.kind, f"{100 * self.panel.level:g}%", self.facts
@@ -227,13 +229,13 @@ class Scores:
         if kind == "means":
             out.append("too few items and judges overlap to tell them apart: scores are plain means")
         if np.isnan(self.estimates.low).all():
-            return [*out, "nothing tells how far off they are, so there are no intervals"]
+            return [*out, "their errors cannot be estimated, so intervals are left out"]
         if facts["validity_from"] == "gold":
             out.append(f"{level} intervals hold the truth as gold shows it (validity {facts['validity']:.2f})")
         else:
             out.append(
-                f"{level} intervals assume a validity of {self.panel.validity:g}: that share of what judges have in common is "
-                f"truth, which no score shows; {GOLD_ASKED} gold scores (gold=…, --gold) measure it"
+                f"{level} intervals assume a validity of {self.panel.validity:g}: that share of the judges' common signal is "
+                f"true, which scores cannot show; {GOLD_ASKED} gold scores (gold=…, --gold) measure it"
             )
         return out
 
@@ -266,8 +268,8 @@ def scores(
     - `groups`: judges that are one voice on an item, as several prompts of one model: a table of worker and group, or a dict.
     - `units`: "shared" where all judges use one range, "own" puts each into standard deviations first; "auto" does so where
       ranges differ more than fivefold.
-    - `validity`: the share of what judges have in common that is truth, assumed where no gold scores are known: people reach
-      .99, panels of language models .34 to .66. 1 asks for what such judges would say on average.
+    - `validity`: the share of the judges' common signal that is true, assumed if no gold scores are given: people reach
+      .99, panels of language models .34 to .66. 1 asks for the mean of such judges.
     - `threshold`: the score that separates labels: items get the probability of a truth above it.
     - `level`: how often an interval is to hold the truth.
     - `reading`: the options of `adj.read`, without those for labels.

@@ -1,6 +1,6 @@
 """From what a panel says to the truth: an assumed validity, or gold scores, or gold labels; and the side of a threshold.
 
-Judges share errors that no score shows. Without gold the share of what they have in common that is truth (the validity) is
+Judges share errors that no score shows. Without gold the share of their common signal that is true (the validity) is
 assumed; gold scores measure it, and put scores on their own scale.
 """
 
@@ -38,7 +38,7 @@ class GoldScale:
         return self.start + self.gain * score, sd
 
     def validity(self, spread: float) -> float:
-        """Return the share of what judges have in common that is truth, as gold measures it."""
+        """Return the share of the judges' common signal that is true, as gold measures it."""
         total = self.gain**2 * spread
         return total / (total + self.shared) if total > 0 else 0.0
 

@@ -71,7 +71,7 @@ def items(study: Scores) -> Picture:
     """Return items with their intervals, from the highest score to the lowest; of many an even selection."""
     frame = study.items_frame().drop_nulls("score").sort("score", descending=True, maintain_order=True)
     if not len(frame):
-        return Picture("There are no items.")
+        return Picture("No items have scores.")
     first, last = (frame.row(at, named=True) for at in (0, -1))
     ends = f"{words.quote(words.name(str(first['task'])))} has the highest score ({first['score']:.3g})"
     lowest = f", {words.quote(words.name(str(last['task'])))} the lowest ({last['score']:.3g})" if len(frame) > 1 else ""

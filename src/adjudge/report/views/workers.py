@@ -288,7 +288,7 @@ class WorkersView:
                 for side, box in sides.items()
                 if all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
             ]
-            if len(dots) <= MAX_NAMED:  # every dot of few has its name, overlapping another where there is no room
+            if len(dots) <= MAX_NAMED:  # every dot has its name, even if names overlap
                 free = free or [*sides, "right"]
             if free and len(rows) < MAX_NAMED:
                 boxes += [sides[free[0]]] if free[0] in sides else []
