@@ -190,7 +190,7 @@ def test_labels_called_like_columns_weights_and_one_label():
 
 def test_the_report_has_a_section(tmp_path):
     rng = np.random.default_rng(0)
-    counts = np.array([rng.multinomial(9, [0.5, 0.5] if task % 2 else [0.95, 0.05]) for task in range(200)])
+    counts = np.array([rng.multinomial(25, [0.5, 0.5] if task % 2 else [0.95, 0.05]) for task in range(200)])
     adj.aggregate(frame_of(counts)).report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "Which tasks divide the crowd, and which only need more votes?" in page
