@@ -186,7 +186,7 @@ class FittedModel:
         write_model(Path(path), self.content)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets | Any:
+def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
     """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
 
     A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
@@ -195,7 +195,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets | Any:
     if kind == "scores":
         from adjudge.results.plotting import load as load_name  # scores are above results
 
-        return load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path))
+        return cast(FittedModel, load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path)))  # it predicts as one does
     if kind != "sets":
         return FittedModel(read_model(Path(path)))
     from adjudge.results.sets import FittedSets, read_set_model
