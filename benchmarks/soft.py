@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import adjudge as adj
-from adjudge.results.answer_law import CountLines, fit_law
+from adjudge.results.soft import CountLines, fit_law
 
 MIN_VOTES = 8
 SEEN = (3, 5)

@@ -8,8 +8,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.kernels.special import beta_above
-from adjudge.results.answer_law import CountLines, fit_law
-from adjudge.results.soft import soft_labels
+from adjudge.results.soft import CountLines, fit_law, soft_labels
 
 
 def crowd(tasks=400, votes=6, k=3, seed=0):

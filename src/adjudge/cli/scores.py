@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from adjudge.cli.console import Screen
     from adjudge.evaluation.scores.scores import Scores
 
-UNITS: Final = ("auto", "own", "shared")
-MAX_SHOWN_ITEMS: Final = 20
+SCORE_UNITS: Final = ("auto", "own", "shared")
+MAX_SHOWN_SCORED_ITEMS: Final = 20
 MAX_SHOWN_JUDGES: Final = 20
 
 
@@ -35,7 +35,7 @@ MAX_SHOWN_JUDGES: Final = 20
     ("On the scale of some known scores:", "adjudge scores s.csv --gold g.csv -o items.csv"),
     ("Which items pass, several prompts of one model being one voice:", "adjudge scores s.csv --groups groups.csv --threshold 7"),
     without=("labels", "weight", "normalize", "set_separator"),
-    units=UNITS,
+    units=SCORE_UNITS,
 )
 def scores(
     votes: VotesFiles,
@@ -89,10 +89,10 @@ def _show(found: Scores, screen: Screen) -> None:
             row["n"],
             *(out.figure(row[name]) for name in labelled),
         )
-        for row in frame.head(MAX_SHOWN_ITEMS).iter_rows(named=True)
+        for row in frame.head(MAX_SHOWN_SCORED_ITEMS).iter_rows(named=True)
     ]
     screen.table(["task", "score", interval, "scores", *(["P(above)"] if labelled else [])], rows, ids=1)
-    screen.more(len(frame), MAX_SHOWN_ITEMS, "-o FILE has all")
+    screen.more(len(frame), MAX_SHOWN_SCORED_ITEMS, "-o FILE has all")
     frame = found.panel.judges_frame()
     screen.heading("judges")
     rows = [

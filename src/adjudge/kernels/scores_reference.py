@@ -6,10 +6,13 @@ of judges is bias, slope, noise, gain (the mean of slope^2) and weight (1 / nois
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import sys
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from adjudge.kernels.cpu import compiled
 
 Floats = NDArray[np.float64]
 JUDGE_FIELDS: Final = 5
@@ -24,8 +27,15 @@ class ScoreArrays(NamedTuple):
     y: Floats  # [scores]
 
 
+def score_kernels() -> Any:
+    """Return what has the two passes: the compiled core, or this module where it was not built."""
+    return compiled() or sys.modules[__name__]
+
+
 def score_pass(
-    scores: ScoreArrays,
+    item_ptr: NDArray[np.int64],  # IN: these three are `ScoreArrays`
+    judge: NDArray[np.int32],
+    y: Floats,
     line: Floats,  # IN [judges, 5]
     share: Floats | None,  # IN [scores] part of a vote that each score counts; None: all of it
     *,
@@ -39,10 +49,10 @@ def score_pass(
     threads: int = 1,
 ) -> None:
     """Estimate every item from the judges' lines, and add up what the lines are then estimated from."""
-    count = np.diff(scores.item_ptr)
+    count = np.diff(item_ptr)
     item = np.repeat(np.arange(len(x)), count)
-    bias, slope, noise, gain, weight = line[scores.judge].T
-    z = scores.y - centre
+    bias, slope, noise, gain, weight = line[judge].T
+    z = y - centre
     u = robust_weights(z - bias - slope * (x - centre)[item], noise, huber) if robust else np.ones(len(z))
     w = u * weight if share is None else u * weight * share
     variance[:] = 1.0 / (1.0 / spread + np.bincount(item, w * gain, len(x)))
@@ -50,11 +60,13 @@ def score_pass(
     x[:] = centre + dx
     dx = dx[item]
     parts = (u, u * dx, u * (dx * dx + variance[item]), u * z, u * z * dx, u * z * z)
-    sums[:] = np.stack([np.bincount(scores.judge, part, len(line)) for part in parts], axis=1)
+    sums[:] = np.stack([np.bincount(judge, part, len(line)) for part in parts], axis=1)
 
 
 def score_agreement(
-    scores: ScoreArrays,
+    item_ptr: NDArray[np.int64],
+    judge: NDArray[np.int32],
+    y: Floats,
     line: Floats,
     share: Floats | None,
     *,
@@ -67,10 +79,10 @@ def score_agreement(
     threads: int = 1,
 ) -> None:
     """Add up what each judge's scores and those of the others have in common, over items with two scores or more."""
-    count = np.diff(scores.item_ptr)
+    count = np.diff(item_ptr)
     item = np.repeat(np.arange(len(x)), count)
-    bias, slope, noise, gain, weight = line[scores.judge].T
-    z, dx = scores.y - centre, (x - centre)[item]
+    bias, slope, noise, gain, weight = line[judge].T
+    z, dx = y - centre, (x - centre)[item]
     beyond = z - bias
     u = robust_weights(beyond - slope * dx, noise, huber)
     w = u * weight if share is None else u * weight * share
@@ -78,7 +90,7 @@ def score_agreement(
     with np.errstate(divide="ignore", invalid="ignore"):
         others = (total * dx - w * slope * beyond) / (total - w * gain)
     use = (count[item] >= 2) & np.isfinite(others)
-    judge, z, others = scores.judge[use], z[use], others[use]
+    judge, z, others = judge[use], z[use], others[use]
     parts = (np.ones(len(z)), z, others, z * z, others * others, z * others)
     sums[:] = np.stack([np.bincount(judge, part, len(line)) for part in parts], axis=1)
 

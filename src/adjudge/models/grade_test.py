@@ -24,7 +24,7 @@ from adjudge.models.ordinal import Ordinal
 WHY: Final = "ordinal grades: workers who differ give neighbouring grades"
 MIN_GRADES: Final = 3
 MAX_GRADES: Final = 20
-MAX_DISTANCE_RATIO: Final = 0.82  # of votes that differ, to votes that differ at random; grades .55 to .79, names .89 and more
+MAX_GRADE_DISTANCE_RATIO: Final = 0.82  # simulated grades mostly .55 to .8, names .86 and more
 Floats = NDArray[np.float64]
 
 
@@ -77,7 +77,7 @@ def are_grades(labels: Vocabulary, coincidences: Floats) -> bool:
     apart, k = apart[np.ix_(given, given)], len(given)
     distance = np.abs(np.subtract.outer(given, given)).astype(np.float64)
     seen, at_random = float((apart * distance).sum()), float(distance.sum()) / (k * (k - 1))
-    if seen > MAX_DISTANCE_RATIO * at_random * float(apart.sum()):
+    if seen > MAX_GRADE_DISTANCE_RATIO * at_random * float(apart.sum()):
         return False
     for i in range(k):
         for j in range(i):

@@ -16,7 +16,7 @@ from adjudge.report.views import scores as views
 if TYPE_CHECKING:
     from adjudge.evaluation.scores.scores import Scores
 
-MAX_ROWS: Final = 100  # of a table of judges
+MAX_JUDGE_ROWS: Final = 100  # of a table of judges
 JUDGES_HOW: Final = (
     "A judge says centre + bias + slope × (score − centre), with a noise of the judge's own. Agreement is the correlation "
     "with the other judges on the same items."
@@ -60,12 +60,12 @@ def _judges(study: Scores) -> Markup:
         "90% interval".replace("90", f"{100 * study.panel.level:g}"),
     ]
     rows = []
-    for row in frame.head(MAX_ROWS).iter_rows(named=True):
+    for row in frame.head(MAX_JUDGE_ROWS).iter_rows(named=True):
         numbers = [words.figure(row["n"]), *(_number(row[name]) for name in ("bias", "slope", "noise", "agreement"))]
         known = row["agreement_low"] is not None
         span = f"{row['agreement_low']:.2f} to {row['agreement_high']:.2f}" if known else "–"
         rows.append((words.shorten(words.name(row["worker"]), 40), *numbers, span))
-    more = [small(f"The first {MAX_ROWS} of {words.count(len(frame))} judges.")] if len(frame) > MAX_ROWS else []
+    more = [small(f"The first {MAX_JUDGE_ROWS} of {words.count(len(frame))} judges.")] if len(frame) > MAX_JUDGE_ROWS else []
     listed = scroll(table(heads, rows, numbers=6), "Judges")
     return _show("judges", "What does each judge do to the scale?", views.judges(study), listed, *more, how=JUDGES_HOW)
 

@@ -12,11 +12,11 @@ from adjudge.report.html import Markup, scroll, section, table
 from adjudge.report.picture import Axis, Marks, Picture, Plot, Style, fields, name_axis
 from adjudge.report.svg import inline
 from adjudge.results.result import Result
-from adjudge.results.soft import AMBIGUOUS, ASK_MORE, MAX_LABELS, SETTLED, SoftLabels, soft_labels
+from adjudge.results.soft import AMBIGUOUS, ASK_MORE, MAX_SOFT_LABELS, SETTLED, SoftLabels, soft_labels
 
-QUESTION: Final = "Which tasks divide the crowd, and which only need more votes?"
-MAX_CELLS: Final = 4_000_000  # tasks x labels up to which a report has the section
-MAX_LISTED: Final = 10  # tasks
+AMBIGUITY_QUESTION: Final = "Which tasks divide the crowd, and which only need more votes?"
+MAX_SOFT_CELLS: Final = 4_000_000  # tasks x labels up to which a report has the section
+MAX_AMBIGUOUS_TASKS: Final = 10  # tasks
 MAX_SHARES: Final = 3  # labels of a task
 STYLES: Final = {SETTLED: Style("accent"), ASK_MORE: Style("grey", "ring"), AMBIGUOUS: Style("doubt", "diamond")}
 HOW: Final = (
@@ -29,21 +29,21 @@ HOW: Final = (
 def ambiguity(result: Result) -> Markup | None:
     """Return the section; None where votes are too many for a page, or too few to tell."""
     votes = result.votes
-    if not result.is_here or votes.n_labels > MAX_LABELS or votes.n_tasks * votes.n_labels > MAX_CELLS:
+    if not result.is_here or votes.n_labels > MAX_SOFT_LABELS or votes.n_tasks * votes.n_labels > MAX_SOFT_CELLS:
         return None
     found = soft_labels(result)
     if np.isnan(found.reliability):
         return None
     told = words.sentence(found.sentences()[0])
     if not found.is_reliable:
-        return section("ambiguity", QUESTION, told, how=HOW)
+        return section("ambiguity", AMBIGUITY_QUESTION, told, how=HOW)
     rows = _most_ambiguous(found)
     listed = (
         [scroll(table(["task", "votes", "answers of infinitely many votes"], rows, numbers=0), "The most ambiguous tasks")]
         if rows
         else []
     )
-    return section("ambiguity", QUESTION, told, inline(_picture(found, told)), *listed, how=HOW)
+    return section("ambiguity", AMBIGUITY_QUESTION, told, inline(_picture(found, told)), *listed, how=HOW)
 
 
 def _picture(found: SoftLabels, told: str) -> Picture:
@@ -62,7 +62,7 @@ def _most_ambiguous(found: SoftLabels) -> list[tuple[str, str, str]]:
     of_task = np.where(found.verdicts == 0, ambiguous, -1.0)[found.line]
     labels, votes = found.result.votes.labels.texts(), found.result.votes
     rows = []
-    for code in np.argsort(-of_task, kind="stable")[:MAX_LISTED].tolist():
+    for code in np.argsort(-of_task, kind="stable")[:MAX_AMBIGUOUS_TASKS].tolist():
         if of_task[code] < 0:
             break
         mine = share[found.line[code]]

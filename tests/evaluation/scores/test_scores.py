@@ -12,7 +12,7 @@ import pytest
 import adjudge as adj
 import oracle_scores
 from adjudge.evaluation.scores import fit as fitting
-from adjudge.kernels import scores_cpu, scores_reference
+from adjudge.kernels import cpu, scores_reference
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -41,7 +41,7 @@ def cases():
     yield "odd judges", (item, judge, np.where(judge == 0, 7.0, np.where(judge == 1, 10 - y, y)))
 
 
-@pytest.mark.parametrize("kernels", [scores_reference, scores_cpu])
+@pytest.mark.parametrize("kernels", [scores_reference, cpu.compiled()], ids=["reference", "compiled"])
 @pytest.mark.parametrize(("item", "judge", "y"), [case for _, case in cases()], ids=[name for name, _ in cases()])
 def test_equal_to_the_oracle(item, judge, y, kernels):
     wanted = oracle_scores.fit(item, judge, y)
@@ -260,7 +260,7 @@ def test_damaged_panels_are_refused(tmp_path):
 
     item, judge, y, _ = panel()
     adj.scores(frame(item, judge, y)).save(tmp_path / "panel.adjudge")
-    meta, arrays = container.load(tmp_path / "panel.adjudge", saved.KIND, saved.VERSION)
+    meta, arrays = container.load(tmp_path / "panel.adjudge", saved.PANEL_KIND, saved.VERSION)
     forged = [
         ({"spread": -1.0}, {}),
         ({"spread": float("nan")}, {}),
@@ -274,7 +274,7 @@ def test_damaged_panels_are_refused(tmp_path):
         ({}, {"judge_mean": np.zeros(15)}),
     ]
     for changed, replaced in forged:
-        container.save(tmp_path / "forged.adjudge", saved.KIND, saved.VERSION, meta | changed, {**arrays, **replaced})
+        container.save(tmp_path / "forged.adjudge", saved.PANEL_KIND, saved.VERSION, meta | changed, {**arrays, **replaced})
         with pytest.raises(adj.InputError, match="is not valid"):
             adj.load(tmp_path / "forged.adjudge")
 

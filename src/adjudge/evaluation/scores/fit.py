@@ -13,16 +13,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.kernels.cpu import cores, kernels_named
-from adjudge.kernels.scores_reference import JUDGE_FIELDS, JUDGE_SUMS, Floats, ScoreArrays
+from adjudge.kernels.cpu import cores
+from adjudge.kernels.scores_reference import JUDGE_FIELDS, JUDGE_SUMS, Floats, ScoreArrays, score_kernels
 
 LENT_SCORES: Final = 10.0  # of the typical judge, to every judge's noise
 MAX_SLOPE_VARIANCE: Final = 0.05
 CLIP_UNITS: Final = 6.0  # robust standard deviations from the median beyond which scores are drawn in
 MIN_EQUAL_SCORES: Final = 10  # equal scores, and no other, that make a constant judge
 HUBER: Final = 3.0  # noises beyond which a score counts less
-MAX_PASSES: Final = 50
-TOLERANCE: Final = 1e-3  # largest move of an item, in standard deviations of the items, that ends the passes
+MAX_SCORE_PASSES: Final = 50
+MAX_ITEM_MOVE: Final = 1e-3  # largest move of an item, in standard deviations of the items, that ends the passes
 MAX_TYPICAL_SCORES: Final = 50.0  # most scores of one judge that count towards the typical judge
 RANGE_RATIO: Final = 5.0  # of standard deviations of judges' scores: beyond it each judge is put into units of its own
 SHRUNK_SCORES: Final = 1.0  # of the typical judge, lent to a judge's standard deviation
@@ -95,7 +95,7 @@ def fit(scores: ScoreArrays, n_judges: int, *, group: NDArray[np.int64] | None =
     if not unit > 0.0:
         return _constant(len(k), n, float(median))
     standard = scores._replace(y=(kept - loc) / unit)
-    fitted = _Passes(standard, k, n, kernels or kernels_named("adjudge.kernels.scores_cpu")).run(group)
+    fitted = _Passes(standard, k, n, kernels or score_kernels()).run(group)
     return replace(_scaled(fitted, loc, unit), clipped=clipped, clip=clip)
 
 
@@ -178,18 +178,18 @@ class _Passes:
 
     def run(self, group: NDArray[np.int64] | None) -> ScoreFit:
         moved, step, before = np.inf, 0, self.x.copy()
-        for step in range(1, MAX_PASSES + 1):
+        for step in range(1, MAX_SCORE_PASSES + 1):
             self._pass(None, robust=step > 1)
             self._update_judges()
             self._fix_units()
             moved = float(np.abs(self.x - before).max() / self.spread**0.5)
             before = self.x.copy()
-            if moved < TOLERANCE:
+            if moved < MAX_ITEM_MOVE:
                 break
         share = None if group is None else group_shares(self.scores, group)
         if share is not None:  # only now: inside the loop sharing would lose what holds the panel together
             self._pass(share, robust=True)
-        self.kernels.score_agreement(self.scores, self._lines(), share, **self._arrays())
+        self.kernels.score_agreement(*self.scores, self._lines(), share, **self._arrays())
         agreement, compared = _correlations(self.sums)
         agreement[self.mute & (compared >= MIN_AGREEMENT_SCORES)] = 0.0  # else what rounding leaves of no variance
         noise = np.sqrt(self.noise)
@@ -202,7 +202,7 @@ class _Passes:
             judges=JudgeFigures(self.bias, slope, noise, self.bias_variance, self.slope_variance, self.mute, self.n),
             clipped=np.zeros(len(self.k)),
             passes=step,
-            converged=moved < TOLERANCE,
+            converged=moved < MAX_ITEM_MOVE,
             unit=1.0,
             clip=(-np.inf, np.inf),
             typical_noise=self.typical**0.5,
@@ -219,7 +219,7 @@ class _Passes:
         return known | {"centre": self.centre, "spread": self.spread, "huber": HUBER}
 
     def _pass(self, share: Floats | None, *, robust: bool) -> None:
-        self.kernels.score_pass(self.scores, self._lines(), share, robust=robust, **self._arrays())
+        self.kernels.score_pass(*self.scores, self._lines(), share, robust=robust, **self._arrays())
 
     def _update_judges(self) -> None:
         """Move the centre to the items' mean, and fit a ridge line of each judge's scores on the items, from sums."""

@@ -16,14 +16,14 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.errors import UnknownWorkers, itemize, quote, warn
 from adjudge.evaluation.intervals import quantile
 from adjudge.evaluation.scores import truth
-from adjudge.evaluation.scores.fit import HUBER, MAX_PASSES, TOLERANCE, JudgeFigures, group_shares, judge_lines
+from adjudge.evaluation.scores.fit import HUBER, MAX_ITEM_MOVE, MAX_SCORE_PASSES, JudgeFigures, group_shares, judge_lines
 from adjudge.evaluation.scores.reading import ScoreTable, read_scores
 from adjudge.evaluation.scores.truth import GoldScale
 from adjudge.io.frames import column, match_ids
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
-from adjudge.kernels.cpu import cores, kernels_named
-from adjudge.kernels.scores_reference import JUDGE_SUMS, Floats, ScoreArrays
+from adjudge.kernels.cpu import cores
+from adjudge.kernels.scores_reference import JUDGE_SUMS, Floats, ScoreArrays, score_kernels
 
 if TYPE_CHECKING:
     from adjudge.evaluation.scores.scores import Scores
@@ -32,7 +32,7 @@ REVERSED_Z: Final = 1.96  # standard errors of a slope that is surely below 0
 MAX_WORKER_EXAMPLES: Final = 5
 
 
-class Estimates(NamedTuple):
+class ScoreEstimates(NamedTuple):
     """Figures of items, [items] each."""
 
     score: Floats
@@ -101,7 +101,7 @@ class ScorePanel:
             }
         ).with_columns(pl.col(*shown).fill_nan(None))
 
-    def estimate(self, score: Floats, variance: Floats) -> Estimates:
+    def estimate(self, score: Floats, variance: Floats) -> ScoreEstimates:
         """Return scores with intervals and probabilities, from posterior means and variances in the panel's units, [items]."""
         out, sd = score, truth.panel_deviation(variance, self.spread, self.validity)
         if self.gold is not None:
@@ -114,7 +114,7 @@ class ScorePanel:
             probability = truth.label_probability(score, self.centre, self.spread, self.label_line)
         elif self.threshold is not None:
             probability = truth.above(out, sd, self.threshold)
-        return Estimates(out, low, high, probability)
+        return ScoreEstimates(out, low, high, probability)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
         """Return the scores of other items by these judges, who are taken as they are known; nothing is learned.
@@ -154,13 +154,13 @@ class ScorePanel:
             np.where(new, self.judge_mean is not None, figures.constant[known]),
         )
         share = None if not self.groups else group_shares(scores, group_codes(table.workers, self.groups))
-        kernels = kernels_named("adjudge.kernels.scores_cpu")
+        kernels = score_kernels()
         how: dict[str, Any] = {"centre": self.centre, "spread": self.spread, "huber": HUBER, "threads": cores()}
         x, variance, sums = means.copy(), np.empty(len(means)), np.empty((len(line), JUDGE_SUMS))
-        for step in range(MAX_PASSES):  # only weights change, so items move apart from each other
+        for step in range(MAX_SCORE_PASSES):  # only weights change, so items move apart from each other
             before = x.copy()
-            kernels.score_pass(scores, line, share, robust=step > 0, x=x, variance=variance, sums=sums, **how)
-            if step and np.abs(x - before).max() < TOLERANCE * self.spread**0.5:
+            kernels.score_pass(*scores, line, share, robust=step > 0, x=x, variance=variance, sums=sums, **how)
+            if step and np.abs(x - before).max() < MAX_ITEM_MOVE * self.spread**0.5:
                 break
         return x, variance, kept != y
 

@@ -19,11 +19,11 @@ from adjudge.io.container import Array, Bounds, Types
 from adjudge.io.frames import column
 from adjudge.results.saved import ID_ARRAYS
 
-KIND: Final = "scores"
+PANEL_KIND: Final = "scores"
 VERSION: Final = 1
 NUMBER: Final = (float, int)
 NUMBERS: Final = ("centre", "spread", "typical_noise", "bias_spread", "validity", "level")
-META: Final[Types] = {
+PANEL_META: Final[Types] = {
     "worker_kind": str,
     "kind": str,
     "clip": list,
@@ -34,7 +34,7 @@ META: Final[Types] = {
     **dict.fromkeys(NUMBERS, NUMBER),
 }
 JUDGES: Final = tuple(one.name for one in fields(JudgeFigures))
-ARRAYS: Final = {
+PANEL_ARRAYS: Final = {
     "worker_ids": Array(None, ("ids",)),
     "worker_offsets": Array("<i8", ("offsets",)),
     **{name: Array("|b1" if name == "constant" else "<f8", ("judges",)) for name in JUDGES},
@@ -58,12 +58,12 @@ def write_panel(path: Path, panel: ScorePanel) -> None:
     arrays |= {name: getattr(panel.judges, name) for name in JUDGES}
     arrays |= {name: getattr(panel, name) for name in ("agreement", "compared")}
     own = {"judge_mean": panel.judge_mean, "judge_sd": panel.judge_sd}
-    container.save(path, KIND, VERSION, meta, arrays | {name: array for name, array in own.items() if array is not None})
+    container.save(path, PANEL_KIND, VERSION, meta, arrays | {name: array for name, array in own.items() if array is not None})
 
 
 def read_panel(path: Path) -> ScorePanel:
     """Return the panel in a file; a damaged, forged or foreign file is an error."""
-    meta, arrays = container.load(path, KIND, VERSION, META, ARRAYS)
+    meta, arrays = container.load(path, PANEL_KIND, VERSION, PANEL_META, PANEL_ARRAYS)
     bounds = Bounds(path)
     bounds.need(meta["kind"] in KINDS, f"it is of kind {quote(meta['kind'])}; known are {itemize(KINDS)}")
     for name in NUMBERS:

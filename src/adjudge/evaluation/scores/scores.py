@@ -21,7 +21,7 @@ from adjudge.errors import OptionError, SuspiciousVotes, itemize, pluralize, quo
 from adjudge.evaluation.scores import fit as fitting
 from adjudge.evaluation.scores import truth
 from adjudge.evaluation.scores.fit import ScoreFit
-from adjudge.evaluation.scores.panel import Estimates, ScorePanel, group_codes
+from adjudge.evaluation.scores.panel import ScoreEstimates, ScorePanel, group_codes
 from adjudge.evaluation.scores.reading import MAX_SCORE, ScoreTable, ids_column, read_gold_scores, read_scores
 from adjudge.io.frames import Frame, to_native, vocabulary
 from adjudge.io.reading import Reading
@@ -37,10 +37,10 @@ RULES: Final[Rules] = {
     "level": Number(least=0.5, most=0.999),
 }
 THRESHOLD: Final = Number(least=-MAX_SCORE, most=MAX_SCORE)
-MIN_RELIABILITY: Final = 0.2  # below it judges hardly agree
+MIN_SCORE_RELIABILITY: Final = 0.2  # below it judges hardly agree
 MAX_NAMED_JUDGES: Final = 5
 MAX_CARD_ITEMS: Final = 8
-GOLD_ASKED: Final = 20  # scores that measure the validity
+VALIDITY_GOLD: Final = 20  # scores that measure the validity
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Scores:
         return known | dict(self.fitted)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def estimates(self) -> ScoreEstimates:
         """Scores, both ends of their intervals, and probabilities of labels, as arrays."""
         return self.panel.estimate(self.score, self.variance)
 
@@ -235,7 +235,7 @@ class Scores:
         else:
             out.append(
                 f"{level} intervals assume a validity of {self.panel.validity:g}: that share of the judges' common signal is "
-                f"true, which scores cannot show; {GOLD_ASKED} gold scores (gold=…, --gold) measure it"
+                f"true, which scores cannot show; {VALIDITY_GOLD} gold scores (gold=…, --gold) measure it"
             )
         return out
 
@@ -356,7 +356,7 @@ def _warn(fit: ScoreFit, panels: int) -> None:
     """Warn of judges who hardly agree, and of panels that share no item."""
     if fit.kind != "factor":
         return
-    if fit.reliability < MIN_RELIABILITY:
+    if fit.reliability < MIN_SCORE_RELIABILITY:
         warn(
             f"judges hardly agree beyond chance: the scores have a reliability of {fit.reliability:.2f}; ask more judges, or a "
             "clearer question",

@@ -16,7 +16,7 @@ from adjudge.evaluation.scores.fit import Flags, ScoreFit
 from adjudge.kernels.scores_reference import Floats
 
 DEFAULT_VALIDITY: Final = 0.5  # measured on nine families of sets: .09 .34 .34 .36 .64 .66 .76 .93 .99
-MIN_GOLD: Final = 3  # scores from which on gold tells more than a shift
+MIN_GOLD_SCORES: Final = 3  # scores from which on gold tells more than a shift
 LENT_ITEMS: Final = 2.0  # of belief in the plain ratio of scales, and in the default validity
 LOGISTIC_RIDGE: Final = (0.05, 1.0)  # of the start and the gain
 LOGISTIC_STEPS: Final = 50
@@ -47,7 +47,7 @@ def gold_scale(fit: ScoreFit, item: np.ndarray, gold: Floats) -> GoldScale:
     """Return the line to the scale of gold scores, of these items; below three of them only a shift."""
     s, v, m = fit.score[item], np.nan_to_num(fit.variance[item]), len(gold)
     gain, ridge = 1.0, LENT_ITEMS * fit.spread
-    if m >= MIN_GOLD:
+    if m >= MIN_GOLD_SCORES:
         dx = s - s.mean()
         plain = float(np.std(gold)) / max(float(np.std(s)), 1e-12) * DEFAULT_VALIDITY**0.5
         below = float((dx**2).sum()) + ridge
@@ -56,7 +56,7 @@ def gold_scale(fit: ScoreFit, item: np.ndarray, gold: Floats) -> GoldScale:
     error = gold - start - gain * s
     typical = gain**2 * fit.spread * (1.0 / DEFAULT_VALIDITY - 1.0)
     shared = typical
-    if m >= MIN_GOLD:
+    if m >= MIN_GOLD_SCORES:
         seen = float((error**2).sum() - gain**2 * v.sum()) + LENT_ITEMS * typical
         shared = max(seen / max(m - 2.0 + LENT_ITEMS, 1.0), 0.02 * typical)
     return GoldScale(start, float(gain), float(shared), m)

@@ -13,8 +13,8 @@ from adjudge.report.picture import Axis, Marks, Picture, Plot, Rule, Style, fiel
 if TYPE_CHECKING:
     from adjudge.evaluation.scores.scores import Scores
 
-MAX_ITEMS: Final = 30  # rows of a picture
-MAX_NAMED: Final = 20  # judges up to which every dot has a name
+MAX_SCORE_ITEMS: Final = 30  # rows of a picture
+MAX_NAMED_JUDGE_DOTS: Final = 20  # judges up to which every dot has a name
 MAX_DOTS: Final = 2000
 USUAL, REVERSED, CONSTANT = "judge", "turns the scale round", "says one thing only"
 JUDGE_STYLES: Final = {USUAL: Style("accent"), REVERSED: Style("doubt", "diamond"), CONSTANT: Style("grey", "ring")}
@@ -38,7 +38,7 @@ def judges(study: Scores) -> Picture:
         name="text", n=("count", "scores"), bias="signed", slope="number", noise="number", agreement="number", kind="text"
     )
     marks = [Marks("dots", drawn, x="bias", y="noise", by="kind", hover=hover)]
-    if len(drawn) <= MAX_NAMED:
+    if len(drawn) <= MAX_NAMED_JUDGE_DOTS:
         marks.append(Marks("texts", drawn, x="bias", y="noise", text="name", style=TEXT, align="start", dx=8, fixed=True))
     plot = Plot(
         Axis("bias (how much higher than the panel)", -reach, reach, 7, "signed"),
@@ -76,7 +76,7 @@ def items(study: Scores) -> Picture:
     ends = f"{words.quote(words.name(str(first['task'])))} has the highest score ({first['score']:.3g})"
     lowest = f", {words.quote(words.name(str(last['task'])))} the lowest ({last['score']:.3g})" if len(frame) > 1 else ""
     told = words.sentence(f"of {words.tally(len(frame), 'item')}, {ends}{lowest}")
-    chosen = np.unique(np.linspace(0, len(frame) - 1, min(len(frame), MAX_ITEMS)).round().astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(frame) - 1, min(len(frame), MAX_SCORE_ITEMS)).round().astype(np.int64))
     y, shown = name_rows(frame[chosen].with_columns(pl.col("task").cast(pl.String)), "task")
     shown = shown.with_columns(low=pl.coalesce("low", "score"), high=pl.coalesce("high", "score"))
     low, high = float(shown["low"].min()), float(shown["high"].max())  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
 HEIGHT: Final = 360  # pixels of the picture
-MAX_NAMED: Final = 20  # workers up to which every dot has a name
+MAX_NAMED_DOTS: Final = 20  # workers up to which every dot has a name
 MAX_RANKED: Final = 40  # workers who are listed by name if all have about as many votes
 MAX_LINES: Final = 300  # workers up to which all have their interval drawn; of more, only those to look at
 ACCURACY: Final = "accuracy (expected share of right votes)"
@@ -260,7 +260,7 @@ class WorkersView:
     def _place_names(self, dots: pl.DataFrame, x: Axis, y: Axis) -> pl.DataFrame:
         """Return the workers to name next to their dots: those to look at first, as long as names do not overlap."""
         order = {verdict: rank for rank, verdict in enumerate((*TO_LOOK_AT, UNCLEAR_VERDICT))}
-        few = dots if len(dots) <= MAX_NAMED else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
+        few = dots if len(dots) <= MAX_NAMED_DOTS else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
         first = few.sort(
             pl.col("verdict").replace_strict(order, default=len(order), return_dtype=pl.Int8), -pl.col("votes"), "code"
         )
@@ -274,7 +274,7 @@ class WorkersView:
             below = pixels(x.high, self.chance)[1]
             boxes.append((WIDTH - 90, below - 18, WIDTH, below))
         rows: list[tuple[Any, ...]] = []
-        for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
+        for row in first.head(3 * MAX_NAMED_DOTS).iter_rows(named=True):
             name = words.shorten(row["worker"], 20)
             left, top = pixels(row["votes"], row["accuracy"])
             wide = 4 + 6.5 * len(name)
@@ -288,9 +288,9 @@ class WorkersView:
                 for side, box in sides.items()
                 if all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
             ]
-            if len(dots) <= MAX_NAMED:  # every dot has its name, even if names overlap
+            if len(dots) <= MAX_NAMED_DOTS:  # every dot has its name, even if names overlap
                 free = free or [*sides, "right"]
-            if free and len(rows) < MAX_NAMED:
+            if free and len(rows) < MAX_NAMED_DOTS:
                 boxes += [sides[free[0]]] if free[0] in sides else []
                 rows.append((row["votes"], row["accuracy"], name, free[0]))
         schema = {"votes": pl.Int64, "accuracy": pl.Float64, "name": pl.String, "side": pl.String}
