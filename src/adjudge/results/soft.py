@@ -1,8 +1,8 @@
 """Soft labels: the distribution of a crowd's answers per task, and whether a task is ambiguous or only short of votes.
 
 A task's own distribution of answers comes from one of K Dirichlet kinds ("most say g"), or from one Dirichlet of all tasks. The
-kinds count as far as they explain more than their parameters would by chance. Lines of counts repeat: the law is computed once per
-distinct line, from tables over pairs of a label and a number of votes.
+kinds count as far as they explain more than their parameters would by chance. Lines of counts repeat: the law is computed once
+per distinct line, from tables over pairs of a label and a number of votes.
 """
 
 from __future__ import annotations
