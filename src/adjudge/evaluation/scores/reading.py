@@ -50,7 +50,7 @@ class ScoreTable:
 
 
 def read_scores(source: Any, reading: Reading) -> ScoreTable:
-    """Return the scores of a source; memory grows with their number, as 25 bytes for each and the ids."""
+    """Return the scores of a source; memory grows with their number and that of the ids."""
     opened = Opened.of(source)
     if opened.folder is not None:
         raise InputError(f"{opened.folder} has encoded labels, and scores are numbers: give the file they were encoded from")

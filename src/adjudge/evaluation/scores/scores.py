@@ -258,7 +258,7 @@ def scores(
     """Return one score per item of numeric scores by several judges, with intervals, and the bias, slope and noise of each judge.
 
     A judge says centre + bias + slope * (item - centre) + error. All are estimated together: judges are shrunk towards the
-    typical one, and scores far from their judge's line count less. Runs in memory, with about 60 bytes per score.
+    typical one, and scores far from their judge's line count less. Runs in memory, with about 90 bytes per score.
 
     - `source`: scores by task and worker, whole numbers or decimals: anything that `adj.read` takes. The column may be called
       score, rating, value, grade, or as a label would be.
