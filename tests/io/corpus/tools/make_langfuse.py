@@ -1,14 +1,13 @@
 """Make the logs of Langfuse here, with the typed models of its client, as its API returns them: `python make_langfuse.py`."""
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
+from jury import PERSON, reviews, verdicts, write
 from langfuse.api import GetScoresV3Response
 from langfuse.api.commons.types.score import Score_Boolean, Score_Categorical
 
-from jury import GRADERS, PERSON, answer, reviews, verdicts, write
-
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fields(number, name, source):

@@ -1,13 +1,12 @@
 """Make the logs of LangSmith here, with the typed models of its client, as its API returns them: `python make_langsmith.py`."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from jury import PERSON, grade, reviews, verdicts, write
 from langsmith.schemas import APIFeedbackSource, Feedback, FeedbackSourceBase, ModelFeedbackSource
 
-from jury import PERSON, grade, reviews, verdicts, write
-
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def feedback(number, n, key, source, **said):

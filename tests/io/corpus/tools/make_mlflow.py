@@ -6,9 +6,8 @@ import tempfile
 os.environ |= {"MLFLOW_ENABLE_ASYNC_TRACE_LOGGING": "false", "LOGNAME": "ann"}
 
 import mlflow
-from mlflow.entities import AssessmentError, AssessmentSource
-
 from jury import HERE, PERSON, answer, reviews, verdicts, write
+from mlflow.entities import AssessmentError, AssessmentSource
 
 
 def source(kind, name):

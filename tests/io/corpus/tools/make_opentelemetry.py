@@ -7,6 +7,7 @@ import base64
 import json
 
 from google.protobuf.json_format import MessageToDict
+from jury import ANSWERS, GRADERS, answer, grade, verdict, write
 from opentelemetry._logs import LogRecord
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -17,8 +18,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import set_span_in_context
-
-from jury import ANSWERS, GRADERS, answer, grade, verdict, write
 
 EVENT = "gen_ai.evaluation.result"
 

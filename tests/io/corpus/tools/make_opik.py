@@ -1,13 +1,12 @@
 """Make the logs of Opik here, with the typed models of its client, as `opik export` writes them: `python make_opik.py`."""
 
 import json
-from datetime import datetime, timedelta, timezone
-
-from opik.rest_api.types import FeedbackScorePublic, TracePublic, ValueEntryPublic
+from datetime import UTC, datetime, timedelta
 
 from jury import ANSWERS, GRADERS, PERSON, answer, grade, reviews, verdict, write
+from opik.rest_api.types import FeedbackScorePublic, TracePublic, ValueEntryPublic
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def entry(author, value, source, n):

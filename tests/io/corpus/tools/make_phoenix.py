@@ -2,15 +2,14 @@
 
 import os
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import httpx
+from jury import ANSWERS, HERE, PERSON, answer, grade, note, reviews, verdicts
 from phoenix.client import Client
 
-from jury import ANSWERS, HERE, PERSON, answer, grade, note, reviews, verdicts
-
 PROJECT = "arithmetic"
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def span(n):

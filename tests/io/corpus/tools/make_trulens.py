@@ -3,12 +3,11 @@
 import os
 import tempfile
 
+from jury import ANSWERS, GRADERS, HERE, answer, grade, note, reviews, verdict, write
 from trulens.apps.app import TruApp
 from trulens.core import Feedback, TruSession
 from trulens.core.otel.instrument import instrument
 from trulens.core.schema.feedback import FeedbackResult, FeedbackResultStatus
-
-from jury import ANSWERS, GRADERS, HERE, answer, grade, note, reviews, verdict, write
 
 BY_QUESTION = {answer(n)[0]: n for n in range(ANSWERS)}
 
