@@ -16,8 +16,9 @@ import msgspec
 
 from adjudge.errors import InputError, quote
 from adjudge.io.formats import archive
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import Ask, Extract
-from adjudge.io.formats.registry import Content, decode, join_names
+from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, number_names
 
 LOG_VERSION: Final = 2

@@ -15,8 +15,9 @@ import polars as pl
 
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import export
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract, Values, choose
-from adjudge.io.formats.registry import JSON_KINDS, Content, as_text, decode
+from adjudge.io.formats.registry import JSON_KINDS, Content, as_text
 
 NAME: Final = "label-studio"
 MIN: Final = "label-studio-min"

@@ -48,6 +48,7 @@ from adjudge.errors import InputError, OptionError, choice_error, itemize
 from adjudge.io import files, frames
 from adjudge.io.columns import VOTE_ROLES, is_usual
 from adjudge.io.formats import archive
+from adjudge.io.formats.decoding import decode, decode_lines
 
 log = logging.getLogger(__name__)
 # "table": text with a header; "typed": Parquet, Arrow and spreadsheets; "frame": in memory; the next three are JSON, and
@@ -61,7 +62,6 @@ OBJECT_ROWS: Final = (*JSON_KINDS, "typed", "frame")  # the same, where a field 
 MAX_JSON_START_BYTES: Final = 1 << 20  # a first record may be long
 # Strings and punctuation. A string that the end cuts off is one token: its quotes are not tried again and again.
 JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[{}\[\]:]', re.DOTALL)
-CONSTANT_PATTERN: Final = re.compile(rb"(?<=[:\[,\s])(?:NaN|-?Infinity)(?=[\s,\]}])")
 SHEET: Final = ".xlsx"
 SHEET_MEMBER: Final = "xl/workbook.xml"  # that every such file has
 AUTO: Final = "auto"
@@ -186,50 +186,6 @@ def as_text(column: pl.Series) -> pl.Series:
 def is_missing(cell: object) -> bool:
     """Return whether a cell has no value."""
     return cell is None or (cell == "" if isinstance(cell, str) else isinstance(cell, float) and cell != cell)
-
-
-def decode(data: bytes, kind: Any, name: str) -> Any:
-    """Return JSON as objects of this type."""
-    import msgspec
-
-    try:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            plain = without_constants(data)
-            if plain == data:
-                raise
-            return msgspec.json.decode(plain, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"{name} is damaged: {reason}") from error
-
-
-def decode_lines(data: bytes, kind: Any, name: str) -> list[Any]:
-    """Return JSON lines as objects of this type; a damaged line is an error that names it."""
-    import msgspec
-
-    try:
-        return list(msgspec.json.Decoder(kind).decode_lines(data))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        lines = enumerate(data.split(b"\n"), 1)
-        return [decode(line, kind, f"{name}: line {number}") for number, line in lines if line.strip()]
-
-
-def without_constants(data: bytes) -> bytes:
-    r"""Return JSON with null for NaN and Infinity, which are not JSON but which Python writes; texts keep them.
-
-    >>> without_constants(rb'{"a": NaN, "b": "c: NaN, \\", "d": "\" ,NaN ", "e":-Infinity}').decode()
-    '{"a": null, "b": "c: NaN, \\\\", "d": "\" ,NaN ", "e":null}'
-    """
-    parts, start, in_text = [], 0, False
-    for constant in CONSTANT_PATTERN.finditer(data):
-        before = data[start : constant.start()]
-        marks = before.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')  # that begin or end a text
-        in_text ^= marks % 2 == 1
-        parts += [before, constant[0] if in_text else b"null"]
-        start = constant.end()
-    return b"".join([*parts, data[start:]])
 
 
 def look(path: Path, name: str, held: object = None) -> Content:
