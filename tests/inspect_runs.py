@@ -18,8 +18,8 @@ from inspect_ai.scorer import Score, model_graded_qa, scorer
 from inspect_ai.solver import solver
 from inspect_ai.util import registry_info
 
-from adjudge.evaluation.inspect import jury
 from adjudge.errors import OptionError
+from adjudge.evaluation.inspect import jury
 
 SKILLS = {"strict": 0.95, "lenient": 0.9, "terse": 0.8, "guessing": 0.5}
 

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
+import polars as pl
 
+from adjudge.data.vocabulary import text_of
 from adjudge.errors import InputError, quote
 from adjudge.io.formats import archive
 from adjudge.io.formats.decoding import decode
@@ -22,6 +24,8 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, number_names
 
 LOG_VERSION: Final = 2
+SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")  # of the table that labels are written to
+TABLE_SUFFIXES: Final = SUFFIXES
 # Members of an archive that hold a sample: whole, or what is left of one whose messages and events are stored apart.
 SAMPLE_PATTERN: Final = re.compile(r"samples/.*_epoch_\d+(\.json|/sample\.json)", re.DOTALL)
 NO_ANSWER_GRADE: Final = "N"  # the grade of no answer
@@ -87,6 +91,13 @@ class SampleItem(SampleId, gc=False):
     output: ModelReply | None = None
 
 
+class SampleScores(SampleId, gc=False):
+    """A sample, its target and its scores as they are in the end."""
+
+    target: Any = None
+    scores: dict[str, Score] | None = None
+
+
 class ScorerSpec(msgspec.Struct, gc=False):
     """A scorer of the task."""
 
@@ -142,6 +153,30 @@ def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
         for sample in samples:
             completion = None if sample.output is None else sample.output.completion
             yield prefix + _task_id(sample, has_epochs), {"input": sample.input, "target": sample.target, "output": completion}
+
+
+def table(contents: Sequence[Content], *, votes: bool = True) -> pl.DataFrame:
+    """Return a line per sample with its target and the value of each scorer; labels are joined to `task`.
+
+    Values that are objects are JSON. Without `votes` the scorers are left out.
+    """
+    logs = [read_log(content, SampleScores) for content in contents]
+    fields, prefixes = _distinguish([log.eval for log, _ in logs], join_names(contents))
+    has_epochs = len({sample.epoch for _, samples in logs for sample in samples}) > 1
+    rows = []
+    for (log, samples), prefix in zip(logs, prefixes, strict=True):
+        for sample in samples:
+            row = {"task": prefix + _task_id(sample, has_epochs), **{field: getattr(log.eval, field) for field in fields}}
+            row |= {"id": str(sample.id), "epoch": sample.epoch, "target": _cell(sample.target)}
+            rows.append(row | ({name: _cell(score.value) for name, score in (sample.scores or {}).items()} if votes else {}))
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _cell(value: Any) -> str | None:
+    """Return a value as a cell of a table."""
+    if value is None or isinstance(value, str):
+        return value
+    return text_of(value) if isinstance(value, bool | int) else msgspec.json.encode(value).decode()
 
 
 def _task_id(sample: Any, has_epochs: bool) -> str:

@@ -14,7 +14,8 @@ files do not say whether two scorers answer one question, go through `Verdicts` 
 A module whose files also hold what was judged has `items(contents)`, a generator of (task, {column: value}) with the tasks of the
 votes; a value is text, or anything that JSON holds. `read_items` of export.py calls it when somebody asks for items; reading
 votes never does.
-A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does.
+A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does; or, if
+labels go beside its tasks in a table, `table` in place of the last three, as in inspect.py.
 
 Another package adds a format with an entry point, named like the format, in the group `adjudge.formats`:
 
@@ -493,7 +494,14 @@ _FORMATS: Final = (
         TRUTH,
         reader="research:read_truth_inference",
     ),
-    Format("inspect", _inspect, "an archive with header.json, or one object with version, status and eval", NONE, QUESTION),
+    Format(
+        "inspect",
+        _inspect,
+        "an archive with header.json, or one object with version, status and eval",
+        NONE,
+        QUESTION,
+        writes_back=True,
+    ),
     Format("promptfoo", _promptfoo, "one object with evalId, results and config, or lines with gradingResult", NONE, QUESTION),
     Format("mlflow", _mlflow, "a frame with trace_id and assessments, or traces with info and data", GOLD, QUESTION),
     Format("phoenix", _phoenix, "span_id, annotation_name and annotator_kind", NONE, QUESTION),
