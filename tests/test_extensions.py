@@ -89,7 +89,7 @@ class Shares:
 
 
 class Says:
-    """A model that always returns the same thing."""
+    """A model that always returns the same value."""
 
     def __init__(self, answer):
         self.answer = answer
