@@ -138,10 +138,10 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
     where = registry.join_names(contents)
     chosen = _choose_form(contents, form, read_as, where)
     check_folder(place)
-    if chosen == TABLE:
+    module = None if chosen == TABLE else FORMATS[chosen].load()
+    if module is None or hasattr(module, "table"):
         check_suffix(place)
     else:
-        module = FORMATS[chosen].load()
         accepted = module.SUFFIXES if all(content.kind in registry.JSON_KINDS for content in contents) else module.TABLE_SUFFIXES
         if place.suffix.lower() not in accepted and (place.suffix or not is_stream(place)):  # a pipe or device needs none
             raise InputError(f"cannot write {place}: labels for {chosen} are written to files that end in {itemize(accepted)}")

@@ -24,8 +24,6 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, number_names
 
 LOG_VERSION: Final = 2
-SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")  # of the table that labels are written to
-TABLE_SUFFIXES: Final = SUFFIXES
 # Members of an archive that hold a sample: whole, or what is left of one whose messages and events are stored apart.
 SAMPLE_PATTERN: Final = re.compile(r"samples/.*_epoch_\d+(\.json|/sample\.json)", re.DOTALL)
 NO_ANSWER_GRADE: Final = "N"  # the grade of no answer

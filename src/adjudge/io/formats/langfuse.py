@@ -17,8 +17,8 @@ from adjudge.io.formats.export import Ask, Extract
 from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, judge_of
 
-TEXTS: Final = "texts and corrections"
-WHOLE: Final = "scores of sessions and experiments"
+TEXT_SCORES: Final = "texts and corrections"
+ITEMLESS_SCORES: Final = "scores of sessions and experiments"
 ITEM_KINDS: Final = ("trace", "observation")
 BOOLEANS: Final = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 DATA_TYPES: Final = ("NUMERIC", "BOOLEAN", "CATEGORICAL", "TEXT", "CORRECTION")
@@ -31,7 +31,7 @@ class Subject(msgspec.Struct, gc=False):
     id: str
 
 
-class Score(msgspec.Struct, gc=False):
+class LangfuseScore(msgspec.Struct, gc=False):
     """A score of the API; version 2 has the fields of its subject beside it, and the text of its value."""
 
     name: str
@@ -45,10 +45,10 @@ class Score(msgspec.Struct, gc=False):
     observation: str | None = msgspec.field(name="observationId", default=None)
 
 
-class Page(msgspec.Struct):
+class ScorePage(msgspec.Struct):
     """A page of the API."""
 
-    data: list[Score]
+    data: list[LangfuseScore]
 
 
 def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
@@ -59,9 +59,9 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
             subject = score.subject
             item = score.observation or score.trace if subject is None else subject.id if subject.kind in ITEM_KINDS else None
             if score.data_type in ("TEXT", "CORRECTION"):
-                verdicts.skipped[TEXTS] += 1
+                verdicts.skipped[TEXT_SCORES] += 1
             elif item is None:
-                verdicts.skipped[WHOLE] += 1
+                verdicts.skipped[ITEMLESS_SCORES] += 1
             else:
                 judge = score.author or judge_of(score.name, score.source)
                 value = _value_of(score, f"{content.name}: value of score {number}")
@@ -74,13 +74,13 @@ def is_page(content: Content) -> bool:
     return all(f'"{field}"'.encode() in content.start for field in ("dataType", "source", "name"))
 
 
-def _scores(content: Content) -> Iterable[Score]:
+def _scores(content: Content) -> Iterable[LangfuseScore]:
     if content.has("data", "meta"):
-        return [score for page in content.decoded(Page) for score in page.data]
-    return content.decoded(Score)
+        return [score for page in content.decoded(ScorePage) for score in page.data]
+    return content.decoded(LangfuseScore)
 
 
-def _value_of(score: Score, where: str) -> object:
+def _value_of(score: LangfuseScore, where: str) -> object:
     """Return a category as text, a yes or no as a boolean and a number as one; cells of a text table are all texts."""
     value = score.value
     if value is None or score.data_type == "CATEGORICAL":

@@ -16,7 +16,7 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, judge_of
 
 COMPARISONS: Final = "comparisons of runs"
-WHOLE: Final = "feedback on a whole project"
+PROJECT_FEEDBACK: Final = "feedback on a whole project"
 
 
 class FeedbackSource(msgspec.Struct, gc=False):
@@ -27,7 +27,7 @@ class FeedbackSource(msgspec.Struct, gc=False):
     user_name: str | None = None
 
 
-class Feedback(msgspec.Struct, gc=False):
+class RunFeedback(msgspec.Struct, gc=False):
     """Feedback on a run."""
 
     key: str
@@ -44,12 +44,12 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     """Return the feedback on runs."""
     verdicts = Verdicts(ask, join_names(contents))
     for content in contents:
-        for feedback in content.decoded(Feedback):
+        for feedback in content.decoded(RunFeedback):
             run = feedback.run_id or feedback.trace_id
             if feedback.feedback_group_id or feedback.comparative_experiment_id:
                 verdicts.skipped[COMPARISONS] += 1
             elif run is None:
-                verdicts.skipped[WHOLE] += 1
+                verdicts.skipped[PROJECT_FEEDBACK] += 1
             else:
                 source = feedback.feedback_source or FeedbackSource()
                 user = source.user_name or source.user_id

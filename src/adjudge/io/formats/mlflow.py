@@ -18,7 +18,7 @@ from adjudge.io.formats.verdicts import Verdicts, judge_of
 
 OVERRIDDEN: Final = "assessments that their source has overridden"
 Info = TypeVar("Info")
-UNNAMED: Final = ("", "default", "unknown")  # what MLflow calls a source that nobody has named
+UNNAMED_SOURCES: Final = ("", "default", "unknown")  # what MLflow calls a source that nobody has named
 
 
 class AssessmentSource(msgspec.Struct, frozen=True, gc=False):
@@ -28,21 +28,21 @@ class AssessmentSource(msgspec.Struct, frozen=True, gc=False):
     source_id: str | None = None
 
 
-class Value(msgspec.Struct, gc=False):
+class AssessedValue(msgspec.Struct, gc=False):
     """The value of a feedback or an expectation; feedback that failed has an error."""
 
     value: Any = None
     error: Any = None
 
 
-class Assessment(msgspec.Struct, gc=False):
+class TraceAssessment(msgspec.Struct, gc=False):
     """An assessment of a trace or a span."""
 
     assessment_name: str
     assessment_id: str | None = None
     source: AssessmentSource = AssessmentSource()
-    feedback: Value | None = None
-    expectation: Value | None = None
+    feedback: AssessedValue | None = None
+    expectation: AssessedValue | None = None
     span_id: str | None = None
     overrides: str | None = None
 
@@ -51,10 +51,10 @@ class TraceInfo(msgspec.Struct, gc=False):
     """A row of the frame, or the header of a trace."""
 
     trace_id: str
-    assessments: list[Assessment] | None = None
+    assessments: list[TraceAssessment] | None = None
 
 
-class TraceItem(msgspec.Struct, gc=False):
+class MlflowItem(msgspec.Struct, gc=False):
     """What a trace was about: in a row of the frame, or in the header of a trace, which has the start of it."""
 
     trace_id: str
@@ -64,7 +64,7 @@ class TraceItem(msgspec.Struct, gc=False):
     response_preview: str | None = None
 
 
-class Trace(msgspec.Struct, Generic[Info]):
+class MlflowTrace(msgspec.Struct, Generic[Info]):
     """A trace."""
 
     info: Info
@@ -73,7 +73,7 @@ class Trace(msgspec.Struct, Generic[Info]):
 class Search(msgspec.Struct, Generic[Info]):
     """What `mlflow traces search --output json` prints."""
 
-    traces: list[Trace[Info]]
+    traces: list[MlflowTrace[Info]]
 
 
 def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
@@ -94,7 +94,7 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
 
 def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield request and response of each trace."""
-    for trace in (trace for content in contents for trace in _traces(content, TraceItem)):
+    for trace in (trace for content in contents for trace in _traces(content, MlflowItem)):
         request, response = trace.request, trace.response
         yield (
             trace.trace_id,
@@ -105,14 +105,14 @@ def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _take(verdicts: Verdicts, trace: str, assessment: Assessment) -> None:
+def _take(verdicts: Verdicts, trace: str, assessment: TraceAssessment) -> None:
     name, source, feedback = assessment.assessment_name, assessment.source, assessment.feedback
     task = f"{trace}/{assessment.span_id}" if assessment.span_id else trace
     if feedback is None:
         if assessment.expectation is not None:
             verdicts.gold(name, task, assessment.expectation.value)
         return
-    is_named = source.source_id not in (*UNNAMED, None)
+    is_named = source.source_id not in (*UNNAMED_SOURCES, None)
     judge = str(source.source_id) if is_named else judge_of(name, source.source_type)
     verdicts.add(name, judge, task, feedback.value if feedback.error is None else None, is_question=is_named)
 
@@ -123,5 +123,5 @@ def _traces(content: Content, kind: Any) -> Iterator[Any]:
         return
     is_search = content.has("traces")
     traces = [trace for search in content.decoded(Search[kind]) for trace in search.traces] if is_search else None
-    for trace in content.decoded(Trace[kind]) if traces is None else traces:
+    for trace in content.decoded(MlflowTrace[kind]) if traces is None else traces:
         yield trace.info

@@ -19,16 +19,16 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, judge_of
 
 EVENT: Final = "gen_ai.evaluation.result"
-NAME: Final = "gen_ai.evaluation.name"
-LABEL: Final = "gen_ai.evaluation.score.label"
-SCORE: Final = "gen_ai.evaluation.score.value"
-RESPONSE: Final = "gen_ai.response.id"
-ERROR: Final = "error.type"
-MESSAGES: Final = {"gen_ai.input.messages": "input", "gen_ai.output.messages": "output"}
+NAME_ATTRIBUTE: Final = "gen_ai.evaluation.name"
+LABEL_ATTRIBUTE: Final = "gen_ai.evaluation.score.label"
+SCORE_ATTRIBUTE: Final = "gen_ai.evaluation.score.value"
+RESPONSE_ATTRIBUTE: Final = "gen_ai.response.id"
+ERROR_ATTRIBUTE: Final = "error.type"
+MESSAGE_COLUMNS: Final = {"gen_ai.input.messages": "input", "gen_ai.output.messages": "output"}
 UNATTACHED: Final = "evaluations of neither a response nor a span"
 
 
-class Evaluation(NamedTuple):
+class EvaluationEvent(NamedTuple):
     """An event."""
 
     scope: str  # the instrumentation that has evaluated
@@ -50,7 +50,7 @@ class SpanEvent(msgspec.Struct, gc=False):
     attributes: list[Attribute] = []
 
 
-class Span(msgspec.Struct, gc=False):
+class EvaluatedSpan(msgspec.Struct, gc=False):
     """A span and its events."""
 
     span: str = msgspec.field(name="spanId", default="")
@@ -77,7 +77,7 @@ class ScopeData(msgspec.Struct, gc=False):
 
     scope: Scope = Scope()
     records: list[LogRecord] = msgspec.field(name="logRecords", default=[])
-    spans: list[Span] = []
+    spans: list[EvaluatedSpan] = []
 
 
 class ResourceData(msgspec.Struct, gc=False):
@@ -110,23 +110,27 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     if not every:
         raise InputError(f"{where} has no events {EVENT}, which are the evaluations that are read from OpenTelemetry")
     # One evaluator may name the response, and another the span that it came from.
-    responses = {one.span: one.attributes[RESPONSE] for one in every if one.span and one.attributes.get(RESPONSE)}
+    responses = {
+        one.span: one.attributes[RESPONSE_ATTRIBUTE] for one in every if one.span and one.attributes.get(RESPONSE_ATTRIBUTE)
+    }
     scopes: dict[str, set[str]] = {}
     for evaluation in every:
-        scopes.setdefault(str(evaluation.attributes.get(NAME)), set()).add(evaluation.scope)
+        scopes.setdefault(str(evaluation.attributes.get(NAME_ATTRIBUTE)), set()).add(evaluation.scope)
     for evaluation in every:
         attributes = evaluation.attributes
-        task = attributes.get(RESPONSE) or responses.get(evaluation.span) or evaluation.span
-        name = attributes.get(NAME)
+        task = attributes.get(RESPONSE_ATTRIBUTE) or responses.get(evaluation.span) or evaluation.span
+        name = attributes.get(NAME_ATTRIBUTE)
         if name is None:
-            raise InputError(f"{where}: an event {EVENT} has no {NAME}, which the conventions require")
+            raise InputError(f"{where}: an event {EVENT} has no {NAME_ATTRIBUTE}, which the conventions require")
         if not task:
             verdicts.skipped[UNATTACHED] += 1
             continue
         judge = judge_of(name, evaluation.scope if len(scopes[name]) > 1 else None)
-        label, score = (None, None) if ERROR in attributes else (attributes.get(LABEL), attributes.get(SCORE))
+        label, score = (
+            (None, None) if ERROR_ATTRIBUTE in attributes else (attributes.get(LABEL_ATTRIBUTE), attributes.get(SCORE_ATTRIBUTE))
+        )
         verdicts.add_scored(name, judge, str(task), label, score, is_question=len(scopes[name]) > 1)
-    return verdicts.extract({"task": f"{RESPONSE}, else span", "worker": NAME, "label": LABEL})
+    return verdicts.extract({"task": f"{RESPONSE_ATTRIBUTE}, else span", "worker": NAME_ATTRIBUTE, "label": LABEL_ATTRIBUTE})
 
 
 def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -134,8 +138,8 @@ def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
     for message in (message for content in contents if _is_otlp(content) for message in content.decoded(Otlp)):
         for span in (span for resource in message.spans for scope in resource.spans for span in scope.spans):
             values = _values(span.attributes)
-            messages = {column: values[key] for key, column in MESSAGES.items() if key in values}
-            responses = [_values(event.attributes).get(RESPONSE) for event in span.events if event.name == EVENT]
+            messages = {column: values[key] for key, column in MESSAGE_COLUMNS.items() if key in values}
+            responses = [_values(event.attributes).get(RESPONSE_ATTRIBUTE) for event in span.events if event.name == EVENT]
             if messages and responses:
                 yield str(next((response for response in responses if response), span.span)), messages
 
@@ -144,23 +148,23 @@ def _is_otlp(content: Content) -> bool:
     return content.has("resourceLogs") or content.has("resourceSpans")
 
 
-def _evaluations(content: Content) -> Iterator[Evaluation]:
+def _evaluations(content: Content) -> Iterator[EvaluationEvent]:
     if not _is_otlp(content):
         for line in content.decoded(ConsoleRecord):
             if line.event_name == EVENT:
                 span = line.span_id.removeprefix("0x")
-                yield Evaluation("", span if span.strip("0") else "", line.attributes or {})
+                yield EvaluationEvent("", span if span.strip("0") else "", line.attributes or {})
         return
     for message in content.decoded(Otlp):
         for data in (data for resource in (*message.logs, *message.spans) for data in (*resource.logs, *resource.spans)):
             for record in data.records:
                 attributes = _values(record.attributes)
                 if EVENT in (record.name, attributes.get("event.name")):
-                    yield Evaluation(data.scope.name, record.span if record.span.strip("0") else "", attributes)
+                    yield EvaluationEvent(data.scope.name, record.span if record.span.strip("0") else "", attributes)
             for span in data.spans:
                 for event in span.events:
                     if event.name == EVENT:
-                        yield Evaluation(data.scope.name, span.span, _values(event.attributes))
+                        yield EvaluationEvent(data.scope.name, span.span, _values(event.attributes))
 
 
 def _values(attributes: Sequence[Attribute]) -> dict[str, Any]:

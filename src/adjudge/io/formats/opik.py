@@ -35,14 +35,14 @@ class FeedbackScore(msgspec.Struct, gc=False):
     value_by_author: dict[str, AuthorScore] | None = None
 
 
-class Trace(msgspec.Struct, gc=False):
+class ScoredTrace(msgspec.Struct, gc=False):
     """A trace or a span."""
 
     id: str
     feedback_scores: list[FeedbackScore] | None = None
 
 
-class TraceItem(msgspec.Struct, gc=False):
+class TraceContent(msgspec.Struct, gc=False):
     """What a trace or a span was about."""
 
     id: str
@@ -61,7 +61,7 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     """Return the feedback scores of traces and spans."""
     verdicts = Verdicts(ask, join_names(contents))
     for content in contents:
-        for trace in _traces(content, Trace):
+        for trace in _traces(content, ScoredTrace):
             for score in trace.feedback_scores or ():
                 for author, said in (score.value_by_author or {}).items():
                     verdicts.add_scored(score.name, author, trace.id, said.category_name, said.value, is_question=True)
@@ -73,7 +73,7 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
 
 def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield input and output of each trace and span."""
-    for trace in (trace for content in contents for trace in _traces(content, TraceItem)):
+    for trace in (trace for content in contents for trace in _traces(content, TraceContent)):
         yield trace.id, {"input": trace.input, "output": trace.output}
 
 

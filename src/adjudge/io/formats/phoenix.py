@@ -16,14 +16,14 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, judge_of
 
 
-class Outcome(msgspec.Struct, gc=False):
+class AnnotationOutcome(msgspec.Struct, gc=False):
     """What an annotation says."""
 
     label: str | None = None
     score: float | None = None
 
 
-class Annotation(msgspec.Struct, gc=False):
+class SpanAnnotation(msgspec.Struct, gc=False):
     """An annotation of a span: a row of the frame, or an object of the API."""
 
     span_id: str
@@ -33,13 +33,13 @@ class Annotation(msgspec.Struct, gc=False):
     name: str = ""
     label: str | None = msgspec.field(name="result.label", default=None)
     score: float | None = msgspec.field(name="result.score", default=None)
-    result: Outcome | None = None
+    result: AnnotationOutcome | None = None
 
 
-class Page(msgspec.Struct):
+class AnnotationPage(msgspec.Struct):
     """A page of the API."""
 
-    data: list[Annotation]
+    data: list[SpanAnnotation]
 
 
 def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
@@ -55,7 +55,7 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     return verdicts.extract({"task": "span_id", "worker": "identifier", "label": "result.label"})
 
 
-def _annotations(content: Content) -> Iterable[Annotation]:
+def _annotations(content: Content) -> Iterable[SpanAnnotation]:
     if content.has("next_cursor"):
-        return [annotation for page in content.decoded(Page) for annotation in page.data]
-    return content.decoded(Annotation)
+        return [annotation for page in content.decoded(AnnotationPage) for annotation in page.data]
+    return content.decoded(SpanAnnotation)

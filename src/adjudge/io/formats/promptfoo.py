@@ -18,13 +18,17 @@ from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, number_names
 
 # Assertions that a model, a person or a function of the user decides; any other checks the text, and is a question of its own.
-_MODELS: Final = "llm-rubric g-eval agent-rubric factuality model-graded-factuality model-graded-closedqa answer-relevance pi"
-_CONTEXT: Final = (
+_MODEL_GRADED: Final = (
+    "llm-rubric g-eval agent-rubric factuality model-graded-factuality model-graded-closedqa answer-relevance pi"
+)
+_CONTEXT_GRADED: Final = (
     "context-faithfulness context-recall context-relevance conversation-relevance search-rubric moderation classifier"
 )
-GRADERS: Final = frozenset([*_MODELS.split(), *_CONTEXT.split(), "javascript", "python", "ruby", "webhook", "human", ""])
+GRADERS: Final = frozenset(
+    [*_MODEL_GRADED.split(), *_CONTEXT_GRADED.split(), "javascript", "python", "ruby", "webhook", "human", ""]
+)
 AnyResult = TypeVar("AnyResult")
-ERRORS: Final = "tests that ended in an error, without assertions"
+UNGRADED: Final = "tests that ended in an error, without assertions"
 
 
 class Assertion(msgspec.Struct, gc=False):
@@ -77,7 +81,7 @@ class Prompt(msgspec.Struct, frozen=True, gc=False):
     label: str = ""
 
 
-class Result(msgspec.Struct, gc=False):
+class TestResult(msgspec.Struct, gc=False):
     """A test x prompt x provider."""
 
     test: int = msgspec.field(name="testIdx")
@@ -88,7 +92,7 @@ class Result(msgspec.Struct, gc=False):
     case: TestCase = msgspec.field(name="testCase", default=TestCase())
 
 
-class ResultItem(Result):
+class ResultItem(TestResult):
     """The same, and its content."""
 
     vars: dict[str, Any] = {}
@@ -110,7 +114,7 @@ class Output(msgspec.Struct, Generic[AnyResult]):
 def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     """Return the outcomes of assertions."""
     verdicts = Verdicts(ask, join_names(contents))
-    for result, task in _tasks(contents, Result):
+    for result, task in _tasks(contents, TestResult):
         _take(verdicts, result, task)
     return verdicts.extract({"task": "testIdx", "worker": "assertion.metric, else type", "label": "componentResults[].pass"})
 
@@ -123,11 +127,11 @@ def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield task, {**result.vars, "prompt": result.prompt.raw, "provider": provider, "output": output}
 
 
-def _take(verdicts: Verdicts, result: Result, task: str) -> None:
+def _take(verdicts: Verdicts, result: TestResult, task: str) -> None:
     components = result.grading.components or [] if result.grading is not None else []
     expected = number_names([_name(assertion) for assertion in _flatten(result.case.assertions or ())])
     if not components and not expected:
-        verdicts.skipped[ERRORS] += result.grading is None
+        verdicts.skipped[UNGRADED] += result.grading is None
     names = number_names([_name(component.assertion or Assertion()) for component in components])
     for name, component in zip(names, components, strict=True):
         has_failed = component.metadata is not None and component.metadata.has_failed
@@ -161,7 +165,7 @@ def _tasks(contents: Sequence[Content], kind: Any) -> Iterator[tuple[Any, str]]:
             yield result, prefix + task
 
 
-def _task_ids(results: Sequence[Result]) -> list[str]:
+def _task_ids(results: Sequence[TestResult]) -> list[str]:
     """Return ids of results: the number of the test, then provider and prompt, if there are several of these."""
     providers = {result.provider.label or result.provider.id for result in results}
     places = {(result.provider.label or result.provider.id, result.index): None for result in results}

@@ -15,7 +15,7 @@ A module whose files also hold what was judged has `items(contents)`, a generato
 votes; a value is text, or anything that JSON holds. `read_items` of export.py calls it when somebody asks for items; reading
 votes never does.
 A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does; or, if
-labels go beside its tasks in a table, `table` in place of the last three, as in inspect.py.
+labels go beside its tasks in a table, `table` in place of all four, as in inspect.py.
 
 Another package adds a format with an entry point, named like the format, in the group `adjudge.formats`:
 

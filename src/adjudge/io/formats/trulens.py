@@ -19,7 +19,7 @@ UNFINISHED: Final = "feedback that is not finished"
 UNFINISHED_STATUS: Final = ("none", "running")
 
 
-class Feedback(msgspec.Struct, gc=False):
+class RecordFeedback(msgspec.Struct, gc=False):
     """The result of a feedback function, or of a person."""
 
     name: str
@@ -60,9 +60,9 @@ def feedback_columns(content: Content) -> list[str]:
     return [name for name in content.fields if f"{name}{CALLS}" in content.fields]
 
 
-def _feedback(content: Content) -> Iterator[Feedback]:
+def _feedback(content: Content) -> Iterator[RecordFeedback]:
     if content.has("feedback_result_id"):
-        yield from content.decoded(Feedback)
+        yield from content.decoded(RecordFeedback)
         return
     names = feedback_columns(content)
     fields: list[Any] = [
@@ -71,4 +71,4 @@ def _feedback(content: Content) -> Iterator[Feedback]:
     ]
     for row in content.decoded(msgspec.defstruct("Record", fields)):
         for n, name in enumerate(names):
-            yield Feedback(name, row.record_id, getattr(row, f"f{n}"))
+            yield RecordFeedback(name, row.record_id, getattr(row, f"f{n}"))
