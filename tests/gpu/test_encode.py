@@ -213,7 +213,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
             votes.tasks.codes([7]),
             Opened(votes).home,
         )
-        list(votes.with_understood(None).tasks.take(np.array([3])).ids())
+        list(votes.with_fields(understood=None).tasks.take(np.array([3])).ids())
     assert Watched.longest <= 201
     assert not {"row", "task_ptr"} & votes.__dict__.keys()
     assert not votes.tasks.is_on_host

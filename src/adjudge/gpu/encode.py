@@ -204,7 +204,7 @@ def encode(device: Device, source: Any, reading: Reading = PLAIN_READING, *, sta
         votes, repeated = _encode_columns(device, columns, declared, stage or _ignore)
         understood = columns.notes.understood(votes=len(votes), abstentions=0, repeated=repeated)
         check_read(votes, Opened.of(source), understood, columns.notes, declared=declared is not None, strict=reading.strict)
-    return votes.with_understood(understood)
+    return votes.with_fields(understood=understood)
 
 
 def _refuse(reading: Reading) -> None:

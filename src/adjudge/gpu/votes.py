@@ -181,7 +181,7 @@ class DeviceVotes(Votes):
     Access to `task_ptr`, `row` or the ids of all tasks copies them to the host. A pickled copy is plain `Votes`.
     """
 
-    engine: ClassVar[str] = "cuda"  # where these votes are
+    engine: ClassVar[str | None] = "cuda"  # where these votes are
 
     task_ptr: NDArray[np.int64] = field(default_factory=lambda: LATER)
     row: NDArray[np.uint32] = field(default_factory=lambda: LATER)
