@@ -61,7 +61,7 @@ async def silent(state, target):
 
 
 def run(folder, scorer, samples, epochs=1):
-    """The log of a run, as a dict of what the tests look at."""
+    """Run a jury; return the figures of the log that the tests compare."""
     chance = random.Random(1)
     dataset = MemoryDataset(
         [Sample(id=f"q{n}", input="?", target="42", metadata={"right": chance.random() < 0.65}) for n in range(samples)]

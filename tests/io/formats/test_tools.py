@@ -1,4 +1,4 @@
-"""Logs of evaluation tools, made by the tools: the verdicts that went in come out, whatever the form, and nothing is misread."""
+"""Logs of evaluation tools, made by the tools: every form gives the verdicts that were logged, and nothing is misread."""
 
 import gzip
 import json

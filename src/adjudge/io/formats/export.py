@@ -144,7 +144,7 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
 
 
 def read_items(form: Format, contents: Sequence[Content]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each task and what was judged in it, by column, from formats that hold it; nothing is read before it is asked for."""
+    """Yield each task with its content by column, from formats that have it; reads nothing until the first item is taken."""
     items = getattr(form.load(), "items", None)
     if items is not None:
         yield from items(contents)

@@ -1,8 +1,8 @@
 """Scores of Langfuse: pages of its API (version 3 and 2), their records, and tables with the same fields.
 
 A score is given to an observation, or else to a trace. The name of a score is a question if its author is known; otherwise name
-and source stand for the judge. Texts and corrections are no verdicts, and scores of sessions and experiments have no item: both
-are left out.
+and source stand for the judge. Texts, corrections, and scores of sessions and experiments are left out:
+they are not verdicts on an item.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Subject(msgspec.Struct, gc=False):
 
 
 class LangfuseScore(msgspec.Struct, gc=False):
-    """A score of the API; version 2 has the fields of its subject beside it, and the text of its value."""
+    """A score of the API; version 2 names its trace and observation in the score itself."""
 
     name: str
     source: str

@@ -26,7 +26,7 @@ class AuthorScore(msgspec.Struct, gc=False):
 
 
 class FeedbackScore(msgspec.Struct, gc=False):
-    """A score; if several have given it, the mean of what they say."""
+    """A score; the mean, if it has several authors."""
 
     name: str
     value: float | None = None

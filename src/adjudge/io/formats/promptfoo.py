@@ -62,7 +62,7 @@ class Grading(msgspec.Struct, gc=False):
 
 
 class TestCase(msgspec.Struct, frozen=True, gc=False):
-    """What was asked."""
+    """A test and its assertions."""
 
     assertions: list[Assertion] | None = msgspec.field(name="assert", default=None)
 
@@ -75,7 +75,7 @@ class Provider(msgspec.Struct, frozen=True, gc=False):
 
 
 class Prompt(msgspec.Struct, frozen=True, gc=False):
-    """The prompt, and what it is called."""
+    """The prompt and its label."""
 
     raw: str = ""
     label: str = ""

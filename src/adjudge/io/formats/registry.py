@@ -15,7 +15,7 @@ A module whose files also hold what was judged has `items(contents)`, a generato
 votes; a value is text, or anything that JSON holds. `read_items` of export.py calls it when somebody asks for items; reading
 votes never does.
 A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does; or, if
-labels go beside its tasks in a table, `table` in place of all four, as in inspect.py.
+labels are added to a table of its tasks, `table` in place of all four, as in inspect.py.
 
 Another package adds a format with an entry point, named like the format, in the group `adjudge.formats`:
 
@@ -59,7 +59,7 @@ OBJECTS: Final = ("object", "lines")  # a whole document of JSON, or several
 TABLE_KINDS: Final = ("table", "typed", "frame")
 JSON_KINDS: Final = ("array", "lines", "records")  # of objects
 RECORDS: Final = (*JSON_KINDS, *TABLE_KINDS)  # rows with named fields, however they are stored
-OBJECT_ROWS: Final = (*JSON_KINDS, "typed", "frame")  # the same, where a field may hold lists and objects
+OBJECT_ROWS: Final = (*JSON_KINDS, "typed", "frame")  # the same, if fields may hold lists and objects
 MAX_JSON_START_BYTES: Final = 1 << 20  # a first record may be long
 # Strings and punctuation. A string that the end cuts off is one token: its quotes are not tried again and again.
 JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[{}\[\]:]', re.DOTALL)

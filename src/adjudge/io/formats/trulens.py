@@ -14,7 +14,7 @@ from adjudge.io.formats.export import Ask, Extract
 from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts
 
-CALLS: Final = "_calls"  # ends the name of a column that stands beside each feedback
+CALLS: Final = "_calls"  # suffix of the column with the calls of a feedback
 UNFINISHED: Final = "feedback that is not finished"
 UNFINISHED_STATUS: Final = ("none", "running")
 
