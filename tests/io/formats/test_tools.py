@@ -274,6 +274,15 @@ def test_items_of_inspect_and_of_formats_without_any():
     assert list(read_items(FORMATS["langsmith"], [look(TOOLS / "langsmith-feedback.jsonl", "x")])) == []
 
 
+@pytest.mark.parametrize("name", ["label-studio", "argilla", "argilla-flat", "argilla-parquet", "prodigy-choice"])
+def test_items_of_annotation_tools(tmp_path, name):
+    form, write, _ = EXPORTS[name]
+    path = write(tmp_path)
+    items = dict(read_items(FORMATS[form], [look(path, str(path))]))
+    assert set(items) == {str(task) for task in adj.read(path).tasks.ids()}
+    assert all(str(item["text"]).startswith("text") for item in items.values())
+
+
 @pytest.mark.parametrize("name", [name for name in (*LOGS, *OTHERS) if not name.endswith(".csv")])
 def test_damaged_logs_get_one_line(tmp_path, name):
     path = TOOLS / name
