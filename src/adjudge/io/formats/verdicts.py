@@ -65,7 +65,7 @@ class Verdicts:
         self._ask, self._no_answer = ask, no_answer
         self._rows: list[tuple[str, str, str, Any]] = []  # name, judge, task and verdict
         self._questions: set[str] = set()
-        self._unreadable: dict[str, str] = {}  # name -> what is wrong with its first verdict that is no label
+        self._unreadable: dict[str, str] = {}  # name -> what is wrong with its first verdict that is not a label
         self._gold: list[tuple[str, str, Any]] = []  # name, task and value
 
     def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
@@ -74,7 +74,7 @@ class Verdicts:
         `is_question` says that the tool itself makes a question of this name: it is joined with others only if the caller asks.
         """
         if not isinstance(value, str | bool | int | float | list | None):
-            what = f"the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is no label"
+            what = f"the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is not a label"
             self._unreadable.setdefault(name, f"{self.where}: {what}: text, booleans and numbers are expected")
             value = None
         is_missing = value == "" or value != value
