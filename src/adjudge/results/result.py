@@ -414,12 +414,13 @@ class Result:
         """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
 
         An export of Label Studio becomes its tasks with the labels as predictions, records of Argilla get them as suggestions,
-        and a table gets the columns of `join`. The file that was read stays as it is.
+        a log of Inspect becomes a table of its samples, and a table gets the columns of `join`. The file that was read is
+        not changed.
 
         - `path`: the new file; it is written completely or not at all.
         - `source`: the file, or the records, that the votes were read from.
-        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat" or "table", which must be
-          one that the source has.
+        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat", "inspect" or "table", which
+          must be one that the source has.
 
         >>> import adjudge as adj
         >>> import polars as pl, tempfile, pathlib

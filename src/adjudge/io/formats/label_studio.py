@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,9 @@ import polars as pl
 
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import export
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract, Values, choose
-from adjudge.io.formats.registry import JSON_KINDS, Content, as_text, decode
+from adjudge.io.formats.registry import JSON_KINDS, Content, as_text
 
 NAME: Final = "label-studio"
 MIN: Final = "label-studio-min"
@@ -280,6 +281,13 @@ class ImportedTask(msgspec.Struct, omit_defaults=True):
     data: msgspec.Raw
     predictions: list[WrittenPrediction] | None = None
     meta: msgspec.Raw | None = None
+
+
+def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the data of every task of a JSON export."""
+    for content in contents:
+        for task in _tasks([content]) if content.has("data") else ():
+            yield str(task.id), decode(bytes(task.data), dict[str, Any], content.name)
 
 
 def without_votes(contents: Sequence[Content]) -> list[ImportedTask]:
