@@ -113,13 +113,10 @@ def read_state(saved: object) -> AuditState:
     True
     """
     match saved:
-        case [int(wrong), int(audited), [*evidence]] if (
-            not isinstance(wrong, bool)
-            and 0 <= wrong <= audited
-            and len(evidence) == len(ALARM_STAKES)
-            and all(isinstance(value, float | int) and 0.0 <= value < math.inf for value in evidence)
-        ):
-            return AuditState(wrong, audited, tuple(float(value) for value in evidence))
+        case [int(wrong), int(audited), [*evidence]] if not isinstance(wrong, bool) and 0 <= wrong <= audited:
+            values = [float(value) for value in evidence if isinstance(value, float | int) and 0.0 <= value < math.inf]
+            if len(values) == len(evidence) == len(ALARM_STAKES):
+                return AuditState(wrong, audited, tuple(values))
     shape = f"[wrong, audited, [{len(ALARM_STAKES)} numbers]], with 0 <= wrong <= audited"
     raise InputError(f"the saved state of audits is {quote(saved)}: expected {shape}")
 
