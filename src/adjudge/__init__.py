@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from adjudge.models.ordinal import Ordinal
     from adjudge.online import EvictedTask, Online, Prediction, Refit
     from adjudge.results.explanation import Explanation, SetExplanation
+    from adjudge.results.promise.accuracy import AccuracyInterval
+    from adjudge.results.promise.certify import Promise
+    from adjudge.results.promise.draws import Draw
     from adjudge.results.result import Result
     from adjudge.results.saved import FittedModel, load, merge
     from adjudge.results.sets import FittedSets, MultiResult
@@ -128,6 +131,9 @@ _MODULE_OF_NAME = {
     "Refit": "online",
     "Explanation": "results.explanation",
     "SetExplanation": "results.explanation",
+    "AccuracyInterval": "results.promise.accuracy",
+    "Draw": "results.promise.draws",
+    "Promise": "results.promise.certify",
     "Result": "results.result",
     "Simulation": "evaluation.simulate",
     "simulate": "evaluation.simulate",
@@ -147,6 +153,7 @@ __all__ = [
     "LFC",
     "MACE",
     "MMSR",
+    "AccuracyInterval",
     "AdjudgeError",
     "Agreement",
     "AsyncClient",
@@ -161,6 +168,7 @@ __all__ = [
     "DamagedCheckpoint",
     "DawidSkene",
     "Disk",
+    "Draw",
     "Evaluation",
     "EvictedTask",
     "Explanation",
@@ -183,6 +191,7 @@ __all__ = [
     "PanelStudy",
     "Policy",
     "Prediction",
+    "Promise",
     "Ranking",
     "Rates",
     "ReadOptions",

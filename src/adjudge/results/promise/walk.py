@@ -9,6 +9,7 @@ probability. The bound holds for any confidence: a walk of independent errors at
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 from typing import Final
 
@@ -22,7 +23,8 @@ BISECTION_STEPS: Final = 16
 NO_TEST: Final = -1  # in place of a number of errors
 POWER: Final = 0.8  # probability that a plan succeeds
 MAX_PLANNED_TASKS: Final = 3000
-PLANNED_TASKS: Final = (*range(20, 200, 5), *range(200, 600, 20), *range(600, MAX_PLANNED_TASKS + 1, 100))
+FEW_PLANNED_TASKS: Final[tuple[int, ...]] = (*range(20, 200, 5), *range(200, 600, 20))  # tried one by one
+MANY_PLANNED_TASKS: Final = range(600, MAX_PLANNED_TASKS + 1, 100)
 
 
 def crossing_probability(allowed: Integers, error: float) -> float:
@@ -39,6 +41,7 @@ def crossing_probability(allowed: Integers, error: float) -> float:
     --------
     >>> crossing_probability(np.array([-1, -1, 0]), 0.5)  # two right of two
     0.25
+
     """
     state = np.zeros(max(int(allowed.max()), 0) + 2)  # probability of so many errors, of walks that were not yet allowed
     state[0], crossed = 1.0, 0.0
@@ -67,7 +70,8 @@ def allowed_errors(n: int, error: float, risk: float) -> Integers:
     Examples
     --------
     >>> allowed_errors(100, 0.05, 0.1)[[33, 45, 80, 100]].tolist()
-    [-1, 0, 1, 1]
+    [-1, -1, 0, 1]
+
     """
     most, first = int(error * n) + 1, n // FIRST_TESTED_PART
     probability, tails = np.zeros(most + 1), np.ones((n + 1, most + 1))
@@ -78,7 +82,7 @@ def allowed_errors(n: int, error: float, risk: float) -> Integers:
         tails[m] = np.cumsum(probability)
 
     def at(level: float) -> Integers:
-        allowed = np.minimum((tails <= level).sum(axis=1) - 1, np.arange(n + 1) - first)
+        allowed: Integers = np.minimum((tails <= level).sum(axis=1) - 1, np.arange(n + 1) - first)
         allowed[: max(first, 1)] = NO_TEST
         return allowed
 
@@ -105,9 +109,7 @@ def smallest_sample(error: float, risk: float) -> int:
     return n
 
 
-def gold_needed(
-    real_error: float, error: float = 0.05, risk: float = 0.1, *, inside: float = 1.0, power: float = POWER
-) -> int | None:
+def gold_needed(real_error: float, error: float = 0.05, risk: float = 0.1, *, power: float = POWER) -> int | None:
     """Return the smallest planned number of gold tasks that certifies labels whose real error rate is known; None if none does.
 
     Parameters
@@ -116,8 +118,6 @@ def gold_needed(
         Share of wrong labels among those to be accepted.
     error, risk : float
         As for `allowed_errors`.
-    inside : float
-        Share of the gold tasks that are among the labels to be accepted.
     power : float
         Probability that the certificate succeeds.
 
@@ -125,15 +125,21 @@ def gold_needed(
     --------
     >>> gold_needed(0.0), gold_needed(0.02), gold_needed(0.05)
     (45, 300, None)
+
     """
-    for n in PLANNED_TASKS:
-        m = min(math.floor(n * inside + 0.5), n)
+
+    def suffices(n: int) -> bool:
         # A test at the full risk allows at least as many errors: where it lacks power, so does the walk.
-        if m and _binomial_cdf(_largest_count(m, error, risk), m, real_error) >= power:
-            allowed = int(allowed_errors(n, error, risk)[m])
-            if _binomial_cdf(allowed, m, real_error) >= power:
-                return n
-    return None
+        if _binomial_cdf(_largest_count(n, error, risk), n, real_error) < power:
+            return False
+        return _binomial_cdf(int(allowed_errors(n, error, risk)[n]), n, real_error) >= power
+
+    for n in FEW_PLANNED_TASKS:
+        if suffices(n):
+            return n
+    if not suffices(MANY_PLANNED_TASKS[-1]):
+        return None
+    return MANY_PLANNED_TASKS[bisect_left(MANY_PLANNED_TASKS, True, key=suffices)]  # there power hardly ever falls
 
 
 def _largest_count(n: int, error: float, level: float) -> int:
@@ -151,7 +157,7 @@ def _binomial_cdf(count: int, n: int, rate: float) -> float:
     """Return the probability of at most `count` errors in n tasks."""
     if rate <= 0.0:
         return 1.0 if count >= 0 else 0.0
-    return sum(_binomial(k, n, rate) for k in range(count + 1))
+    return math.fsum(_binomial(k, n, rate) for k in range(count + 1))
 
 
 def _binomial(k: int, n: int, rate: float) -> float:
