@@ -167,7 +167,9 @@ def take_look(draw: Draw, look: Look) -> None:
 
 def _certified(result: Result, draw: Draw, answers: Mapping[str, str], *, error: float, risk: float, looks: int) -> Promise:
     confidence, tasks = candidates(result)
-    codes = match_ids(draw.tasks, result.votes.tasks)
+    place = match_ids(result.votes.tasks, draw.tasks)  # a table of the few drawn tasks, not of all
+    codes = np.full(len(draw), -1)
+    codes[place[place >= 0]] = np.flatnonzero(place >= 0)
     if (codes < 0).any():
         raise InputError(f"drawn task {quote(draw.tasks[int(np.argmin(codes))])} has no votes here: draw again")
     labels = result.votes.labels.texts()
