@@ -2,8 +2,8 @@
 
     ADJUDGE_DATA=… python benchmarks/promise.py [--draws 400]
 
-prints four tables. Gold is drawn and answered from the truth; a fit sees only the votes on tasks with truth, so that a certificate
-can be checked against all of them. Nothing here is timed but one certificate on a million tasks.
+prints four tables. Gold is drawn, and answered from the truth. A fit sees only the votes on tasks with truth, so that a
+certificate can be checked against all of them. Nothing here is timed but one certificate on a million tasks.
 """
 
 import argparse
@@ -129,6 +129,12 @@ def calibrations(name, votes, truth):
     return rows
 
 
+def accuracy(result, truth, hidden):
+    """The share of right labels on tasks that are no gold."""
+    labels = result.labels_frame().select("task", "label").iter_rows()
+    return np.mean([label == truth[task] for task, label in labels if task not in hidden])
+
+
 def panels(name, votes, truth):
     """A row of accuracy on tasks that are no gold: votes alone, auto with gold, model panel; where the panel is dense."""
     plain = adj.aggregate(votes)
@@ -138,14 +144,7 @@ def panels(name, votes, truth):
     for seed in range(PANEL_DRAWS):
         gold = {task: truth[task] for task in plain.draw_gold(PANEL_GOLD, seed=seed, floor=0)["task"]}
         fits = [plain, adj.aggregate(votes, gold=gold), adj.aggregate(votes, model="panel", gold=gold)]
-        figures.append(
-            [
-                np.mean(
-                    [label == truth[task] for task, label in fit.labels.select("task", "label").iter_rows() if task not in gold]
-                )
-                for fit in fits
-            ]
-        )
+        figures.append([accuracy(fit, truth, gold) for fit in fits])
     alone, auto, panel = np.mean(figures, axis=0)
     return [{"set": name, "votes alone": alone, "auto with gold": auto, "panel": panel, "worst loss": min(panel, auto) - alone}]
 
