@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
 from adjudge.cli.options import list_typed_options
+from adjudge.models.temperature import MIN_CALIBRATION_TASKS
 from adjudge.results.overview import (
     UNCLEAR_VERDICT,
     LabelShare,
@@ -126,6 +127,11 @@ def _together(facts: Mapping[str, Any]) -> str:
     return f", measured without truth; workers err together: {remedy}"
 
 
+def is_spark(asked: SimpleNamespace) -> bool:
+    """Return whether tasks are on Spark, where nothing looks at them one by one."""
+    return bool(asked.resources["engine"] == "spark")
+
+
 def is_few(facts: Mapping[str, Any]) -> bool:
     """Return whether votes count for much less than their number, because workers err together."""
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
@@ -190,6 +196,8 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
     steps = []
     if not facts.get("converged", True):
         steps.append((again("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+    if (facts.get("gold") or 0) >= MIN_CALIBRATION_TASKS and not asked.knowledge["calibrate"] and not is_spark(asked):
+        steps.append((again("--calibrate"), "confidence that fits the gold"))
     if asked.output is None:
         more = () if asked.workers is not None else ("--workers", "workers.csv")
         steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
