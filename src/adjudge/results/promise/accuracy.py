@@ -15,7 +15,7 @@ from adjudge.errors import InputError
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Source
 from adjudge.results.promise.answers import read_gold_answers
-from adjudge.results.promise.draws import ERROR, RISK, Draw, candidates, require_same_result
+from adjudge.results.promise.draws import ERROR_RANGE, RISK_RANGE, Draw, candidates, require_same_result
 from adjudge.results.promise.walk import gold_needed
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 MIN_TASKS_FOR_SLOPE: Final = 100  # gold tasks from which honest doubt is used as a predictor: below, its slope is a guess
 MAX_SLOPE: Final = 1.5
 MIN_GAIN, MAX_GAIN = 0.3, 4.0  # of gold tasks: between which the draws lie that the predicted ones are worth
-LEVEL: Final[Rules] = {"level": Number(least=0.5, most=0.999)}
-PLAN: Final[Rules] = {"share": Number(least=0.001, most=1.0), "error": ERROR, "risk": RISK}
+LEVEL_RULE: Final[Rules] = {"level": Number(least=0.5, most=0.999)}
+PLAN_RULES: Final[Rules] = {"share": Number(least=0.001, most=1.0), "error": ERROR_RANGE, "risk": RISK_RANGE}
 
 
 class AccuracyInterval(NamedTuple):
@@ -81,7 +81,7 @@ def interval_of(confidence: Floats, gold: NDArray[np.integer], wrong: NDArray[np
 
 def accuracy_interval(result: Result, gold: Source, *, level: float, draw: Draw | None) -> AccuracyInterval:
     """Return an interval of the accuracy of a result; see `Result.accuracy_interval`."""
-    check({"level": level}, LEVEL)
+    check({"level": level}, LEVEL_RULE)
     answers = read_gold_answers(gold)
     confidence, tasks = candidates(result)
     if draw is not None:
@@ -109,7 +109,7 @@ def accuracy_interval(result: Result, gold: Source, *, level: float, draw: Draw 
 
 def _refuse_part(result: Result, answers: dict[str, str]) -> None:
     """Raise if this gold was drawn from a part of the tasks, and would be taken for a sample of them all."""
-    draw: Draw | None = vars(result).get("latest_draw")
+    draw = result.latest_draw
     if draw is not None and draw.region < len(candidates(result)[0]) and answers.keys() <= set(draw.tasks.texts()):
         raise InputError(
             f"this gold was drawn from the {draw.region} tasks with a confidence of at least {draw.floor:.4g}: give draw=… for "
@@ -119,7 +119,7 @@ def _refuse_part(result: Result, answers: dict[str, str]) -> None:
 
 def plan_gold(result: Result, *, share: float, error: float, risk: float) -> int | None:
     """Return how many gold tasks are likely to certify a share of the labels; see `Result.gold_needed`."""
-    check({"share": share, "error": error, "risk": risk}, PLAN)
+    check({"share": share, "error": error, "risk": risk}, PLAN_RULES)
     confidence, _ = candidates(result)
     if not len(confidence):
         return None

@@ -26,10 +26,10 @@ from adjudge.errors import InputError, quote
 UPPER_STAKES: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)  # of bets that the error rate is below p
 LOWER_STAKES: Final = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, 16.0)  # of bets that it is above p
 ALARM_STAKES: Final = (0.025, 0.05, 0.1, 0.2, 0.4)  # each is divided by `error`
-BISECTION_STEPS: Final = 50
+BOUND_BISECTION_STEPS: Final = 50
 MAX_EXPONENT: Final = 700.0  # exp of more overflows
 EVIDENCE_CAP_RUNS: Final = 10  # runs at which evidence stops growing, so that the alarm ends some time after a drift ended
-RULES: Final[Rules] = {
+AUDIT_RULES: Final[Rules] = {
     "error": Number(least=0.0001, most=0.5),
     "risk": Number(least=0.0001, most=0.5),
     "run": Number(least=10, most=1e9),
@@ -61,7 +61,7 @@ class AuditRule:
     run: float = 5000  # mean number of audits up to a false alarm, at least
 
     def __post_init__(self) -> None:
-        check({"error": self.error, "risk": self.risk, "run": self.run}, RULES)
+        check({"error": self.error, "risk": self.risk, "run": self.run}, AUDIT_RULES)
 
     def add(self, state: AuditState, wrong: bool) -> AuditState:
         """Return the state after one more audit."""
@@ -132,7 +132,7 @@ def _evidence(state: AuditState, p: float, sign: float, stakes: tuple[float, ...
 
 def _bisect(low: float, high: float, is_beyond: Callable[[float], bool]) -> float:
     """Return where `is_beyond` turns from False to True between `low` and `high`."""
-    for _ in range(BISECTION_STEPS):
+    for _ in range(BOUND_BISECTION_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_beyond(middle) else (middle, high)
     return (low + high) / 2

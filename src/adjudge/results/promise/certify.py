@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,9 +14,8 @@ from adjudge.data.options import check
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Source
-from adjudge.io.write import write_aside
 from adjudge.results.promise.answers import digest_answers, read_gold_answers
-from adjudge.results.promise.draws import ERROR, LOOKS, RISK, Draw, Look, candidates, require_same_result
+from adjudge.results.promise.draws import ERROR_RANGE, LOOKS_RANGE, RISK_RANGE, Draw, Look, candidates, require_same_result
 from adjudge.results.promise.walk import allowed_errors, smallest_sample
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 RISK_TOLERANCE: Final = 1e-9  # by which rounding may put the risk of all looks above the risk that was agreed
-FIGURES: Final = (
+CERTIFIED_FIGURES: Final = (
     *("error", "risk", "looks", "threshold", "share", "accepted", "tasks", "drawn", "region", "missing"),
     *("gold", "wrong", "allowed", "seed", "floor", "model", "fingerprint", "answers"),
 )  # of a certificate
@@ -76,34 +73,33 @@ class Promise:
         return (
             f"Of the {self.accepted:,} labels with a confidence of at least {self.threshold:.6g} ({_percent(self.share)} of "
             f"{self.tasks:,}), at most {_percent(self.error)} are wrong; the risk that this claim fails is at most "
-            f"{_percent(self.risk)}{shared}. It rests on {basis}{unanswered}: {self.wrong} of the {self.gold} among these labels "
-            f"are wrong, and {self.allowed} may be."
+            f"{_percent(self.risk)}{shared}. It rests on {basis}{unanswered}: {self.wrong} wrong among the {self.gold} that are "
+            f"accepted, {self.allowed} allowed."
         )
 
     def figures(self) -> dict[str, object]:
         """Return all figures as plain Python values, ready for JSON."""
-        return {name: getattr(self, name) for name in FIGURES}
+        return {name: getattr(self, name) for name in CERTIFIED_FIGURES}
 
-    def write(self, path: str | os.PathLike[str], inputs: Mapping[str, object] | None = None) -> None:
-        """Write a certificate as JSON: the sentence, its figures, the version, and what the caller says of its `inputs`."""
-        from importlib import import_module
+    def write(self, path: str | os.PathLike[str], inputs: Mapping[str, Source] | None = None) -> None:
+        """Write a certificate as JSON: the sentence, its figures, the version, and fingerprints of the files behind it.
 
-        version = import_module("adjudge").__version__
-        content = {
-            "kind": "adjudge certificate",
-            "version": 1,
-            "adjudge": version,
-            "sentence": self.sentence,
-            "figures": self.figures(),
-            **({} if inputs is None else {"inputs": dict(inputs)}),
-        }
-        text = json.dumps(content, ensure_ascii=True, indent=1, allow_nan=False)
-        write_aside(Path(path), lambda aside: aside.write_text(text + "\n", encoding="utf-8"))
+        Parameters
+        ----------
+        path : path
+            The new file.
+        inputs : dict, optional
+            The files behind the promise by name, such as `{"votes": "votes.csv", "gold": "gold.csv"}`.
+
+        """
+        from adjudge.results.promise.certificates import write_certificate
+
+        write_certificate(self, path, inputs)
 
 
 def certify(result: Result, gold: Source, draw: Draw | None, *, error: float, risk: float, looks: int) -> Promise:
     """Return what gold certifies about a result; see `Result.certify`."""
-    check({"error": error, "risk": risk, "looks": looks}, {"error": ERROR, "risk": RISK, "looks": LOOKS})
+    check({"error": error, "risk": risk, "looks": looks}, {"error": ERROR_RANGE, "risk": RISK_RANGE, "looks": LOOKS_RANGE})
     if draw is None:
         draw = latest_draw(result)
     if not isinstance(draw, Draw):
@@ -134,7 +130,7 @@ def certify(result: Result, gold: Source, draw: Draw | None, *, error: float, ri
 
 def latest_draw(result: Result) -> Draw:
     """Return the latest draw of a result."""
-    draw: Draw | None = vars(result).get("latest_draw")
+    draw = result.latest_draw
     if draw is None:
         raise InputError(
             "no gold was drawn from this result: draw with result.draw_gold(n) and have those tasks answered, or give the draw "

@@ -43,16 +43,16 @@ REGION_FACTOR: Final = 2.0  # gold comes from where honest confidence expects at
 MIN_REGION_SHARE: Final = 0.2  # from at least this share of the tasks,
 MIN_REGION_PER_GOLD: Final = 1.2  # and from at least this many tasks per gold task
 DRAW_SALT: Final = np.uint64(0xD1A70F601D5EED5A)  # keeps draws independent of how ties were settled
-ERROR: Final = Number(least=0.001, most=0.5)
-RISK: Final = Number(least=0.001, most=0.5)
-LOOKS: Final = Number(least=1, most=100, whole=True)
-RULES: Final[Rules] = {
+ERROR_RANGE: Final = Number(least=0.001, most=0.5)
+RISK_RANGE: Final = Number(least=0.001, most=0.5)
+LOOKS_RANGE: Final = Number(least=1, most=100, whole=True)
+DRAW_RULES: Final[Rules] = {
     "n": Number(least=1, whole=True),
-    "error": ERROR,
+    "error": ERROR_RANGE,
     "seed": Number(whole=True),
-    "looks": LOOKS,
+    "looks": LOOKS_RANGE,
 }
-FLOOR: Final[Rules] = {"floor": Number(least=0.0, most=1.0)}
+FLOOR_RULE: Final[Rules] = {"floor": Number(least=0.0, most=1.0)}
 
 
 class Look(NamedTuple):
@@ -158,6 +158,10 @@ class Draw:
         text = json.dumps(content, ensure_ascii=True, indent=1)
         write_aside(self.path, lambda aside: aside.write_text(text + "\n", encoding="utf-8"))
 
+    def detach(self) -> None:
+        """Forget the file of the record: looks are then kept in memory alone."""
+        object.__setattr__(self, "path", None)
+
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Return the draw that `write` recorded: from its record, or from the file of tasks next to it."""
@@ -205,7 +209,11 @@ def _checked(content: Any, place: Path) -> dict[str, Any]:
         case _:
             fields = "fingerprint, seed, floor, region, error, planned_looks, looks and tasks"
             raise InputError(f"{place} is damaged: a record of a draw has {fields}")
-    for what, rule, value in (("floor", FLOOR["floor"], floor), ("error", ERROR, error), ("planned_looks", LOOKS, planned)):
+    for what, rule, value in (
+        ("floor", FLOOR_RULE["floor"], floor),
+        ("error", ERROR_RANGE, error),
+        ("planned_looks", LOOKS_RANGE, planned),
+    ):
         try:
             rule.check(what, value)
         except OptionError as fault:
@@ -233,9 +241,9 @@ def _look(content: Any, place: Path) -> Look:
 
 def draw_gold(result: Result, n: int, *, error: float, seed: int, floor: float | None, looks: int) -> Draw:
     """Return gold tasks of a result; see `Result.draw_gold`."""
-    check({"n": n, "error": error, "seed": seed, "looks": looks}, RULES)
+    check({"n": n, "error": error, "seed": seed, "looks": looks}, DRAW_RULES)
     if floor is not None:
-        check({"floor": floor}, FLOOR)
+        check({"floor": floor}, FLOOR_RULE)
     confidence, tasks = candidates(result)
     if floor is None:
         floor = gold_floor(confidence, n, error)

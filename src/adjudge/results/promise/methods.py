@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 class Promises:
     """The methods of a result that need labels of your own: draw them, certify with them, measure with them."""
 
+    latest_draw: Draw | None = None  # that `draw_gold` made, for `certify`
+    latest_promise: Promise | None = None  # that `certify` made, for a report
+
     def draw_gold(self, n: int, *, error: float = 0.05, seed: int = 0, floor: float | None = None, looks: int = 1) -> Draw:
         """Draw tasks at random for a person to answer, before any answer is seen: what `certify` needs.
 

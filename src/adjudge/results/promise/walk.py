@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 FIRST_TESTED_PART: Final = 3  # the first n // 3 tasks are not tested: tests of a handful of tasks would only cost level
 LOWEST_LEVEL: Final = 1e-5
-BISECTION_STEPS: Final = 16
+LEVEL_BISECTION_STEPS: Final = 16
 NO_TEST: Final = -1  # in place of a number of errors
 POWER: Final = 0.8  # probability that a plan succeeds
 MAX_PLANNED_TASKS: Final = 3000
@@ -89,7 +89,7 @@ def allowed_errors(n: int, error: float, risk: float) -> Integers:
     chosen = at(risk)
     if crossing_probability(chosen, error) > risk:
         low, high = LOWEST_LEVEL, risk
-        for _ in range(BISECTION_STEPS):
+        for _ in range(LEVEL_BISECTION_STEPS):
             middle = math.sqrt(low * high)
             low, high = (middle, high) if crossing_probability(at(middle), error) <= risk else (low, middle)
         chosen = at(low)
