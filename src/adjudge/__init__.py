@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from adjudge.models.mmsr import MMSR
     from adjudge.models.one_coin import OneCoin, ZenCrowd
     from adjudge.models.ordinal import Ordinal
+    from adjudge.models.panel import PanelStack
     from adjudge.online import EvictedTask, Online, Prediction, Refit
     from adjudge.results.explanation import Explanation, SetExplanation
     from adjudge.results.promise.accuracy import AccuracyInterval
@@ -117,6 +118,7 @@ _MODULE_OF_NAME = {
     "ZenCrowd": "models.one_coin",
     "ZeroBasedSkill": "models.majority",
     "Ordinal": "models.ordinal",
+    "PanelStack": "models.panel",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
@@ -188,6 +190,7 @@ __all__ = [
     "Online",
     "OptionError",
     "Ordinal",
+    "PanelStack",
     "PanelStudy",
     "Policy",
     "Prediction",

@@ -183,12 +183,18 @@ def test_argilla_takes_the_records_and_gives_the_answers_back(crowd, run, tmp_pa
     drawn = json.loads((tmp_path / "gold.json").read_text())
     assert not any("responses" in record for record in drawn)
     back = [
-        {**record, "responses": {"label": [{"user_id": "me", "value": truth[record["id"]], "status": "submitted"}]}}
+        {
+            **record,
+            "suggestions": {},
+            "responses": {"label": [{"user_id": "me", "value": truth[record["id"]], "status": "submitted"}]},
+        }
         for record in drawn
     ]
     (tmp_path / "answers.json").write_text(json.dumps(back))
     arguments = ("records.json", "--gold", "answers.json", "--draw", "gold.draw.json", "--error", 0.1, "--json")
-    promise = json.loads(run("certify", *arguments).out)
+    done = run("certify", *arguments)
+    assert done.code == 0, done.err
+    promise = json.loads(done.out)
     assert (promise["drawn"], promise["missing"]) == (60, 0)
     assert promise["accepted"] > 0
 

@@ -1,5 +1,6 @@
 """Certificates: the rule against plain loops, the promise over many draws, what is refused, and what is written down."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -219,8 +220,11 @@ def test_a_draw_comes_back_from_its_files(result, tmp_path):
 
 def test_a_certificate_has_all_figures(result, tmp_path):
     promise = result.certify(answers(result.draw_gold(100)))
-    promise.write(tmp_path / "certificate.json", {"votes": "v"})
+    CROWD.votes.write_csv(tmp_path / "votes.csv")
+    promise.write(tmp_path / "certificate.json", {"votes": tmp_path / "votes.csv"})
     content = json.loads((tmp_path / "certificate.json").read_text())
     assert content["figures"] == promise.figures()
     assert content["sentence"] == str(promise)
     assert content["adjudge"] == adj.__version__
+    digest = hashlib.sha256((tmp_path / "votes.csv").read_bytes()).hexdigest()
+    assert content["files"] == {"votes": [["votes.csv", digest]]}
