@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.fit import Fit
+from adjudge.data.memory import free_memory, gib
 from adjudge.data.options import Number, Place, Rules
 from adjudge.data.votes import Votes
 from adjudge.engines.base import OffersWhole, Session, WholeVotes
-from adjudge.errors import InputError
+from adjudge.errors import AdjudgeError, InputError
 from adjudge.models.base import COMMON, MODELS, Knowns, Model
 from adjudge.models.dawid_skene import ConfusionRecipe
 from adjudge.models.honest import facts_of
@@ -37,12 +38,15 @@ LOG_FLOOR: Final = 1e-6  # honest probabilities below this count as this
 TRUST_DEVIATION: Final = 0.3  # standard deviation of b around 1
 NEWTON_STEPS: Final = 30
 MIN_NEWTON_STEP: Final = 1e-9  # below which a step is not halved any more
+LAST_NEWTON_STEP: Final = 1e-12  # after which rounding is all that moves
 MAX_JUDGES: Final = 1000  # the regression solves for all of them at once
 DENSE_SHARE: Final = 0.5  # of all judge x task cells, from which a panel is dense
 MIN_STACK_GOLD: Final = 20  # gold tasks from which `auto` considers the stack
 FOLDS: Final = 5
 MIN_GAIN_NATS: Final = 1.0  # of log loss over all gold tasks, judged by stacks that did not see them
 MAX_NAMED_JUDGES: Final = 2
+MAX_INPUT_BYTES: Final = 1 << 28  # of judges' votes on gold tasks, up to which `auto` considers the stack
+INPUT_COPIES: Final = 3  # arrays of that size that a step of the regression holds
 
 
 class Stack(NamedTuple):
@@ -131,6 +135,12 @@ def learn_stack(model: PanelStack, whole: WholeVotes, possible: NDArray[np.bool_
     """Return the stack that the gold of these votes teaches; `possible`, [K], says which labels there are."""
     log_votes = log_votes_alone(model, whole)
     gold = np.zeros(0, np.int64) if whole.gold is None else np.flatnonzero(whole.gold >= 0)
+    need, have = INPUT_COPIES * 8 * len(gold) * (1 + whole.votes.n_workers) * whole.votes.n_labels, free_memory()
+    if need > have:
+        raise AdjudgeError(
+            f"model 'panel' needs about {gib(need)} for {len(gold)} gold tasks and {whole.votes.n_workers} judges, but "
+            f"{gib(have)} are free: give fewer gold tasks, or choose another model"
+        )
     inputs = stack_inputs(whole.votes, log_votes, gold)[:, :, possible]
     place = np.cumsum(possible) - 1
     truth = np.zeros(0, np.int64) if whole.gold is None else place[whole.gold[gold]]
@@ -199,6 +209,8 @@ def regress(inputs: Floats, truth: Integers, spread: float) -> Floats:
         while loss(theta - step) > loss(theta) and np.abs(step).max() > MIN_NEWTON_STEP:
             step /= 2
         theta -= step
+        if np.abs(step).max() < LAST_NEWTON_STEP:
+            break
     return theta
 
 
@@ -230,7 +242,10 @@ def stack_of_auto(model: Model, session: Session, known: Knowns) -> Fit | None:
         return None
     if len(votes) < DENSE_SHARE * votes.n_tasks * votes.n_workers or not hasattr(session, "whole"):
         return None
-    if session.gold_tasks(votes=2) < MIN_STACK_GOLD or known.classes is not None:
+    gold = session.gold_tasks(votes=2)
+    if not MIN_STACK_GOLD <= gold < votes.n_tasks or known.classes is not None:
+        return None
+    if 8 * gold * (1 + votes.n_workers) * votes.n_labels > MAX_INPUT_BYTES:
         return None
     here, stacking, possible = cast(OffersWhole, session), PanelStack(seed=model.seed, ties=model.ties), known.possible(session)
     whole = here.whole()
