@@ -15,7 +15,7 @@ from adjudge.data.options import DEFAULTS
 from adjudge.errors import InputError, OptionError, make_visible
 
 DEFAULT_ERROR, DEFAULT_RISK = 0.05, 0.1
-NO_GOLD: Final = ("gold", "calibrate")  # what a fit that is certified must not have learned from
+WITHOUT_GOLD: Final = ("gold", "calibrate")  # what a fit that is certified must not have learned from
 DRAW_TO_HELP: Final = (
     "Write -o in the form that the votes came in (auto), ready to be imported: label-studio, argilla or argilla-flat (tasks "
     "without votes), table (a line per task)."
@@ -28,7 +28,7 @@ Looks = Annotated[int, for_knowledge("--looks", help="How often you plan to look
 @command(
     ("Fifty tasks to answer, drawn at random:", "adjudge draw-gold votes.csv -n 50 --error 0.05 -o drawn.csv"),
     ("In the form that the votes came in:", "adjudge draw-gold judges.csv --wide -n 50 --to auto -o tasks.csv"),
-    without=NO_GOLD,
+    without=WITHOUT_GOLD,
 )
 def draw_gold(
     votes: VotesFiles,
@@ -89,7 +89,7 @@ def draw_gold(
         "adjudge certify votes.csv --gold gold.csv -o promise.json --accepted yes.csv",
     ),
     ("Check a certificate against its files:", "adjudge certify --verify promise.json"),
-    without=NO_GOLD,
+    without=WITHOUT_GOLD,
 )
 def certify(
     votes: Annotated[list[str] | None, typer.Argument(metavar="VOTES", help=VOTES_HELP)] = None,

@@ -44,7 +44,7 @@ DENSE_SHARE: Final = 0.5  # of all judge x task cells, from which a panel is den
 MIN_STACK_GOLD: Final = 20  # gold tasks from which `auto` considers the stack
 FOLDS: Final = 5
 MIN_GAIN_NATS: Final = 1.0  # of log loss over all gold tasks, judged by stacks that did not see them
-MAX_NAMED_JUDGES: Final = 2
+MAX_NAMED_WEIGHTS: Final = 2
 MAX_INPUT_BYTES: Final = 1 << 28  # of judges' votes on gold tasks, up to which `auto` considers the stack
 INPUT_COPIES: Final = 3  # arrays of that size that a step of the regression holds
 
@@ -266,8 +266,8 @@ def describe(stack: Stack, whole: WholeVotes) -> str:
     def named(some: Integers) -> str:
         return ", ".join(f"{names[int(code)]} {stack.weights[code]:+.2f}" for code in some)
 
-    most, least = order[:MAX_NAMED_JUDGES], order[::-1][:MAX_NAMED_JUDGES]
-    if len(order) <= MAX_NAMED_JUDGES:
+    most, least = order[:MAX_NAMED_WEIGHTS], order[::-1][:MAX_NAMED_WEIGHTS]
+    if len(order) <= MAX_NAMED_WEIGHTS:
         return f"{gold} gold tasks say whom to believe ({named(order)})"
     return f"{gold} gold tasks say whom to believe (most {named(most)}; least {named(least)})"
 

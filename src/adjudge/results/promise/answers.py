@@ -17,8 +17,6 @@ from adjudge.io.frames import column, frame_of
 from adjudge.io.read import read
 from adjudge.io.sources import Opened, Source
 
-MAX_NAMED_TASKS = 3
-
 
 def read_gold_answers(source: Source) -> dict[str, str]:
     """Return task -> label, both as text, of gold answers; a task without an answer is left out.

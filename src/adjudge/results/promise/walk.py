@@ -21,7 +21,7 @@ FIRST_TESTED_PART: Final = 3  # the first n // 3 tasks are not tested: tests of 
 LOWEST_LEVEL: Final = 1e-5
 LEVEL_BISECTION_STEPS: Final = 16
 NO_TEST: Final = -1  # in place of a number of errors
-POWER: Final = 0.8  # probability that a plan succeeds
+PLAN_POWER: Final = 0.8  # probability that a plan succeeds
 MAX_PLANNED_TASKS: Final = 3000
 FEW_PLANNED_TASKS: Final[tuple[int, ...]] = (*range(20, 200, 5), *range(200, 600, 20))  # tried one by one
 MANY_PLANNED_TASKS: Final = range(600, MAX_PLANNED_TASKS + 1, 100)
@@ -109,7 +109,7 @@ def smallest_sample(error: float, risk: float) -> int:
     return n
 
 
-def gold_needed(real_error: float, error: float = 0.05, risk: float = 0.1, *, power: float = POWER) -> int | None:
+def gold_needed(real_error: float, error: float = 0.05, risk: float = 0.1, *, power: float = PLAN_POWER) -> int | None:
     """Return the smallest planned number of gold tasks that certifies labels whose real error rate is known; None if none does.
 
     Parameters
