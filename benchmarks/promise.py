@@ -76,7 +76,7 @@ def certificates(name, result, truth, draws):
 
 
 def intervals(name, result, truth, draws, level=0.9):
-    """Rows of how often intervals hold the accuracy, and their width beside those without confidence."""
+    """Rows of how often intervals hold the accuracy, and their width relative to those without confidence."""
     confidence, wrong = known(result, truth)
     rows = []
     for n in SAMPLES:
@@ -102,7 +102,7 @@ def ece(confidence, wrong):
 
 
 def losses(result, truth, hidden):
-    """Log loss and calibration error on tasks that are no gold."""
+    """Log loss and calibration error on the other tasks."""
     frame = result.probabilities_frame()
     labels = result.labels_frame()
     keep = ~frame["task"].is_in(list(hidden)).to_numpy()
@@ -132,13 +132,13 @@ def calibrations(name, votes, truth):
 
 
 def accuracy(result, truth, hidden):
-    """The share of right labels on tasks that are no gold."""
+    """The share of right labels on the other tasks."""
     labels = result.labels_frame().select("task", "label").iter_rows()
     return np.mean([label == truth[task] for task, label in labels if task not in hidden])
 
 
 def panels(name, votes, truth):
-    """A row of accuracy on tasks that are no gold: votes alone, auto with gold, model panel; where the panel is dense."""
+    """A row of accuracy on the other tasks for a dense panel: votes alone, auto with gold, model panel."""
     plain = adj.aggregate(votes)
     if len(plain.votes) < DENSE * plain.votes.n_tasks * plain.votes.n_workers or plain.votes.n_tasks < 1.5 * PANEL_GOLD:
         return []
@@ -201,7 +201,9 @@ def main():
         limit = RISK + 3 * math.sqrt(RISK * (1 - RISK) / asked.draws)
         print(f"broken on average {np.mean(broken):.3f}, at most {max(broken):.3f} (limit of a set {limit:.3f})")
     if rows := tables["intervals"]:
-        show("Intervals of accuracy at level 0.9: how often they hold it, and their width beside one without confidence", rows)
+        show(
+            "Intervals of accuracy at level 0.9: how often they hold it, and their width relative to one without confidence", rows
+        )
     if rows := tables["calibrations"]:
         show(f"Calibration with gold, means over {CALIBRATION_DRAWS} draws, on the other tasks", rows)
         for n in CALIBRATION_SAMPLES:

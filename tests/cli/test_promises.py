@@ -1,4 +1,4 @@
-"""`adjudge draw-gold` and `adjudge certify`: from votes to a sentence, a certificate that can be checked, and what is refused."""
+"""`adjudge draw-gold` and `adjudge certify`: from votes to a sentence, a certificate that can be checked, and bad input."""
 
 import json
 
@@ -144,7 +144,7 @@ def test_label_studio_takes_the_tasks_and_gives_the_answers_back(crowd, run, tmp
     drawn = json.loads((tmp_path / "tasks.json").read_text())
     assert len(drawn) == 60
     assert not any(task.get("annotations") or task.get("predictions") for task in drawn)
-    back = [  # an import has numbered the tasks anew
+    back = [  # an import gives the tasks new numbers
         {**task, "id": at, "annotations": [exports.annotation("me", [exports.result(truth[task["data"]["text"]])])]}
         for at, task in enumerate(drawn)
     ]

@@ -155,7 +155,7 @@ def certify(
 
 
 def _asked(given: dict[str, Any]) -> SimpleNamespace:
-    """Return what was asked of a command as `fit_votes` takes it."""
+    """Return the arguments of a command as `fit_votes` takes them."""
     asked = SimpleNamespace(**given, multi=False, per_option=False)
     if asked.resources["engine"] == "spark":
         raise OptionError("promises look at all labels together, which --engine spark does not allow: choose cpu or disk")

@@ -128,7 +128,7 @@ def _together(facts: Mapping[str, Any]) -> str:
 
 
 def is_spark(asked: SimpleNamespace) -> bool:
-    """Return whether tasks are on Spark, where nothing looks at them one by one."""
+    """Return whether the engine is Spark, which cannot look at single tasks."""
     return bool(asked.resources["engine"] == "spark")
 
 

@@ -1,4 +1,4 @@
-"""Panel stack: gold teaches whom of a dense panel to believe, on top of what the votes say by themselves.
+"""Panel stack: gold teaches whom of a dense panel to believe, and corrects the votes.
 
 Every judge of a dense panel has voted on most tasks, so a few gold tasks say something about each of them, and about judges who
 err alike, which no count of agreement tells. The score of a label is
@@ -70,7 +70,7 @@ class PanelStack(Model):
     """A dense panel whose judges are believed as far as gold tasks say.
 
     For panels in which every judge votes on most tasks, such as LLM judges, with 20 gold tasks or more. `spread` is how far
-    judges may differ from what the votes themselves say. `result.workers` has the `weight` of each judge: what its vote adds to
+    gold may move the weight of a judge. `result.workers` has the `weight` of each judge: what its vote adds to
     the log-odds of its label. Below 0 a vote speaks against its own label, as for a judge who errs with others.
 
     >>> import adjudge as adj
@@ -215,7 +215,7 @@ def regress(inputs: Floats, truth: Integers, spread: float) -> Floats:
 
 
 def cross_validated_gain(model: PanelStack, whole: WholeVotes, log_votes: Floats, possible: NDArray[np.bool_]) -> float:
-    """Return by how many nats stacks that did not see them judge the gold tasks better than the votes alone do, in all.
+    """Return by how many nats stacks that did not see them judge the gold tasks better than the votes alone do.
 
     Minus infinity if fewer of their labels are right. Folds go by the hash of the task: the same in any order of rows.
     """

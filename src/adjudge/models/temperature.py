@@ -227,7 +227,7 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
 
 
 def _believed(result: Result) -> NDArray[np.float64]:
-    """Return the probabilities of all tasks that are no gold, [tasks, K]; of very many tasks, of some at equal distances."""
+    """Return the probabilities of all tasks without gold, [tasks, K]; if there are very many, of tasks at equal distances."""
     given, step = result.fit.task_columns.get("gold"), -(-result.votes.n_tasks // MAX_BELIEVED_TASKS) or 1
     parts = [np.zeros((0, result.votes.n_labels))]
     for cut, part in probability_pieces(result.fit, result.session):

@@ -1,4 +1,4 @@
-"""Certificates: the rule against plain loops, the promise over many draws, what is refused, and what is written down."""
+"""Certificates: the rule against plain loops, the promise over many draws, refusals, and files."""
 
 import hashlib
 import json

@@ -67,7 +67,7 @@ def _original_ids(form: str, contents: list[Content]) -> dict[str, str]:
 
 
 def digest_answers(answers: dict[str, str]) -> str:
-    """Return a digest of answers, in whatever order they come: the same answers are the same look.
+    """Return a digest of answers, the same in any order: the same answers are the same look.
 
     >>> digest_answers({"a": "x", "b": "y"}) == digest_answers({"b": "y", "a": "x"})
     True

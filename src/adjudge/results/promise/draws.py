@@ -56,7 +56,7 @@ FLOOR_RULE: Final[Rules] = {"floor": Number(least=0.0, most=1.0)}
 
 
 class Look(NamedTuple):
-    """A look at the answers: what was asked of them, and a digest of the answers."""
+    """A look at the answers: its error rate and risk, and a digest of the answers."""
 
     error: float
     risk: float
@@ -88,7 +88,7 @@ class Draw:
     looks: list[Look] = field(default_factory=list)  # looks at the answers so far
     path: Path | None = None  # the file that records looks
     frame_kind: FrameKind = "polars"
-    result: Result | None = None  # that it was drawn from, where it is at hand
+    result: Result | None = None  # that it was drawn from, if at hand
 
     def __len__(self) -> int:
         return len(self.tasks)

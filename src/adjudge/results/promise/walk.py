@@ -33,7 +33,7 @@ def crossing_probability(allowed: Integers, error: float) -> float:
     Parameters
     ----------
     allowed : array of int, shape (n + 1,)
-        Errors allowed among the first m tasks, for m = 0..n; -1 where there is no test.
+        Errors allowed among the first m tasks, for m = 0..n; -1 means no test.
     error : float
         Probability of an error in each task, independent of the others.
 
@@ -43,7 +43,7 @@ def crossing_probability(allowed: Integers, error: float) -> float:
     0.25
 
     """
-    state = np.zeros(max(int(allowed.max()), 0) + 2)  # probability of so many errors, of walks that were not yet allowed
+    state = np.zeros(max(int(allowed.max()), 0) + 2)  # probability of each number of errors, of walks not yet allowed
     state[0], crossed = 1.0, 0.0
     for bound in allowed[1:].tolist():
         state[1:] = state[1:] * (1.0 - error) + state[:-1] * error
@@ -56,7 +56,7 @@ def crossing_probability(allowed: Integers, error: float) -> float:
 
 @lru_cache(maxsize=256)
 def allowed_errors(n: int, error: float, risk: float) -> Integers:
-    """Return how many of the m most confident gold tasks may be wrong, for m = 0..n; -1 where there is no test.
+    """Return how many of the m most confident gold tasks may be wrong, for m = 0..n; -1 means not tested.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def gold_needed(real_error: float, error: float = 0.05, risk: float = 0.1, *, po
     """
 
     def suffices(n: int) -> bool:
-        # A test at the full risk allows at least as many errors: where it lacks power, so does the walk.
+        # A test at the full risk allows at least as many errors: if it lacks power, so does the walk.
         if _binomial_cdf(_largest_count(n, error, risk), n, real_error) < power:
             return False
         return _binomial_cdf(int(allowed_errors(n, error, risk)[n]), n, real_error) >= power
