@@ -68,8 +68,6 @@ class Look(NamedTuple):
 class Draw:
     """Gold tasks drawn at random: `draw["task"]` to answer, and everything a certificate has to check.
 
-    Examples
-    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=500, workers=20, seed=1)
     >>> draw = adj.aggregate(crowd.votes).draw_gold(100, seed=7)
@@ -113,17 +111,11 @@ class Draw:
     def write(self, path: str | os.PathLike[str], source: Source | None = None, *, form: str = "auto") -> None:
         """Write the tasks to be answered to `path`, and the record of the draw next to it.
 
-        Parameters
-        ----------
-        path : path
-            A table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
-            `gold.csv`. A path that ends in `.draw.json` gets the record alone.
-        source : source of the votes, optional
-            With it the tasks are written in the form of this file: tasks of Label Studio without annotations, records of
-            Argilla without responses, or a table with the other columns of each task.
-        form : str
-            That form by name, as for `Result.write`; "auto" is the form of the source.
-
+        - `path`: a table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
+          `gold.csv`. A path that ends in `.draw.json` gets the record alone.
+        - `source`: the source of the votes. With it the tasks are written in the form of this file: tasks of Label Studio without
+          annotations, records of Argilla without responses, or a table with the other columns of each task.
+        - `form`: that form by name, as for `Result.write`; "auto" is the form of the source.
         """
         target = Path(path)
         record = record_path(target)
