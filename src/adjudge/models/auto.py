@@ -60,6 +60,12 @@ class AutoModel(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
+        if session.gold_given:
+            from adjudge.models import panel  # few fits have gold
+
+            stacked = panel.stack_of_auto(self, session, known)
+            if stacked is not None:
+                return stacked
         reason = _reason_for_majority(session, found, exists)
         if reason is not None:
             return self._majority(session, found, reason)
