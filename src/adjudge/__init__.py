@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from adjudge.evaluation.ranking.rank import rank
     from adjudge.evaluation.ranking.ranking import Ranking
     from adjudge.evaluation.rates.rates import Rates, rates
+    from adjudge.evaluation.scores.panel import ScorePanel
+    from adjudge.evaluation.scores.scores import Scores, scores
     from adjudge.evaluation.sets import SetEvaluation
     from adjudge.evaluation.simulate import Simulation, simulate
     from adjudge.io.folder.encoded import encode
@@ -126,6 +128,9 @@ _MODULE_OF_NAME = {
     "Policy": "service.campaigns.policy",
     "Rates": "evaluation.rates.rates",
     "rates": "evaluation.rates.rates",
+    "ScorePanel": "evaluation.scores.panel",
+    "Scores": "evaluation.scores.scores",
+    "scores": "evaluation.scores.scores",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -200,6 +205,8 @@ __all__ = [
     "ReadOptions",
     "Refit",
     "Result",
+    "ScorePanel",
+    "Scores",
     "SetEvaluation",
     "SetExplanation",
     "Simulation",
@@ -224,6 +231,7 @@ __all__ = [
     "rank",
     "rates",
     "read",
+    "scores",
     "simulate",
 ]
 

@@ -28,6 +28,7 @@ READS_VOTES = (
     "compare",
     "panel",
     "rates",
+    "scores",
     "explain",
     "draw-gold",
     "certify",
@@ -105,6 +106,12 @@ def folder(tmp_path, monkeypatch):
     battles = simulate_comparisons(items=4, comparisons=60, seed=1).comparisons
     battles.write_csv("battles.csv")
     battles.rename({"left": "home", "right": "away"}).write_csv("games.csv")
+    scored = crowd.votes.select(
+        "task", "worker", score=pl.int_range(pl.len()) % 7 + pl.col("task").str.slice(1).cast(pl.Int64) % 5
+    )
+    scored.write_csv("s.csv")
+    scored.unique("task", maintain_order=True).head(9).select("task", "score").write_csv("g.csv")
+    crowd.workers.select("worker", group=pl.int_range(pl.len()) // 2).write_csv("groups.csv")
     stored("votes.db", small())
     Path("policy.json").write_text('{"minimum_votes": 4}')
     Path("in").mkdir()

@@ -38,7 +38,7 @@ TO_HELP: Final = (
     "Write -o in the format of the votes (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
     "table (labels added to its rows)."
 )
-OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
+OUTPUTS: Final = ("output", "workers", "probabilities", "soft", "save", "report")
 Mode = Annotated[
     str, for_model("--confidence", help="posterior (the model's own), or honest: judged from other tasks and shared errors.")
 ]
@@ -66,6 +66,9 @@ def aggregate(
     to: Annotated[str | None, for_output(help=TO_HELP)] = None,
     workers: Annotated[str | None, for_output(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, for_output(help="Write the probability of every label here.")] = None,
+    soft: Annotated[
+        str | None, for_output(help="Write the distribution of answers and the ambiguity of every task here.")
+    ] = None,
     report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
     confidence: Mode = DEFAULTS.confidence,
@@ -96,7 +99,9 @@ def _aggregate(asked: SimpleNamespace) -> None:
     if asked.to is not None:
         refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
         labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
-    frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
+    frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities, "--soft": asked.soft}
+    if asked.soft is not None and (is_spark or asked.multi):
+        raise OptionError("--soft is for single labels in this process: leave out --multi and --engine spark")
     if is_spark:
         from adjudge.cli import spark
 
@@ -314,6 +319,10 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
             write_batches(result.probability_batches(), path)
         else:
             write_frame(result.probabilities_frame(), path)
+    if asked.soft is not None:
+        from adjudge.results.soft import soft_labels
+
+        write_frame(soft_labels(result).frame(), Path(asked.soft))
     if asked.output is not None and asked.to is not None:
         result.write(asked.output, asked.source, format=asked.to)
     elif asked.output is not None:

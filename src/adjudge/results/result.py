@@ -364,6 +364,23 @@ class Result(Promises):
 
         return explain(self, task, settled=settled, by=by)
 
+    def soft(self) -> Frame:
+        """Return the distribution of the crowd's answers per task, and whether a task is ambiguous or short of votes.
+
+        A frame of task, one column per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own
+        distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
+        answer has less than two thirds of the crowd, with a probability of .8), "settled" (it has more) or "ask more". All three
+        are null where halves of the votes do not agree on which tasks are ambiguous; see docs/soft-labels.md.
+
+        >>> import adjudge as adj
+        >>> crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=8, skill=0.7, seed=1)
+        >>> adj.aggregate(crowd.votes).soft().columns
+        ['task', 'l0', 'l1', 'l2', 'ambiguity', 'doubt', 'verdict']
+        """
+        from adjudge.results.soft import soft_labels
+
+        return to_native(soft_labels(self).frame(), self.votes.frame_kind)
+
     def ask_next(
         self,
         n: int | None = None,
