@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio soft scores trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
+.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio soft scores trust promise compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ scores: $(READY)  ## coverage of the intervals of numeric scores over 200 simula
 
 trust: $(READY)  ## every model judged by truth, from the sets in ADJUDGE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py
+
+promise: $(READY)  ## whether certificates, intervals, calibration and panels hold on the sets in ADJUDGE_DATA (5 minutes)
+	$(BIN)/python benchmarks/promise.py
 
 compare: $(READY)  ## whether compare names a good model, from the sets in ADJUDGE_DATA with a fifth of the truth as gold (6 minutes)
 	$(BIN)/python benchmarks/compare.py

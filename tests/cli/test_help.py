@@ -30,6 +30,8 @@ READS_VOTES = (
     "rates",
     "scores",
     "explain",
+    "draw-gold",
+    "certify",
     "ask-next",
     "report",
     "stream",
@@ -93,7 +95,9 @@ def folder(tmp_path, monkeypatch):
     crowd.votes.write_csv("votes.csv")
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
-    crowd.truth.head(20).write_csv("gold.csv")
+    drawn = adj.aggregate("votes.csv").draw_gold(50)
+    drawn.write("gold.csv")
+    drawn.frame.select("task").join(crowd.truth, on="task", maintain_order="left").write_csv("gold.csv")
     systems = crowd.truth.select("task", group=pl.int_range(pl.len()) % 2, prompt=pl.int_range(pl.len()) // 2)
     systems.with_columns(group=pl.format("v{}", pl.col("group") + 1)).write_csv("systems.csv")
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")

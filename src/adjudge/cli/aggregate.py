@@ -109,7 +109,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
     else:
         others = {"--save": asked.save, "-o": asked.output, "--report": asked.report}
         out.check(frames, _inputs(asked), others=others, to_stdout=asked.output is None)
-    with _fit(asked, frames) as result:
+    with fit_votes(asked, frames) as result:
         evaluation: Any = None
         if asked.truth["truth"] is not None:
             evaluation = adj.evaluate(result, **asked.truth, set_separator=asked.how_read["set_separator"])
@@ -117,7 +117,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
         if asked.save is not None:
             result.save(asked.save)
         if asked.report is not None:
-            _write_report(asked, result, asked.report)
+            write_report(asked, result, asked.report)
         if asked.as_json or not asked.quiet:
             from adjudge.cli import summary
 
@@ -164,8 +164,8 @@ def report(
         if resources["engine"] == "spark":
             raise OptionError("report does not work with --engine spark: leave it out, or choose cpu or disk")
         out.check({}, _inputs(asked), others={"-o": asked.output})
-        with _fit(asked) as result:
-            _write_report(asked, result, asked.output)
+        with fit_votes(asked) as result:
+            write_report(asked, result, asked.output)
         if not quiet:
             from adjudge.report.views.labels import headline
 
@@ -233,7 +233,7 @@ def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _fit(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
+def fit_votes(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
     """Yield the result; its working files last until the end. Spark checks the `frames` to be written."""
     from adjudge.engines.registry import engine_with, resolve
     from adjudge.io.sources import Opened
@@ -335,7 +335,7 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
     return worker_frame
 
 
-def _write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
+def write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
     """Write the page that shows a result."""
     from adjudge.report.page import write
 

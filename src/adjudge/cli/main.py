@@ -32,6 +32,7 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "ask-next": "results",
         "report": "aggregate",
     },
+    "Promises": {"draw-gold": "promises", "certify": "promises"},
     "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores"},
     "The live service": {
         "serve": "serve",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
 from adjudge.cli.options import list_typed_options
+from adjudge.models.temperature import MIN_CALIBRATION_TASKS
 from adjudge.results.overview import (
     UNCLEAR_VERDICT,
     LabelShare,
@@ -131,6 +132,11 @@ def _together(facts: Mapping[str, Any]) -> str:
     return f", measured without truth; workers err together: {remedy}"
 
 
+def is_spark(asked: SimpleNamespace) -> bool:
+    """Return whether the engine is Spark, which cannot look at single tasks."""
+    return bool(asked.resources["engine"] == "spark")
+
+
 def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple[str, str]]:
     """Return the figures that only some runs have, by name."""
     told = {"abstentions"} if understood is not None and understood.abstentions else set()
@@ -190,6 +196,8 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
     steps = []
     if not facts.get("converged", True):
         steps.append((extend_command("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+    if (facts.get("gold") or 0) >= MIN_CALIBRATION_TASKS and not asked.knowledge["calibrate"] and not is_spark(asked):
+        steps.append((extend_command("--calibrate"), "confidence that fits the gold"))
     if asked.output is None:
         more = () if asked.workers is not None else ("--workers", "workers.csv")
         steps.append((extend_command("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))

@@ -61,6 +61,12 @@ class AutoModel(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
+        if session.gold_given:
+            from adjudge.models import panel  # few fits have gold
+
+            stacked = panel.stack_of_auto(self, session, known)
+            if stacked is not None:
+                return stacked
         if session.votes.n_labels > 2:
             from adjudge.models.grade_test import fit_if_grades  # loaded where labels may be a scale
 

@@ -45,6 +45,7 @@ REMOTE_REPORT_REFUSAL: Final = (
 MODES: Final[tuple[palette.Mode, ...]] = ("light", "dark")
 CONTENTS: Final = {
     "trust": "Trust",
+    "promise": "Promise",
     "workers": "Workers",
     "confusion": "Confusion",
     "balance": "Balance",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,9 @@ from adjudge.report.views.workers import WorkersView
 from adjudge.results.explanation import Explanation
 from adjudge.results.result import Result
 
+if TYPE_CHECKING:
+    from adjudge.results.promise.certify import Promise
+
 MAX_SQUARES: Final = 40  # votes that a line shows
 MAX_SIGN: Final = 3  # characters of a label that fits into a square
 MAX_KEYS: Final = 12  # labels that the key names
@@ -44,6 +47,7 @@ MODEL_PANELS: Final = (
     "Language models that judge the same tasks err together: on public panels only half of the real errors were expected."
 )
 RANGE: Final = "such sums meant {} to {} on seven of ten public sets"
+PROMISE_QUESTION: Final = "What can be promised?"
 OWN, OTHER = "this report", "other models"
 OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
 
@@ -459,6 +463,25 @@ def _wrong(found: Findings) -> Markup | None:
     return _show("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
+def promised(promise: Promise | None) -> Markup | None:
+    """Return the section of what gold has certified about these labels; None if nobody has asked."""
+    if promise is None:
+        return None
+    cards = [
+        ("labels accepted", words.count(promise.accepted), f"{words.percent(promise.share)} of {words.count(promise.tasks)}"),
+        ("wrong, at most", words.percent(promise.error), f"with a risk of {words.percent(promise.risk)} that more are"),
+        ("gold tasks among these", words.count(promise.gold), f"of {words.count(promise.drawn)} drawn"),
+        ("wrong gold tasks", words.count(promise.wrong), f"{words.count(promise.allowed)} allowed"),
+    ]
+    how = (
+        "The gold tasks were drawn at random, and answered by a person. Accepted are the labels above the lowest confidence at "
+        "which the gold has no more errors than allowed. The promise holds however bad the confidence is; it says nothing about "
+        "the other labels."
+    )
+    body = None if promise.threshold is None else figures(cards)
+    return section("promise", PROMISE_QUESTION, promise.sentence, body, how=how)
+
+
 def convergence(view: TraceView) -> Markup:
     """Return the last section: whether the fit has converged."""
     if not view.iterations:
@@ -473,6 +496,7 @@ def sections(found: Findings) -> list[Markup | None]:
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
     return [
         trust(found),
+        promised(result.latest_promise),
         workers(found.workers, found.real),
         crowd(found.crowd),
         balance(of_labels.shares(result)),

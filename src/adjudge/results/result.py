@@ -28,6 +28,7 @@ from adjudge.io.workers import GroupedVotes
 from adjudge.io.write import check_files
 from adjudge.models.knowledge import Learned, learned_from
 from adjudge.models.temperature import posterior_pieces, probability_pieces
+from adjudge.results.promise.methods import Promises
 
 if TYPE_CHECKING:
     from adjudge.io.workers import Cost
@@ -40,7 +41,7 @@ RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay sma
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(Promises):
     """What `fit` and `aggregate` return. Frames are made when first asked for, and kept.
 
     >>> import adjudge as adj
