@@ -92,8 +92,9 @@ docs: $(READY)  ## run every example of README, docs and notebooks, check their 
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_examples.py
 	$(BIN)/python docs/site/build.py
 
-pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
+pictures: $(READY)  ## the pictures of README, docs/plots.md and docs/report.md, from simulated votes
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/report_pictures.py
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
