@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT
+from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
 
@@ -79,12 +80,55 @@ def em_pass(
     core, (task_ptr, row, table, log_prior, task_key, label_hash) = required(), votes_and_model
     if not checked:
         check_votes(task_ptr, row, len(table), out.get("threads", 1))
+    if isinstance(table, WideTable):
+        return _wide_pass(*votes_and_model, likelihood=likelihood, **out)
     votes_and_model = task_ptr, row, table, log_prior, hashable(task_key), label_hash
     if hard:
         sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
     else:
         sums = core.soft_pass(*votes_and_model, **out)
     return Sums(*sums[:4])
+
+
+def _wide_pass(task_ptr: Any, row: Any, table: WideTable, log_prior: Floats, task_key: Any, label_hash: Any, **how: Any) -> Sums:
+    """Return the sums of a pass whose table is in parts; it decides labels, and counts nothing."""
+    parts = table.arrays()
+    sums = required().wide_pass(task_ptr, row, len(table), parts, log_prior, hashable(task_key), label_hash, **how)
+    return Sums(*sums[:4])
+
+
+def count_cells(
+    ptr: NDArray[np.int64], item: NDArray[np.int32], label: NDArray[np.int32], n_labels: int, threads: int = 1
+) -> Cells:
+    """Return the items of each group by label: those of group g are `item[ptr[g]:ptr[g + 1]]`, with labels `label`, [items].
+
+    Items whose label is below 0 are left out.
+    """
+    return _cells(required().count_cells(ptr, item, label, threads), n_labels)
+
+
+def sum_cells(ptr: NDArray[np.int64], item: NDArray[np.int32], of_item: Cells, threads: int = 1) -> Cells:
+    """Return the sum of the cells of each group's items, which are as in `count_cells`."""
+    k = of_item.n_labels
+    return _cells(required().sum_cells(ptr, item, of_item.arrays, k, threads), k)
+
+
+def merge_cells(one: Cells, other: Cells, x: float, y: float, threads: int = 1) -> Cells:
+    """Return x times the cells of one plus y times those of the other; all cells that either has are in it."""
+    k = one.n_labels
+    return _cells(required().merge_cells(one.arrays, other.arrays, k, x, y, threads), k)
+
+
+def _cells(arrays: Any, n_labels: int) -> Cells:
+    ptr, label, count = arrays
+    return Cells(ptr, label, count, n_labels)
+
+
+def tasks_by_row(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return where the votes of each row begin, [rows + 1], and the task of each, [votes]."""
+    ptr, task = np.empty(rows + 1, np.int64), np.empty(len(row), np.int32)
+    required().tasks_by_row(task_ptr, row, ptr, task)
+    return ptr, task
 
 
 def majority(*votes: Any, tie_weights: Floats | None, soft: bool, checked: bool = False, **out: Any) -> None:
@@ -208,15 +252,20 @@ def honest_pass(
     row: NDArray[np.uint32],
     row_label: NDArray[np.int32],
     labels: NDArray[np.int32],
-    lines: Floats,
-    without: Floats,
+    lines: Floats | WideTable,
+    without: Floats | WideTable,
     rule: HonestRule,
     *,
     threads: int = 1,
     **out: Any,
 ) -> None:
-    """Do what `reference.honest_pass` does."""
-    required().honest_pass(task_ptr, row, row_label, labels, lines, without, *rule, threads=threads, **out)
+    """Do what `reference.honest_pass` does; lines may be in parts."""
+    required().honest_pass(task_ptr, row, row_label, labels, *_both(lines, without), *rule, threads=threads, **out)
+
+
+def _both(lines: Floats | WideTable, without: Floats | WideTable) -> tuple[Any, Any]:
+    """Return lines with and without one vote as the core takes them; in parts the first know the second."""
+    return (lines.arrays()[0], None) if isinstance(lines, WideTable) else (lines, without)
 
 
 def below_chance(
@@ -224,8 +273,8 @@ def below_chance(
     row: NDArray[np.uint32],
     row_label: NDArray[np.int32],
     labels: NDArray[np.int32],
-    lines: Floats,
-    without: Floats,
+    lines: Floats | WideTable,
+    without: Floats | WideTable,
     rule: HonestRule,
     row_worker: NDArray[np.int64],
     worker_ptr: NDArray[np.int64],
@@ -234,8 +283,8 @@ def below_chance(
     row_weight: Floats | None = None,
     threads: int = 1,
 ) -> None:
-    """Do what `reference.below_chance` does."""
-    votes = task_ptr, row, row_label, labels, lines, without
+    """Do what `reference.below_chance` does; lines may be in parts."""
+    votes = task_ptr, row, row_label, labels, *_both(lines, without)
     required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, row_weight, threads)
 
 

@@ -129,6 +129,8 @@ def _figures(found: Dependence) -> str:
 class CarefulRecipe(EMRecipe):
     """One of the two careful versions of a worker."""
 
+    takes_cells: ClassVar[bool] = True  # of counts, where only those with votes are stored
+
     kind: Kind
     dependence: Dependence
     exists: NDArray[np.bool_]  # [K]
