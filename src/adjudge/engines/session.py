@@ -161,7 +161,7 @@ class WorkerState:
         params, columns = self._params, {} if self._lines is None else self._lines.columns
         if shown is not None:
             priors = shown.class_priors(class_counts).priors
-            params = Parameters.of(priors, shown.on(self._block)(_for_recipe(shown, counts), None))
+            params = Parameters.of(priors, shown.on(self._block)(_for_recipe(shown, counts, "shows_cells"), None))
         assert params is not None
         return FitEstimate(params, Statistics(counts, class_counts), columns)
 
@@ -223,9 +223,9 @@ class WorkerState:
         return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
 
 
-def _for_recipe(recipe: Recipe, counts: Any) -> Any:
-    """Return counts as the M-step of a recipe takes them: cells only where it can use them."""
-    return np.asarray(counts) if isinstance(counts, Cells) and not getattr(recipe, "takes_cells", False) else counts
+def _for_recipe(recipe: Recipe, counts: Any, ability: str = "takes_cells") -> Any:
+    """Return counts as a recipe takes them: cells only where it can make lines of them, for passes or (`shows_cells`) people."""
+    return np.asarray(counts) if isinstance(counts, Cells) and not getattr(recipe, ability, False) else counts
 
 
 class VoteStore:
@@ -429,7 +429,8 @@ class LocalSession(WorkerState):
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums."""
-        if self._is_current and self._recounted is labels:  # nothing came in between
+        stored = isinstance(self._tally[0], Cells) == self.is_wide if self._tally is not None else False
+        if self._is_current and self._recounted is labels and stored:  # nothing came in between
             return PassSums(self._counted[1])
         tally = None if self.is_wide else self._rules.empty(hard=True)
         self._is_current = False  # until all shards have their new labels
