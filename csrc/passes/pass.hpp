@@ -101,6 +101,10 @@ struct Kernels {
     double (*costs)(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to);
     // Majority vote of at most kBlockTasks tasks, soft: kBlockNumbers shares, of at most 255 votes each.
     void (*ballots)(const Pass&, Worker&, const uint8_t* row_label, int lanes, int64_t first, int tasks);
+    // Of x IN/OUT [n], elementwise.hpp: logarithms, of at least `least`, in whole units or not; logistic functions; powers.
+    void (*logs)(double* x, int64_t n, double least, bool units);
+    void (*logistics)(double* x, int64_t n);
+    void (*powers)(double* x, int64_t n, double power);
 };
 
 const Kernels& kernels();              // those of this machine

@@ -9,7 +9,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.kernels import cpu, reference
 from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, shared_by_all, worker_table
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, right_votes, votes_of_all
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, right_votes, spread_moments, votes_of_all
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
 FOUND = Dependence(0.12, 5.0, 0.09)
@@ -57,6 +57,24 @@ def test_sums_over_workers(case):
             np.testing.assert_allclose(getattr(seen, name), getattr(wanted, name), rtol=1e-14)
         np.testing.assert_allclose(right_votes(block, counts), right, rtol=1e-14)
         np.testing.assert_allclose(votes_of_all(block, counts), given_votes(block.panel, counts), rtol=1e-13)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moments_of_skill(case):
+    (_, *compiled), counts, exists = blocks(**case)
+    own = np.linspace(0.4, 0.9, len(exists))
+    for block in compiled:
+        seen = BelievedVotes.of(block, counts)
+        wanted = spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
+        found = cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_counts_are_blended_as_numpy_does():
+    draw = np.random.default_rng(5)
+    kept, now = draw.random((900, 7)), draw.poisson(2.0, (900, 7)).astype(np.int64)
+    for other in (now, now * 0.3):
+        np.testing.assert_array_equal(cpu.blend_counts(kept, other, 0.2, 0.8, threads=2), 0.2 * kept + 0.8 * other)
 
 
 @pytest.mark.parametrize("kind", CAREFUL_KINDS)

@@ -25,8 +25,8 @@ LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no
 RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
 GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
 WIDE_CELL_BYTES = 64  # of a cell with votes, where only these are stored: counts, lines, and what both are made of
-WIDE_WORKER_TABLES = 14  # float64 arrays [workers, K], from which tables in parts are made
-WIDE_LABEL_TABLES = 8  # [K, K]
+WIDE_TABLES = 4, 6  # float64 arrays [workers, K] and [K, K], from which tables in parts are made
+WIDE_TABLES_CAREFUL = 14, 8
 WEIGHT_TABLES = 3  # more of them where votes have weights
 
 
@@ -105,20 +105,26 @@ def estimate(
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
     of_workers = 8 * votes.n_workers * k
     need = max(peaks) + room.worker_tables * of_workers
-    if wide and (room is CAREFUL or room is MAJORITY_ROOM):
-        need = wide
-    if honest:
-        need = max(need, wide or HONEST.tables * table + HONEST.worker_tables * of_workers)
+    if wide and room in (CAREFUL, MAJORITY_ROOM):
+        need = wide_bytes(votes, careful=room is CAREFUL)
+    elif honest and wide:  # beside the counts and the table of the fit
+        need = max(need, 2 * table + wide)
+    elif honest:
+        need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
     return need + every_task * tasks + 2 * 8 * rows + _weight_bytes(votes)
 
 
-def wide_bytes(votes: Votes) -> int:
-    """Return the bytes of counts by cells and tables in parts; 0 where the compiled engine stores whole ones."""
+def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
+    """Return the bytes of counts by cells and tables in parts, of honest confidence or of `careful` workers, too.
+
+    It is 0 where the compiled engine stores whole arrays.
+    """
     rows, k, n, workers = votes.n_rows, votes.n_labels, len(votes), votes.n_workers
     if votes.row_weight is not None or not is_wide(rows, k, n, WIDE_TABLE):
         return 0
-    cells = rows + n + min(rows * k, n * min(n // max(votes.n_tasks, 1), k))  # given labels, labels of tasks, vote shares
-    return WIDE_CELL_BYTES * cells + 8 * k * (WIDE_WORKER_TABLES * workers + WIDE_LABEL_TABLES * k)
+    shares = min(rows * k, n * min(n // max(votes.n_tasks, 1), k)) if careful else 0
+    tables = WIDE_TABLES_CAREFUL if careful else WIDE_TABLES
+    return WIDE_CELL_BYTES * (rows + n + shares) + 8 * k * (tables[0] * workers + tables[1] * k)
 
 
 def _weight_bytes(votes: Votes) -> int:

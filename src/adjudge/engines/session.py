@@ -137,7 +137,10 @@ class WorkerState:
         kept, counted = self._on_host(self._kept[0]), self._on_host(self._counted[0])
         if isinstance(kept, Cells) and isinstance(counted, Cells):
             return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
-        return self._pooled(share * np.asarray(kept) + (1.0 - share) * np.asarray(counted))
+        kept, counted = np.asarray(kept), np.asarray(counted)
+        if self._block.threads:
+            return self._pooled(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+        return self._pooled(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -216,9 +219,10 @@ class WorkerState:
     def _pass_sums(self, tally: Tally, sums: Sums, *, hard: bool) -> PassSums:
         """Store the tally of a complete E-step, and return its sums."""
         self._counted_now(tally, hard=hard)
-        classification = sums.classification  # a pass whose table is in parts knows it
-        if not isinstance(self._scored_by.table, WideTable):
-            classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
+        classification = float("nan")
+        is_likelihood = self._bound is None or self._bound[0].is_likelihood  # else nothing asks for C2
+        if hard and is_likelihood and not isinstance(tally[0], Cells):
+            classification = self._rules.classification(tally, self._scored_by)
         penalty = 0.0 if self._lines is None else self._lines.penalty
         return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
 

@@ -9,7 +9,7 @@ import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,17 +162,46 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     return table, totals
 
 
-def worker_sums(
-    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], *, said: bool = True, threads: int = 1
-) -> tuple[Floats, Floats, Floats]:
-    """Return the votes of each worker by true label and by given label, [workers, K] each, and the right ones, [workers].
+class WorkerSums(NamedTuple):
+    """Sums over the rows of each worker; those that were not asked for are empty."""
 
-    `counts` are votes by row and true label, [rows, K]. Without `said`, votes by given label are left out, [0, K].
-    """
+    met: Floats  # [workers, K] votes by true label
+    said: Floats  # [workers, K] by given label
+    right: Floats  # [workers]
+    votes: Floats  # [workers]
+
+
+def worker_sums(
+    counts: Any,
+    worker_ptr: NDArray[np.int64],
+    row_label: NDArray[np.int32],
+    *,
+    met: bool = True,
+    said: bool = True,
+    threads: int = 1,
+) -> WorkerSums:
+    """Return sums over the rows of each worker of votes by row and true label, `counts`, [rows, K]."""
     workers, k = len(worker_ptr) - 1, counts.shape[1]
-    met, by_label, right = np.empty((workers, k)), np.empty((workers if said else 0, k)), np.empty(workers)
-    required().worker_sums(counts, worker_ptr, row_label, met, by_label if said else None, right, threads=threads)
-    return met, by_label, right
+    sums = WorkerSums(
+        np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k)), np.empty(workers), np.empty(workers)
+    )
+    out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes
+    required().worker_sums(counts, worker_ptr, row_label, *out, threads=threads)
+    return sums
+
+
+def careful_moments(met: Floats, right: Floats, votes: Floats, own: Floats, threads: int = 1) -> Floats:
+    """Return what `adjudge.models.honest.spread_moments` does, [3], where `own` is the mean worker's accuracy, [K]."""
+    sums = np.empty(3)
+    required().careful_moments(met, right, votes, own, sums, threads=threads)
+    return sums
+
+
+def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1) -> Floats:
+    """Return x times one plus y times the other, [rows, K]."""
+    out = np.empty(one.shape)
+    required().blend_counts(one, other, x, y, out, threads=threads)
+    return out
 
 
 def given_votes(counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -48,37 +48,32 @@ class BelievedVotes:
     met: Floats  # [workers, K] votes by true label
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
+    votes: Floats  # [workers]
 
     @classmethod
-    def of(cls, block: WorkerBlock, counts: Any) -> BelievedVotes:
-        """Return what was seen of the workers of a block."""
+    def of(cls, block: WorkerBlock, counts: Any, *, said: bool = True) -> BelievedVotes:
+        """Return what was seen of the workers of a block; the compiled kernels leave out votes by given label if not asked."""
         panel: WorkerRows = block.panel
         if isinstance(counts, Cells) and block.history is None:
             right = panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
-            said = np.zeros((panel.n_workers, panel.n_labels))
-            said[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
-            return cls(counts, panel.by_worker(counts), said, right)
+            by_given, met = np.zeros((panel.n_workers, panel.n_labels)), panel.by_worker(counts)
+            by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
+            return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
             counts = np.ascontiguousarray(counts)
-            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, threads=block.threads))
+            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, said=said, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
-        said, right = np.zeros((panel.n_workers, panel.n_labels)), np.zeros(panel.n_workers)
+        by_given, right = np.zeros((panel.n_workers, panel.n_labels)), np.zeros(panel.n_workers)
         if past is not None:
             counts, met = counts + past.cells, met + past.totals
             others = past.others
-            np.add.at(said, (others.worker, others.label), others.counts.sum(axis=1))
+            np.add.at(by_given, (others.worker, others.label), others.counts.sum(axis=1))
             np.add.at(right, others.worker, others.counts[np.arange(len(others.label)), others.label])
-        said.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
+        by_given.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
         right += panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
-        return cls(counts, met, said, right)
-
-    @cached_property
-    def votes(self) -> Floats:
-        """The votes of each worker, [workers]."""
-        out: Floats = self.met.sum(axis=1)
-        return out
+        return cls(counts, met, by_given, right, met.sum(axis=1))
 
     def expected_accuracy(self, own: Floats) -> Floats:
         """Return what the mean worker would reach on the labels that each worker met, [workers]; `own` is its accuracy, [K]."""
@@ -98,9 +93,9 @@ class SeenOnce:
     def __reduce__(self) -> tuple[Any, ...]:  # whoever gets a copy has other counts
         return SeenOnce, ()
 
-    def look(self, block: WorkerBlock, counts: Any) -> BelievedVotes:
-        """Return what is seen of a block, and keep it."""
-        seen = BelievedVotes.of(block, counts)
+    def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:
+        """Return what a version sees of a block, and keep it."""
+        seen = BelievedVotes.of(block, counts, said=kind == "A")
         self._last = counts, seen
         return seen
 
@@ -140,6 +135,8 @@ def shared_by_all(
 
 def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
     seen = see(block, counts)
+    if block.threads and not isinstance(counts, Cells):
+        return cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
     return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 
 
@@ -168,7 +165,7 @@ def worker_table(
         panel.row_label,
         block.threads,
         met=seen.met,
-        said=seen.said,
+        said=seen.said if kind == "A" else None,
         right=seen.right,
         own=shared.own,
         errors=_error_shares(shared.mean_worker),
@@ -315,7 +312,7 @@ def known_lines(known: Knowledge, found: Dependence, panel: WorkerRows, worker: 
     seen = gather(BelievedVotes.of)
     nobody = np.zeros((1, known.n_labels))
     met, said = (np.concatenate([part, nobody]) for part in (seen.met, seen.said))
-    seen = BelievedVotes(seen.counts, met, said, np.append(seen.right, 0.0))
+    seen = BelievedVotes(seen.counts, met, said, *(np.append(part, 0.0) for part in (seen.right, seen.votes)))
     who = np.where(worker >= 0, worker, known.n_workers)
     counts = known_counts(known, panel, worker)
     if isinstance(counts, Cells):
@@ -361,7 +358,8 @@ def apply_to(known: Knowledge, function: Callable[[WorkerBlock, Any], T]) -> T:
 def confusion_of(own: Floats, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> Floats:
     """Return pi_cl of the worker whose votes these are, [K given, K true]; as [K true, K given]."""
     k = len(exists)
-    seen = BelievedVotes(own, own.sum(axis=0)[None, :], own.sum(axis=1)[None, :], np.array([np.trace(own)]))
+    met, said = (own.sum(axis=axis)[None, :] for axis in (0, 1))
+    seen = BelievedVotes(own, met, said, np.array([np.trace(own)]), np.array([own.sum()]))
     rows = np.zeros(k, np.int64), np.arange(k), own
     tables = [careful_table(kind, seen, shared, found, exists, *rows) for kind in CAREFUL_KINDS]
     lines = np.exp((tables[0] + tables[1]) / 2.0).T

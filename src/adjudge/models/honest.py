@@ -529,8 +529,8 @@ def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
         return panel.by_worker(right), panel.by_worker(counts.sum(axis=1))
     if block.threads:
         rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
-        met, _, of_worker = cpu.worker_sums(*rows, said=False, threads=block.threads)
-        return of_worker, met.sum(axis=1)
+        sums = cpu.worker_sums(*rows, met=False, said=False, threads=block.threads)
+        return sums.right, sums.votes
     right = counts[np.arange(panel.n_rows), panel.row_label]
     by_worker = panel.by_worker(np.stack([right, counts.sum(axis=1)], axis=1).astype(np.float64))
     return by_worker[:, 0], by_worker[:, 1]
