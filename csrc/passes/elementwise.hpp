@@ -2,6 +2,7 @@
 // same bits.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "simd.hpp"
@@ -53,6 +54,26 @@ inline void logs(double* x, int64_t n, double least, bool units) {
     using V = Vec<double, 8>;
     const V grid = V::all(units ? kLogGrid : 0.0), bound = V::all(least);
     for_each_block(x, n, [&](const V& some) { return whole(log_positive(larger(some, bound)), grid); });
+}
+
+// counts IN [n] of at least 0 to logs OUT [n]: log(count), minus infinity for 0. Counts of all sizes count: those that are
+// no normal numbers are looked at alone.
+inline void log_counts(const double* counts, int64_t n, double* logs) {
+    using V = Vec<double, 8>;
+    const V least = V::all(1e-290);
+    const auto some = [&](const double* from, double* to) {
+        const V x = V::load(from);
+        log_positive(larger(x, least)).store(to);
+        const unsigned normal = at_least(x, least);
+        for (int j = 0; normal != 0xff && j < 8; ++j)
+            if (!(normal >> j & 1)) to[j] = std::log(from[j]);
+    };
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) some(counts + i, logs + i);
+    double last[8] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, of[8];
+    for (int64_t j = i; j < n; ++j) last[j - i] = counts[j];
+    some(last, of);
+    for (int64_t j = i; j < n; ++j) logs[j] = of[j - i];
 }
 
 // x IN/OUT [n]: 1 / (1 + exp(-x)).

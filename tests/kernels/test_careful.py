@@ -108,3 +108,33 @@ def test_codes_that_do_not_fit_are_refused():
         cpu.worker_sums(counts, ptr, label + np.int32(9))
     with pytest.raises(ValueError, match="worker_ptr does not divide"):
         cpu.given_votes(counts, ptr + 1, label)
+
+
+def test_logarithms_of_counts_of_any_size():
+    """Soft counts may be as small as numbers are: their tables are what NumPy makes of them."""
+    draw = np.random.default_rng(7)
+    counts = draw.gamma(0.3, size=(60, 5)) * 10.0 ** draw.integers(-320, 4, (60, 5))
+    counts[draw.random(counts.shape) < 0.2] = 0.0
+    ptr = np.arange(0, 61, 4, dtype=np.int64)
+    tables = [module.confusion_table(counts, ptr, 0.0)[0] for module in (cpu, reference)]
+    np.testing.assert_array_equal(*(np.isneginf(table) for table in tables))
+    np.testing.assert_allclose(*tables, rtol=0, atol=4e-12)
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+def test_instruction_sets_give_the_same_tables(isa):
+    (_, block, _), counts, exists = blocks(3, workers=300, k=5, hard=False)
+    shared = shared_by_all(lambda function: function(block, counts), FOUND, exists)
+    seen = BelievedVotes.of(block, counts)
+
+    def tables():
+        careful = [worker_table(kind, block, seen, shared, FOUND, exists) for kind in CAREFUL_KINDS]
+        return [*careful, cpu.confusion_table(counts, block.panel.worker_ptr, 0.0)[0]]
+
+    wanted = tables()
+    cpu.required().use_kernels(isa)
+    try:
+        for one, other in zip(tables(), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    finally:
+        cpu.required().use_kernels(-1)
