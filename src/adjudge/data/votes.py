@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,7 @@ class WorkerRows:
     workers: Vocabulary
     labels: Vocabulary
     row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of the row counts; None: 1
+    engine: ClassVar[str | None] = None  # the engine that holds the votes, if that is not this process
 
     @property
     def n_workers(self) -> int:
@@ -301,10 +302,10 @@ class Votes(WorkerRows):
         """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
         return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
 
-    def with_understood(self, understood: Understood | None) -> Self:
-        """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
+    def with_fields(self, **changes: Any) -> Self:
+        """Return the same votes with other values of some fields, which are not checked; the other arrays are shared."""
         out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | {"understood": understood})
+        out.__dict__.update(self.__dict__ | changes)
         return out
 
     @property
@@ -468,7 +469,7 @@ def require_unweighted(votes: WorkerRows, what: str, remedy: str = WEIGHT_REMEDY
 
 
 def weight_error(what: str, remedy: str = WEIGHT_REMEDY) -> OptionError:
-    """Return the error of something that counts every vote once, and is asked for weights.
+    """Return the error of a method that counts every vote once but is given weights.
 
     >>> print(weight_error("model 'glad'"))
     model 'glad' counts every vote once: leave the weight out

@@ -17,7 +17,7 @@ from adjudge.data.vocabulary import Kind, Vocabulary, freeze, text_of
 from adjudge.data.votes import MOST_WEIGHT, FrameKind, Votes
 from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
 from adjudge.io.frames import WEIGHTS, column, id_columns, vocabulary
-from adjudge.kernels.cpu import compiled, cores
+from adjudge.kernels.cpu import compiled, cores, fastest
 
 ROLES: Final = ("task", "worker", "label")
 MISSING_CODE: Final = np.uint32(0xFFFFFFFF)  # the code of a label that is not there
@@ -197,6 +197,21 @@ def narrow_ids(ids: Vocabulary) -> Vocabulary:
     return vocabulary(numbers) if is_lossless else ids
 
 
+def encode_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
+    """Return the code of each pair of codes, [n]; MISSING_CODE where one of both is."""
+    pair = pl.Series((first.astype(np.int64) << 32) | second)
+    missing = (first == MISSING_CODE) | (second == MISSING_CODE)
+    return pairs.encode(pair.set(pl.Series(missing), None) if missing.any() else pair)
+
+
+def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
+    """Return the hash of every id's text, [n], which decides its partition, its position there, and ties."""
+    kernels: ModuleType = fastest()
+    if ids.kind == "integer":
+        return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
+    return kernels.hash_texts(*ids.text_buffers())  # type: ignore[no-any-return]
+
+
 def sort_order(ids: Vocabulary) -> Codes:
     """Return the codes in the order of their ids: numbers by value, texts by their bytes.
 
@@ -205,7 +220,7 @@ def sort_order(ids: Vocabulary) -> Codes:
     """
     if ids.kind != "string":
         return np.argsort(ids.values).astype(np.uint32)
-    if len(ids) > MAX_SORTED_TEXTS:
+    if len(ids.offsets) > MAX_SORTED_TEXTS:
         return column(ids).arg_sort().to_numpy()
     whole = ids.values.tobytes()
     texts = [whole[start:end] for start, end in pairwise(ids.offsets.tolist())]
@@ -269,7 +284,7 @@ Arrays = tuple[NDArray[np.int64], Codes, NDArray[np.int64], NDArray[np.int32]]  
 
 
 def assemble(
-    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING_CODE label is no vote
+    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING_CODE label is an abstention
     n_tasks: int,
     worker_rank: Codes,  # [workers] the place of each worker's code in the final order
     label_rank: Codes,  # [labels] likewise
@@ -324,7 +339,7 @@ def drop_duplicates(coded: Coded, duplicates: str) -> int:
 class Encoder:
     """Takes votes batch by batch, in the caller's order, and makes `Votes` of them.
 
-    `narrow` says that the source is text (CSV), where a column of digits means whole numbers.
+    `narrow` says that the source is text (CSV), in which a column of digits means integers.
     """
 
     def __init__(self, *, labels: Iterable[object] | None = None, duplicates: str = "all", narrow: bool = False) -> None:
@@ -332,8 +347,8 @@ class Encoder:
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0
-        self._units: list[NDArray[np.int64]] = []  # of the weights, where there are some
-        self.dropped = 0  # repeated votes that do not count, known in the end
+        self._units: list[NDArray[np.int64]] = []  # of the weights, if there are any
+        self.dropped = 0  # repeated votes that do not count, known at the end
         core = compiled()
         self._coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
 
@@ -382,7 +397,7 @@ def votes_of(
     code; workers who did nothing else have no votes, and are left out. `units` has the weight of every vote (see
     `adjudge.io.encode`), [votes]; where all count once, votes have no weights.
     """
-    # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
+    # Workers and labels are sorted, so that rows mean the same for any order of the votes.
     order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
     if declared is None:
         labels, label_rank = coded.ids["label"].take(order["label"]), rank_of(order["label"])

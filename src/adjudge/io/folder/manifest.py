@@ -58,11 +58,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return digest(self._body())
 
     @property
-    def is_weighted(self) -> bool:
-        """Whether votes have weights."""
-        return "row_weight" in self.files
-
-    @property
     def sizes(self) -> dict[str, int]:
         """The number of items of every file."""
         return {name: entry["length"] for name, entry in self.files.items()}
@@ -139,7 +134,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def convert(body: dict[str, Any], kind: Any) -> tuple[Any, str | None]:
-    """Return a JSON object whose checksum is right as this type, and what is wrong with it: fields, types and bounds."""
+    """Return a JSON object with a valid checksum as this type, and its fault, if any: fields, types or bounds."""
     try:
         converted = msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -188,7 +183,7 @@ Files = Mapping[str, StoredArray]
 
 
 def check_content(manifest: Manifest, files: Files, threads: int) -> None:
-    """Raise if a byte differs from what was encoded, or a number is out of bounds; everything is read once."""
+    """Raise if a byte differs from the encoded one, or a number is out of bounds; everything is read once."""
     checks = [partial(_check_leading, files), partial(_check_held, manifest, files), *_shard_checks(manifest, files)]
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(lambda check: check(), checks):

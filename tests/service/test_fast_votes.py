@@ -1,4 +1,4 @@
-"""The short way of votes: the same answers as the long one, in order, whatever the pieces in which requests come."""
+"""The short way of votes: the same answers as the long one, in order, for any fragmentation of the requests."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from adjudge.service.http import short as protocol
+from adjudge.service.http import connections as protocol
 from adjudge.service.http.app import Service
 from adjudge.service.store.errors import StoreUnavailable
 from adjudge.service.store.sqlite import SqliteStore
