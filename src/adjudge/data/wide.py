@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 MIN_CELLS_PER_VOTE: Final = 16  # of a table, from which its cells are stored apart
 
 
-def is_wide(rows: int, labels: int, votes: int, least: int) -> bool:
-    """Return whether counts and tables are stored by what differs: from `least` labels on, where most cells have no votes."""
-    return labels >= least and rows * labels >= MIN_CELLS_PER_VOTE * votes
+def is_wide(rows: int, labels: int, votes: int) -> bool:
+    """Return whether counts and tables of many labels are stored by what differs: where most cells have no votes."""
+    return rows * labels >= MIN_CELLS_PER_VOTE * votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,11 +214,11 @@ class WideTable:
         return WideTable(self.panel, (WidePart(*nothing, replace(part.own, count=part.without)),))
 
 
-def mean_table(one: Any, two: Any) -> Any:
-    """Return the mean of two tables, [rows, K]: in parts where both are."""
-    if isinstance(one, WideTable) and isinstance(two, WideTable):
+def mean_table(one: Any, two: WideTable) -> Any:
+    """Return the mean of a table and one in parts, [rows, K]: in parts where both are."""
+    if isinstance(one, WideTable):
         return WideTable(two.panel, (*one.parts, *two.parts))
-    return (np.asarray(one) + np.asarray(two)) / 2.0
+    return (one + np.asarray(two)) / 2.0
 
 
 def dense(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def estimate(
     prior, from a history or a population; `honest` that confidence is.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
-    wide = 0 if shard_votes or believed else wide_bytes(votes)
+    wide = 0 if shard_votes or believed or k < WIDE_TABLE else wide_bytes(votes)
     if room is CAREFUL and not (shard_votes or believed) and k < WIDE_TABLE:
         room = CAREFUL_COMPILED
     table = 8 * rows * k
@@ -120,7 +120,7 @@ def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
     It is 0 where the compiled engine stores whole arrays.
     """
     rows, k, n, workers = votes.n_rows, votes.n_labels, len(votes), votes.n_workers
-    if votes.row_weight is not None or not is_wide(rows, k, n, WIDE_TABLE):
+    if votes.row_weight is not None or not is_wide(rows, k, n):
         return 0
     shares = min(rows * k, n * min(n // max(votes.n_tasks, 1), k)) if careful else 0
     tables = WIDE_TABLES_CAREFUL if careful else WIDE_TABLES

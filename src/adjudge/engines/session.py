@@ -128,7 +128,8 @@ class WorkerState:
         """Take the mean of the table and log priors that were set aside and of the current ones."""
         one, two = self._aside, self._current
         assert one is not None
-        self._params = replace(two, table=mean_table(one.table, two.table), priors=np.sqrt(one.priors * two.priors))
+        table = mean_table(one.table, two.table) if isinstance(two.table, WideTable) else (one.table + two.table) / 2.0
+        self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
     def _anchored(self, share: float) -> Any:
@@ -319,7 +320,8 @@ class MemoryStore(VoteStore):
             )
             for cut in self._cuts
         ]
-        if engine.kernels is cpu and rules.row_weight is None and is_wide(votes.n_rows, votes.n_labels, len(votes), WIDE_TABLE):
+        takes_cells = engine.kernels is cpu and rules.row_weight is None and votes.n_labels >= WIDE_TABLE
+        if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
             self.cells = CellCounts(votes, engine.threads)
 
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
