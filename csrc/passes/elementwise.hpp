@@ -49,7 +49,7 @@ ADJUDGE_INLINE void for_each_block(double* x, int64_t n, const Act& act) {
     for (int64_t j = i; j < n; ++j) x[j] = last[j - i];
 }
 
-// x IN/OUT [n]: log(x), of at least `least`, in whole units where they are asked for.
+// x IN/OUT [n]: log(max(x, least)), rounded to whole units if `units`.
 inline void logs(double* x, int64_t n, double least, bool units) {
     using V = Vec<double, 8>;
     const V grid = V::all(units ? kLogGrid : 0.0), bound = V::all(least);

@@ -73,7 +73,7 @@ inline double coldness(const Honest& h, double size) {
     return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
 }
 
-// The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null. room [k].
+// The scores of one task: OUT [k]; adds its votes by label to shown [k], unless that is null. room [k].
 template <bool Weighted>
 void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown, double* room) {
     const int k = v.k;

@@ -24,7 +24,7 @@ struct Wide {
     double floor = 0.0;
 };
 
-// line OUT [k]: what a vote of this row says of every label.
+// line OUT [k]: log-probabilities of a vote of this row by true label.
 inline void wide_line(const Wide& w, int k, size_t row, double* __restrict line) {
     const double* const __restrict worker = w.by_worker + size_t(w.row_worker[row]) * size_t(k);
     const double* const __restrict given = w.by_given + size_t(w.row_label[row]) * size_t(k);
@@ -36,8 +36,8 @@ inline void wide_line(const Wide& w, int k, size_t row, double* __restrict line)
     for (int64_t i = w.own_ptr[row]; i < w.own_ptr[row + 1]; ++i) line[w.own_label[i]] = w.own[i];
 }
 
-// What a vote of this row says of one label without itself: 0 without own votes, as nothing asks for that; where no vote
-// was counted, what its line (IN [k]) says.
+// The log-probability of a vote of this row under one label, with the vote itself left out of the counts: 0 for a cell
+// without votes, which no pass reads. Votes that were never counted have the cell of their line, IN [k].
 inline double wide_without(const Wide& w, size_t row, int32_t label, const double* line) {
     if (!w.without) return line[label];
     for (int64_t i = w.own_ptr[row]; i < w.own_ptr[row + 1]; ++i)

@@ -93,7 +93,7 @@ def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatc
     """Careful workers take more memory: enough for fds is not enough for auto, and the error has the estimate."""
     if engine == "cpu" and compiled() is None:
         pytest.skip("the compiled core is not there")
-    # Compiled passes need no whole table of so many labels.
+    # The compiled engine stores tables of 300 labels in parts.
     limit, shown = (300 * 10**6, "286.1 MiB") if engine == "cpu" else (700 * 10**6, "667.6 MiB")
     place = engine_with(engine, threads=1, memory=limit if engine == "disk" else None)
     monkeypatch.setattr(memory, "free_memory", lambda: limit)

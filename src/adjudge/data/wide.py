@@ -88,7 +88,7 @@ class Cells:
         return out
 
     def sum(self, axis: int | None = None) -> Any:
-        """Return the votes in all, by true label (axis 0, [K]) or by row (axis 1, [rows])."""
+        """Return the sum of all votes, or the sums by true label (axis 0, [K]) or by row (axis 1, [rows])."""
         if axis is None:
             return self.count.sum()
         if axis == 0:
@@ -206,7 +206,7 @@ class WideTable:
         return [(p.by_worker, p.by_given, p.by_row, worker, label, *p.own.arrays, p.without, float(p.floor)) for p in self.parts]
 
     def without(self) -> WideTable:
-        """Return the table of votes without themselves: 0 but for cells with votes, which are all that is asked for."""
+        """Return the table with one vote left out of the counts: only its cells with votes are ever read, the others are 0."""
         part = self.parts[0]
         if part.without is None:
             return self

@@ -35,7 +35,10 @@ class CellCounts:
         return counts, np.bincount(labels[labels >= 0], minlength=k).astype(np.int64)
 
     def shares(self, gold: NDArray[np.int32] | None, unit: float) -> Tally:
-        """Return the same by vote shares, in whole units, where there is no gold: label codes, [tasks], below 0 for none."""
+        """Return the same by vote shares, in whole units; gold tasks count under their label.
+
+        `gold` has label codes, [tasks], below 0 for tasks without gold.
+        """
         votes, k = self.votes, self.votes.n_labels
         ballots = cpu.count_cells(votes.task_ptr, votes.row.view(np.int32), votes.row_label, k, self.threads)
         task, size = ballots.row, np.diff(votes.task_ptr)

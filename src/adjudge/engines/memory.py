@@ -107,7 +107,7 @@ def estimate(
     need = max(peaks) + room.worker_tables * of_workers
     if wide and room in (CAREFUL, MAJORITY_ROOM):
         need = wide_bytes(votes, careful=room is CAREFUL)
-    elif honest and wide:  # beside the counts and the table of the fit
+    elif honest and wide:  # in addition to the counts and the table of the fit
         need = max(need, 2 * table + wide)
     elif honest:
         need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)

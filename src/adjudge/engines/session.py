@@ -102,9 +102,9 @@ class WorkerState:
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
+        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchored(recipe.anchor))
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
-        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchored(recipe.anchor))
         self._lines = self._params = self._spread = None  # the table before makes room for the one to come
         self._lines = self._bound[1](counts, recipe.shared(priors, lambda function: function(self._block, counts)))
         self._params = Parameters.of(priors, self._lines)
