@@ -76,6 +76,39 @@ inline void log_counts(const double* counts, int64_t n, double* logs) {
     for (int64_t j = i; j < n; ++j) logs[j] = of[j - i];
 }
 
+// x IN/OUT [n]: exp(x), of x <= 0.
+inline void exps(double* x, int64_t n) {
+    for_each_block(x, n, [](const Vec<double, 8>& some) { return exp_nonpositive(some); });
+}
+
+// one, other IN [n], line IN/OUT [n]: one + other + more, of at least `floor`, is added to the line, or written to it.
+inline void add_lines(const double* __restrict one, const double* __restrict other, double more, double floor, int64_t n, bool add,
+                      double* __restrict line) {
+    using V = Vec<double, 8>;
+    const V rest = V::all(more), least = V::all(floor);
+    const auto sum = [&](int64_t i) { return larger(V::load(one + i) + V::load(other + i) + rest, least); };
+    int64_t i = 0;
+    if (add)
+        for (; i + 8 <= n; i += 8) (V::load(line + i) + sum(i)).store(line + i);
+    else
+        for (; i + 8 <= n; i += 8) sum(i).store(line + i);
+    for (; i < n; ++i) {
+        const double x = one[i] + other[i] + more, bounded = x > floor ? x : floor;
+        line[i] = add ? line[i] + bounded : bounded;
+    }
+}
+
+// The largest of x IN [n], n > 0.
+inline double largest(const double* x, int64_t n) {
+    using V = Vec<double, 8>;
+    V most = V::all(x[0]);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) most = larger(most, V::load(x + i));
+    double best = spread_max(most).first();
+    for (; i < n; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
 // x IN/OUT [n]: 1 / (1 + exp(-x)).
 inline void logistics(double* x, int64_t n) {
     using V = Vec<double, 8>;

@@ -91,10 +91,16 @@ void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, do
         const double* line = line_of(h, k, row, label, room, &own);
         const int32_t given = v.row_label[row];
         double best = own;
-        for (int c = 0; c < k; ++c) {
-            const double x = c == label ? own : line[c];
-            best = x > best ? x : best;
-            scores[c] += x;
+        if (h.wide) {
+            room[label] = own;
+            best = kernels().largest(room, k);
+            for (int c = 0; c < k; ++c) scores[c] += room[c];
+        } else {
+            for (int c = 0; c < k; ++c) {
+                const double x = c == label ? own : line[c];
+                best = x > best ? x : best;
+                scores[c] += x;
+            }
         }
         scores[given] += best - (given == label ? own : line[given]);
         if (shown) shown[given] += Weighted ? v.row_weight[row] : 1.0;
@@ -107,7 +113,11 @@ inline void soften(const Honest& h, int k, double cold, double* scores) {
     for (int c = 0; c < k; ++c)
         if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
     double total = 0.0;
-    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
+    for (int c = 0; c < k; ++c) scores[c] = h.uniform[c] > 0.0 ? (scores[c] - best) * cold : -std::numeric_limits<double>::infinity();
+    if (k >= 8) kernels().exps(scores, k);
+    else
+        for (int c = 0; c < k; ++c) scores[c] = std::exp(scores[c]);
+    for (int c = 0; c < k; ++c) total += scores[c];
     for (int c = 0; c < k; ++c) scores[c] /= total;
 }
 

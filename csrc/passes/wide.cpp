@@ -17,20 +17,17 @@ constexpr int64_t kPieceGroups = 1 << 10;
 constexpr double kVanishes = -40.0;  // exp of less adds nothing to a total in whole units
 
 // Scores of one task: OUT [k]; sum [k] is room.
-void score(const Pass& p, const Wide* parts, int number, int64_t task, double* __restrict scores, double* __restrict sum) {
+void score(const Pass& p, const Wide* parts, int number, int64_t task, double* scores, double* sum) {
     const int k = p.k;
     std::fill_n(sum, k, 0.0);
     for (int64_t v = p.task_ptr[task]; v < p.task_ptr[task + 1]; ++v)
         for (int n = 0; n < number; ++n) {
             const Wide& w = parts[n];
             const size_t row = p.row[v];
-            const double* const __restrict worker = w.by_worker + size_t(w.row_worker[row]) * size_t(k);
-            const double* const __restrict given = w.by_given + size_t(w.row_label[row]) * size_t(k);
+            const double* const worker = w.by_worker + size_t(w.row_worker[row]) * size_t(k);
+            const double* const given = w.by_given + size_t(w.row_label[row]) * size_t(k);
             const double more = w.by_row ? w.by_row[row] : 0.0, floor = w.floor;
-            for (int c = 0; c < k; ++c) {
-                const double x = worker[c] + given[c] + more;
-                sum[c] += x > floor ? x : floor;
-            }
+            kernels().add_lines(worker, given, more, floor, k, true, sum);
             // Whole units: what was added comes off again without a trace.
             for (int64_t i = w.own_ptr[row]; i < w.own_ptr[row + 1]; ++i) {
                 const int32_t c = w.own_label[i];
@@ -103,8 +100,7 @@ Sums wide_pass(const Pass& p, const Wide* parts, int number, int64_t* right, int
         Sums mine;
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
             score(p, parts, number, t, scores, sum);
-            double best = kNever;
-            for (int c = 0; c < p.k; ++c) best = scores[c] > best ? scores[c] : best;
+            const double best = kernels().largest(scores, p.k);
             Decision d{0, false, true};
             if (best != kNever) d = decide(p, t, scores);
             mine.impossible += d.impossible;

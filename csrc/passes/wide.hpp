@@ -25,14 +25,10 @@ struct Wide {
 };
 
 // line OUT [k]: log-probabilities of a vote of this row by true label.
-inline void wide_line(const Wide& w, int k, size_t row, double* __restrict line) {
-    const double* const __restrict worker = w.by_worker + size_t(w.row_worker[row]) * size_t(k);
-    const double* const __restrict given = w.by_given + size_t(w.row_label[row]) * size_t(k);
-    const double more = w.by_row ? w.by_row[row] : 0.0, floor = w.floor;
-    for (int c = 0; c < k; ++c) {
-        const double x = worker[c] + given[c] + more;
-        line[c] = x > floor ? x : floor;
-    }
+inline void wide_line(const Wide& w, int k, size_t row, double* line) {
+    const double* const worker = w.by_worker + size_t(w.row_worker[row]) * size_t(k);
+    const double* const given = w.by_given + size_t(w.row_label[row]) * size_t(k);
+    kernels().add_lines(worker, given, w.by_row ? w.by_row[row] : 0.0, w.floor, k, false, line);
     for (int64_t i = w.own_ptr[row]; i < w.own_ptr[row + 1]; ++i) line[w.own_label[i]] = w.own[i];
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.data.wide import Cells
-from adjudge.engines import session
+from adjudge.engines import local
 from adjudge.kernels import cpu, reference
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
@@ -42,7 +42,7 @@ def test_the_answers_are_those_of_whole_arrays(size, model, monkeypatch):
     results, predictions = [], []
     for is_wide in (True, False):
         if not is_wide:
-            monkeypatch.setattr(session, "is_wide", lambda *_: False)
+            monkeypatch.setattr(local, "is_wide", lambda *_: False)
         results.append(adj.aggregate(votes, model=model, gold=gold))
         assert results[-1].session.is_wide == is_wide
         predictions.append(results[-1].predict(others))

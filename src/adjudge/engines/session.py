@@ -6,27 +6,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import WIDE_TABLE, FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
+from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
-from adjudge.data.wide import Cells, WideTable, is_wide, mean_table
+from adjudge.data.wide import Cells, WideTable, mean_table
 from adjudge.engines.base import Checkpoint, FitEstimate, GladPasses, PassSums, Recipe, WholeVotes, WorkerBlock
 from adjudge.engines.cells import CellCounts
-from adjudge.engines.memory import require_glad
 from adjudge.engines.passes import RowFunction, RowInputs, VotePass
-from adjudge.engines.shard import PassRules, Shard, Tally, TieKeys, cuts, is_hard, rules_for
+from adjudge.engines.shard import PassRules, Shard, Tally, is_hard
 from adjudge.errors import OptionError, quote
 from adjudge.kernels import cpu, reference
-from adjudge.kernels.cpu import methods_of
 from adjudge.kernels.reference import ANSWER_UNIT, Sums
-
-if TYPE_CHECKING:
-    from adjudge.engines.local import LocalEngine
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -298,58 +293,6 @@ class VoteStore:
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint, if the fit can be resumed."""
-
-
-class MemoryStore(VoteStore):
-    """Votes in memory, divided into shards that keep the label of every task."""
-
-    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
-        self.votes = votes
-        self.gold = gold
-        self.rules = rules
-        self._engine, self._seed = engine, seed
-        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
-        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
-        self._shards = [
-            Shard(
-                rules,
-                votes.task_ptr[cut.start : cut.stop + 1],
-                votes.row,
-                self._task_key.within(cut),
-                gold=None if gold is None else gold[cut],
-            )
-            for cut in self._cuts
-        ]
-        takes_cells = engine.kernels is cpu and rules.row_weight is None and votes.n_labels >= WIDE_TABLE
-        if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
-            self.cells = CellCounts(votes, engine.threads)
-
-    def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
-        return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
-
-    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
-        return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
-
-    def glad(self) -> GladPasses:
-        """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
-        from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
-
-        engine, rules = self._engine, self.rules
-        require_glad(self.votes)
-        of_glad = GladRules(methods_of(engine.kernels), engine.threads, rules.label_hash, rules.by_prior, self.gold)
-        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key.every(), self._cuts))
-
-    def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own."""
-        engine, rules = self._engine, self.rules
-        key = self._task_key.every()
-        return WholeVotes(self.votes, engine.kernels, engine.threads, key, rules.label_hash, rules.row_weight, self.gold)
-
-
-def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> MemoryStore:
-    rules = rules_for(votes, engine.kernels, engine.threads, "prior" if by_prior else "hash")
-    return MemoryStore(engine, votes, seed, rules, gold)
 
 
 class LocalSession(WorkerState):
