@@ -47,4 +47,5 @@ NB_MODULE(_core, m) {
     bind_ebcc(m);
     bind_careful(m);
     bind_wide(m);
+    bind_scores(m);
 }

@@ -53,6 +53,7 @@ OPTIONAL = {
     "httpx2": {"service/client/transport.py"},
     "httpcore2": {"service/client/transport.py"},
     "h11": {"service/client/transport.py"},
+    "inspect_ai": {"evaluation/inspect.py"},
 }
 
 
