@@ -20,7 +20,7 @@ VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted
 # What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
 SHARD_VOTES = 1 << 16  # in one piece of work for a thread
 MOST_SHARD_TASKS = 4 * SHARD_VOTES
-PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they would take more, the threads share one
+PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together; above it, the threads share one
 LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
 RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
 GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
@@ -39,24 +39,24 @@ class Room(NamedTuple):
     tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
     lines: bool = True  # whether passes read the table from an aligned copy
     tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 1 in hard ones, 0 in those that count changes
-    hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
+    hard_tables: int = 0  # as `tables`, during a full recount in a hard pass, in addition to the soft ones
     worker_tables: int = 1  # float64 arrays [workers, K]
     posteriors: int = 0  # float64 arrays [tasks, K] in the end
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
-        """Return the bytes for so many of them."""
+        """Return the bytes for these numbers."""
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
-NO_EXTRA_ROOM = Room()  # beside what soft passes of expectation-maximisation take
+NO_EXTRA_ROOM = Room()  # in addition to soft passes of expectation-maximisation
 STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted in tallies; passes count what has changed
 TURNS_HARD = Room(hard_tables=3)
-# Two tables, counts of vote shares, and what a table of careful workers is made of.
+# Two tables, counts of vote shares, and the ingredients of a careful table.
 CAREFUL = Room(tables=7, worker_tables=9)
 CAREFUL_COMPILED = Room(tables=4, worker_tables=4)  # the same without what NumPy makes in between
 # Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
 HONEST = Room(tables=7, worker_tables=4)
-# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
+# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions with its parts.
 BELIEVED = Room(tables=7, worker_tables=5)
 COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
 MAJORITY_ROOM = Room(tables=1, lines=False, tally=1)
@@ -128,7 +128,7 @@ def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
 
 
 def _weight_bytes(votes: Votes) -> int:
-    """Return the bytes that weights add: counts and lines by pair beside those by row, products of both, and pairs of rows."""
+    """Return the bytes that weights add: counts and lines by pair and by row, products of both, and pairs of rows."""
     return 0 if votes.row_weight is None else votes.n_rows * (WEIGHT_TABLES * 8 * votes.n_labels + 3 * 8)
 
 
@@ -156,7 +156,7 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
 
 
 def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False, honest: bool = False) -> None:
-    """Raise when a fit in memory, or beside votes on disk, would not fit, naming the estimate and the remedy.
+    """Raise if a fit in memory, or the tables of a fit on disk, would not fit, naming the estimate and the remedy.
 
     Engines elsewhere check it themselves.
     """
@@ -212,7 +212,7 @@ def require_probabilities(votes: Votes) -> None:
 
 
 def require_glad(votes: Votes) -> None:
-    """Raise when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
+    """Raise if the vectors of GLAD's M-step do not fit in memory with the votes, naming the estimate and the remedy."""
     _require_glad(votes, GLAD.of(len(votes), votes.n_tasks, votes.n_workers))
 
 
@@ -226,7 +226,7 @@ def _require_glad(votes: Votes, need: int) -> None:
 
 
 def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
-    """Return the bytes left for shards beside tables and counts, within the limit or the machine; negative if too few."""
+    """Return the bytes left for shards after tables and counts, within the limit or the machine; negative if too few."""
     return (free_memory() if limit is None else limit) - _without_shards(votes, threads)
 
 

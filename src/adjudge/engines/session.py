@@ -26,7 +26,7 @@ from adjudge.kernels.reference import ANSWER_UNIT, Sums
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
-MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # stands for the labels of majority vote, where they were counted
+MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # placeholder for the labels of majority vote, if they were counted
 
 
 def digest(value: object) -> str:
@@ -80,7 +80,7 @@ class WorkerState:
         self._block = WorkerBlock(pairs, partial(_row_votes, panel, weights), past, rules.confusion_table, weights, threads)
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
-        self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given
+        self._recounted: NDArray[np.int32] | None = None  # these labels, if they were given
         self._lines: TableLines | None = None
         self._params: Parameters | None = None  # of pairs
         self._spread: tuple[Parameters, Parameters] | None = None  # those of pairs, and the same by row
@@ -272,7 +272,7 @@ class VoteStore:
         raise NotImplementedError
 
     def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        """Return all votes, for a method with its own passes; only used if they are in memory."""
         raise NotImplementedError
 
     def identify(self, settings: Mapping[str, Any]) -> None:
@@ -317,7 +317,7 @@ class LocalSession(WorkerState):
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
+        """Reduce a finished fit to the inputs of its posteriors, so that its result can be pickled."""
         return unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
 
     @property
@@ -437,7 +437,7 @@ class LocalSession(WorkerState):
         Where the last E-step was known to be the last, it has decided already.
         """
         params, ended, self._decided_by = self._scored_by, self._ended, "scores"
-        self._ended = None  # a result that lets go of something shall not find it kept here
+        self._ended = None  # so that a result can free it
         if not hard and ended is not None and ended[0] is self._current:
             return self._outcome(*ended[1])
         wide = isinstance(params.table, WideTable)
@@ -506,7 +506,7 @@ class LocalSession(WorkerState):
         return self._store.glad()
 
     def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        """Return all votes, for a method with its own passes; only used if they are in memory."""
         return self._store.whole()
 
     def decided(self, scores: Floats, posterior: Floats) -> FitOutcome:
@@ -539,13 +539,13 @@ class LocalSession(WorkerState):
         return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
     def _kept_as_counted(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
-        """Return an outcome whose labels need not be counted again, where they are the current ones."""
+        """Return an outcome whose labels need no recount if they are the current ones."""
         self._counted_now(tally, hard=self._store.keeps_decided)
         self._recounted = outcome.labels
         return outcome
 
     def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> FitOutcome:
-        """Return decisions and the right votes in complete counts; without these they are counted when they are asked for."""
+        """Return decisions and the right votes in complete counts; without these they are counted on first use."""
         labels, confidence, tie = decided
         right = partial(self._right_votes, self._current) if counted is None else self._right(counted[0])
         return FitOutcome(labels, confidence, tie, right, likelihood)

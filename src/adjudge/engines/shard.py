@@ -38,7 +38,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, most: int, *, fine: bool = False) -> Units:
-        """Return the units for at most `most` votes per worker; fine, for at most `most` votes and tasks in all."""
+        """Return the units for at most `most` votes per worker; fine, for at most `most` votes and tasks in total."""
         return cls(max(LOG_UNIT, unit_below(most)), fine)
 
 
@@ -136,7 +136,7 @@ def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np
 
 
 class TieKeys:
-    """Keys of tasks by which ties are settled, as `kernels.tie_keys` has them, hashed where they are asked for.
+    """Keys of tasks by which ties are settled, as in `kernels.tie_keys`, hashed on demand.
 
     Most tasks never tie, so most ids are never hashed.
     """
@@ -186,7 +186,7 @@ class Shard:
         row: NDArray[np.uint32],  # [all votes]
         task_key: NDArray[np.uint64] | TieKeys,  # [tasks] see kernels.tie_keys
         *,
-        labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written to where there is no gold
+        labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written except for gold
         gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
     ) -> None:
         self.rules = rules
@@ -264,7 +264,7 @@ class Shard:
         confidence: NDArray[np.float64],
         tie: NDArray[np.bool_],
     ) -> None:
-        """Count the winners of majority vote, where there is a tally; confidence (vote share) and tie are OUT."""
+        """Count the winners of majority vote, if there is a tally; confidence (vote share) and tie are OUT."""
         counting = {} if tally is None else self._counting(tally)
         act = partial(self._majority, soft=False, tie_weights=tie_weights, **counting)
         self._write(act, {"confidence": (confidence, 1.0), "tie": (tie, False)})

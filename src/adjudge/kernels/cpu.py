@@ -36,7 +36,7 @@ def compiled() -> ModuleType | None:
 
 @cache
 def cores() -> int:
-    """Return the number of the machine's cores; the system is asked once, as that takes as long as a small pass."""
+    """Return the number of the machine's cores, cached because the system call takes as long as a small pass."""
     return os.cpu_count() or 1
 
 

@@ -90,7 +90,7 @@ class SeenOnce:
     def __init__(self) -> None:
         self._last: tuple[Any, BelievedVotes] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:  # whoever gets a copy has other counts
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is for other counts
         return SeenOnce, ()
 
     def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:

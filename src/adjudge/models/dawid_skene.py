@@ -157,7 +157,7 @@ def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> 
 
 
 def _expected(votes: Floats, table: Floats) -> float:
-    """Return the sum of pseudo-votes * log pi, where there are some."""
+    """Return the sum of pseudo-votes * log pi, if there are any."""
     with np.errstate(invalid="ignore"):
         plain = float(np.vdot(votes, table))
     # Where nothing is believed pi may be 0: 0 * -inf is not a number, and no part of the sum.
@@ -348,7 +348,7 @@ class Hybrid(DawidSkene):
 
 
 def fit_recipe(model: Model, session: Session, recipe: Recipe, options: em.FitOptions) -> em.Run:
-    """Fit the recipe of a soft model, accelerated if it is asked for."""
+    """Fit the recipe of a soft model, accelerated on request."""
     if not getattr(model, "accelerate", False):
         return em.run(session, recipe, options)
     from adjudge.models import acceleration

@@ -1,6 +1,6 @@
 """Honest confidence: how likely labels are right, whichever model chose them.
 
-A posterior of expectation-maximisation is no confidence: each task has a part in the counts that judge it, and workers who
+The posterior of expectation-maximisation is not calibrated: each task contributes to the counts that judge it, and workers who
 err together look like workers who are right. The rule here scores each task without its own part, lends every worker five
 votes of the mean worker, lets no vote speak against what it says, and divides the scores by a temperature that follows from
 the errors that workers share. A fifth comes from the shares of the votes. Where votes agree with each other no more than
@@ -70,7 +70,7 @@ class Dependence:
 
 
 DEPENDENCE: Final = ("shared_error", "votes_per_task", "skill_spread")  # facts that a dependence is made of
-UNMEASURED_DEPENDENCE: Final = Dependence(0.0, 1.0, DEFAULT_SPREAD)  # where there are no votes to measure it from
+UNMEASURED_DEPENDENCE: Final = Dependence(0.0, 1.0, DEFAULT_SPREAD)  # without votes to measure it from
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _worker_chunks(worker_ptr: NDArray[np.int64], n_labels: int) -> Iterator[tup
 
 @dataclass(frozen=True, eq=False)
 class HonestProbabilities:
-    """The honest probabilities of the labels of a fit, computed when they are asked for."""
+    """The honest probabilities of the labels of a fit, computed on demand."""
 
     honest: Honest
     session: Session
@@ -289,14 +289,14 @@ def mean_accuracy(log_prior: Floats, right: Floats) -> float:
 
 def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
     """Return the accuracy of every worker and its 90% interval, which holds it, by name, [workers] each."""
-    from adjudge.results.workers import beta_interval  # loaded where workers are asked for
+    from adjudge.results.workers import beta_interval  # loaded only for workers
 
     low, high = beta_interval(mean, strength)
     return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
 
 def measure(session: Session) -> Dependence:
-    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks stand outside."""
+    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks are left out."""
     session.start(hard=True)
     hits, votes = session.gather(_hits, gold=False)
     if not votes:
@@ -330,7 +330,7 @@ def judge_labels(
 
 
 def has_room(votes: Votes) -> bool:
-    """Return whether the honest probabilities of labels can be computed beside what is there; log a warning where not."""
+    """Return whether memory suffices for the honest probabilities of labels; log a warning if not."""
     need, have = 3 * 8 * votes.n_rows * votes.n_labels, free_memory()  # lines with and without a vote, and counts
     if need > have:
         size = gib(need), votes.n_rows, votes.n_labels, gib(have)
@@ -339,7 +339,7 @@ def has_room(votes: Votes) -> bool:
 
 
 def measure_and_judge(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
-    """Return the same of a fit without honest confidence; `named`, [K], are labels that there are, beside those of gold."""
+    """Return the same of a fit without honest confidence; `named`, [K], are the existing labels, besides those of gold."""
     dependence = measure(session)
     return judge_labels(session, labels, dependence, find_labels(session, named))
 
