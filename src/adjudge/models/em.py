@@ -131,7 +131,7 @@ def repeat(
 ) -> Run:
     """Repeat an M-step and an E-step at most `max_iter` times, for methods that are not EM.
 
-    Either the method has few rounds, or its M-step continues from the previous one. Nothing rises from round to round, so there is
+    Either the method has few rounds, or its M-step continues the previous one. Nothing rises from round to round, so there is
     no cycle to detect and no checkpoint, and running out of rounds is normal: a method for which it is a failure warns itself.
 
     They end when no label changes (`stop` is "labels"), or when the change falls below `tol`: that of the objective, or of
