@@ -61,6 +61,7 @@ def serve(
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,
     grace: Annotated[float, typer.Option(help="Seconds that requests have to end in when the service stops.")] = 20.0,
+    ui: Annotated[bool, typer.Option("--ui/--no-ui", help="Serve the page for people at /.")] = True,
     log_level: Annotated[str, typer.Option(help="What is logged to stderr: debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the live service: votes in over HTTP, decisions out.
@@ -79,6 +80,9 @@ def serve(
     try:
         from adjudge.service.http import server
         from adjudge.service.http.settings import Settings
+
+        if ui:
+            import adjudge.service.board.pages  # noqa: F401 (a missing library is told before anything is opened)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise

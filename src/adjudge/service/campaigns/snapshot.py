@@ -46,6 +46,8 @@ class _Snapshot(msgspec.Struct):
     away: list[tuple[str, int, list[int]]] = []
     clock_sets: list[tuple[int, int]] = []
     unreached: list[tuple[int, int]] = []
+    notes: list[tuple[int, str]] = []  # version of a policy, and why it was made
+    image_hosts: list[str] = []
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -80,6 +82,8 @@ def to_bytes(state: CampaignState) -> bytes:
             [(name, *each) for name, each in state.away.items()],
             state.clock_sets,
             list(state.unreached.items()),
+            [(v.version, v.note) for v in state.policies if v.note is not None],
+            state.image_hosts,
         )
     )
 
@@ -120,11 +124,12 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state = CampaignState(saved.created, archive)
     state.position, state.time = saved.position, saved.time
     state.labels, state.names = saved.labels, saved.names
-    state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
+    notes = dict(saved.notes)
+    state.policies = [PolicyVersion(v, Policy.of(document), p, t, by, notes.get(v)) for v, document, p, t, by in saved.policies]
     state.refit, state.retention = saved.refit, saved.retention
     state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
     state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
-    state.clock_sets = saved.clock_sets
+    state.clock_sets, state.image_hosts = saved.clock_sets, saved.image_hosts
     state.away = {name: (touched, workers) for name, touched, workers in saved.away}
     state.unreached = dict(saved.unreached)
     state.follow(Online.from_bytes(saved.online))

@@ -56,6 +56,7 @@ class CampaignState(Readable):
         self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
         self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
         self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
+        self.image_hosts: list[str] = []  # from which the page shows images of items
         self.policies: list[PolicyVersion] = []
         self.tasks, self.crowd = Tasks(), Crowd()
         self.tallies: dict[str, Tally] = {}
@@ -170,7 +171,7 @@ class CampaignState(Readable):
 
     def _policy(self, event: events.PolicySet) -> None:
         before = self.policy
-        self._adopt_policy(event.policy, event.time, event.by)
+        self._adopt_policy(event.policy, event.time, event.by, event.note)
         if self.policy.breakers != before.breakers:
             self.breakers = Breakers()
         for task in self.tasks:
@@ -285,6 +286,8 @@ class CampaignState(Readable):
             self.refit = RefitSettings.of(event.refit)
         if event.retention is not None:
             self.retention = Retention.of(event.retention)
+        if event.image_hosts is not None:
+            self.image_hosts = event.image_hosts
 
     def _breaker_reset(self, event: events.BreakerReset) -> None:
         self.breakers.reset()
@@ -326,11 +329,11 @@ class CampaignState(Readable):
 
     # --- steps of the fold
 
-    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
+    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None, note: str | None = None) -> None:
         policy = Policy.of(document)
         self.rule = Rule(policy, self.labels)
         self.tallies = {}  # the quorum may ask for other counts
-        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
+        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by, note))
         self.policy, self.version = policy, len(self.policies)
 
     def _answer(self, name: str) -> Answer:

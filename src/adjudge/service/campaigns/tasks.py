@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -54,6 +54,15 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     def flips_with(self, after: Standing) -> bool:
         """Return whether a standing would change the decided label."""
         return after.status in SETTLED_STATUSES and after.label >= 0 and 0 <= self.last != after.label
+
+
+class TaskSummary(NamedTuple):
+    """Figures of the tasks in memory."""
+
+    counts: dict[str, int]  # by status
+    oldest: dict[str, int]  # by status that waits: when the oldest task came in, in microseconds since 1970
+    labels: dict[int, int]  # decided tasks by label
+    doubt: float | None  # mean chance that the label of a decided task is wrong
 
 
 class Tasks:
@@ -189,6 +198,24 @@ class Tasks:
         """Return how many tasks have each status."""
         seen = np.bincount(self.status[: len(self._names)], minlength=256)
         return {status: int(seen[code]) for status, code in CODES.items()}
+
+    def summary(self) -> TaskSummary:
+        """Return figures of the tasks in memory."""
+        n = len(self._names)
+        status, opened = self.status[:n], self.opened[:n]
+        seen = np.bincount(status, minlength=256)
+        oldest = {
+            name: int(opened[status == code].min()) for name, code in CODES.items() if code not in _SETTLED_CODES and seen[code]
+        }
+        settled = np.isin(status, _SETTLED_CODES) & (self.label[:n] >= 0)
+        labels = np.bincount(self.label[:n][settled])
+        number = int(labels.sum())
+        return TaskSummary(
+            {name: int(seen[code]) for name, code in CODES.items()},
+            oldest,
+            {label: count for label, count in enumerate(labels.tolist()) if count},
+            1.0 - float(self.confidence[:n][settled].mean()) if number else None,
+        )
 
     def listed(self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None) -> list[tuple[float, str]]:
         """Return (key, name) of tasks with these statuses after a cursor: by "uncertainty", or by "age", the oldest first."""

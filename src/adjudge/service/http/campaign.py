@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.decision import Decision
@@ -24,6 +26,7 @@ from adjudge.service.http.loading import Loaded
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
 from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, drain
 from adjudge.service.http.types import (
+    MAX_ITEM_BYTES,
     BacktestAnswer,
     CampaignSpec,
     CampaignView,
@@ -40,6 +43,7 @@ from adjudge.service.http.types import (
     WorkerView,
 )
 from adjudge.service.store import events
+from adjudge.service.store.batch import ItemRow
 from adjudge.service.store.ids import Generation, content_of
 
 if TYPE_CHECKING:
@@ -71,7 +75,7 @@ class Campaign(Folding):
     async def vote(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
         answer = await self.fold_votes(votes)
-        await self.on_disk_now()
+        await (self.campaigns.commit() if any(vote.data is not None for vote in votes) else self.on_disk_now())
         return answer
 
     async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
@@ -90,7 +94,7 @@ class Campaign(Folding):
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
         self._require_free()
-        if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
+        if len(votes) == 1 and votes[0].id is None and votes[0].data is None and votes[0].label in self.state.codes:
             return self._take_one(votes[0])
         return drain(self._voting(votes, at_once=True))
 
@@ -116,6 +120,7 @@ class Campaign(Folding):
     def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
         state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
+        items = [self.item(vote.task, vote.data) for vote in votes if vote.data is not None]
         codes, has_ids = self._codes(votes)
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
@@ -154,6 +159,8 @@ class Campaign(Folding):
             raise
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
+        if items:
+            self.campaigns.pending().items.extend(items)
         self.accepted += len(taken)
         self.repeated += len(votes) - len(taken)
         decisions: list[Decision] = []
@@ -225,8 +232,8 @@ class Campaign(Folding):
             return views.decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
 
-    async def add_tasks(self, tasks: Sequence[str]) -> int:
-        """Note tasks that wait for their first votes; return the position of the log at which they are."""
+    async def add_tasks(self, tasks: Sequence[str], items: Sequence[ItemRow] = ()) -> int:
+        """Note tasks that wait for their first votes, and their items; return the position of the log at which they are."""
 
         def steps() -> Steps[int]:
             self.require_open()
@@ -234,11 +241,30 @@ class Campaign(Folding):
             self.require_open()
             if fresh:
                 yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
+            self.campaigns.pending().items.extend(items)
             return self.position
 
         position = await self.in_turn(steps())
-        await self.on_disk_now()
+        await self.campaigns.commit()
         return position
+
+    def item(self, task: str, data: Any) -> ItemRow:
+        """Return the item of a task as it is stored; raise if it is too large."""
+        try:
+            content = msgspec.json.encode(data)
+        except (OverflowError, ValueError) as error:
+            raise Invalid(f"the data of task {quote(task)} cannot be stored: {error}") from None
+        if len(content) > MAX_ITEM_BYTES:
+            raise Invalid(f"the data of task {quote(task)} has {len(content)} bytes: at most {MAX_ITEM_BYTES} are taken")
+        return ItemRow(self.number, task, content, self.campaigns.clock.now())
+
+    async def erase_item(self, task: str) -> int:
+        """Delete the item of a task for good; return the position of the log."""
+        self.require_open()
+        await self.campaigns.commit()
+        if not await self.campaigns.in_writer(self.campaigns.store.items.remove, self.number, [task]):
+            raise NotFound(f"task {quote(task)} has no data")
+        return self.position
 
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""
@@ -299,7 +325,13 @@ class Campaign(Folding):
             raise NotFound(f"task {quote(task)} is unknown")
         return found
 
-    async def gold(self, task: str, label: str | None) -> Decision:
+    def _require_seen(self, task: str, seen: int | None) -> None:
+        """Raise where a task is unknown, or was decided otherwise since somebody saw it."""
+        known = self._known(task)
+        if seen is not None and known.position != seen:
+            raise Conflict(f"task {quote(task)} has changed since: it is {known.standing.status} from position {known.position} on")
+
+    async def gold(self, task: str, label: str | None, by: str | None = None) -> Decision:
         """Note the true label of a task, seen or not; None takes it back."""
 
         def event() -> events.Event:
@@ -307,24 +339,28 @@ class Campaign(Folding):
                 self._known(task)
                 if not self.state.has_gold(task):
                     raise NotFound(f"task {quote(task)} has no gold")
-            return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label))
+            return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label), by=by)
 
         return await self._touch(event)
 
-    async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
-        """Let a person decide a task."""
+    async def override(
+        self, task: str, label: str, by: str | None = None, reason: str | None = None, seen: int | None = None
+    ) -> Decision:
+        """Let a person decide a task; `seen` is the position of the decision that they saw."""
 
         def event() -> events.Event:
-            self._known(task)
+            self._require_seen(task, seen)
             return events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
 
         return await self._touch(event)
 
-    async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
-        """Open a task again."""
+    async def reopen(
+        self, task: str, by: str | None = None, reason: str | None = None, seen: int | None = None
+    ) -> Decision:
+        """Open a task again; `seen` is the position of the decision that they saw."""
 
         def event() -> events.Event:
-            self._known(task)
+            self._require_seen(task, seen)
             return events.Reopen(time=self.now(), task=task, by=by, reason=reason)
 
         return await self._touch(event)
@@ -391,8 +427,14 @@ class Campaign(Folding):
 
     # --- settings
 
-    async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
-        """Make a new version of the policy, and return it; the policy that holds already is no new one."""
+    async def set_policy(
+        self, document: dict[str, Any], by: str | None = None, note: str | None = None, seen: int | None = None
+    ) -> PolicyView:
+        """Make a new version of the policy, and return it; the policy that holds already is no new one.
+
+        - `note`: why.
+        - `seen`: the version that held when the document was written; another one since is a conflict.
+        """
 
         def checked() -> dict[str, Any] | None:
             policy = Policy.of(document)
@@ -406,8 +448,10 @@ class Campaign(Folding):
             except (InputError, OptionError) as error:
                 raise Invalid(error) from None
             self.require_open()
+            if seen is not None and self.state.version != seen:
+                raise Conflict(f"version {self.state.version} of the policy was saved since: look at it first")
             if fresh is not None:
-                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by, note=note))
             version: PolicyView = yield partial(views.policy, self.state.policies[-1])
             return version
 
@@ -445,8 +489,14 @@ class Campaign(Folding):
         await self.campaigns.commit()
         return position
 
-    async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
-        """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
+    async def settings(
+        self,
+        *,
+        refit: dict[str, Any] | None = None,
+        retention: dict[str, Any] | None = None,
+        image_hosts: list[str] | None = None,
+    ) -> int:
+        """Change when refits run, how long tasks stay in memory, or hosts of images; what is left out of a document stays."""
 
         def event() -> events.Event:
             whole = None if refit is None else {**self.state.refit.document(), **refit}
@@ -456,7 +506,7 @@ class Campaign(Folding):
                 Retention.of(kept or {})
             except InputError as error:
                 raise Invalid(error) from None
-            return events.SettingsChanged(time=self.now(), refit=whole, retention=kept)
+            return events.SettingsChanged(time=self.now(), refit=whole, retention=kept, image_hosts=image_hosts)
 
         return await self._commit(event)
 
@@ -513,7 +563,12 @@ class Campaign(Folding):
 
         view = await self.in_turn(steps())
         await self.on_disk_now()
-        return view
+        data = await self.find_item(task)
+        return view if data is None else msgspec.structs.replace(view, data=msgspec.Raw(data))
+
+    async def find_item(self, task: str) -> bytes | None:
+        """Return the item of a task as JSON, None if it has none."""
+        return await asyncio.to_thread(self.campaigns.store.items.find, self.number, task)
 
     async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""

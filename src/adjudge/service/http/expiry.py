@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from adjudge.errors import InputError
 from adjudge.service.campaigns.archived import Archived
 from adjudge.service.http.annotations import forget_old
+from adjudge.service.http.turns import Slice, Steps
 from adjudge.service.store import events
 from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import ArchiveRow
@@ -112,6 +113,27 @@ class Expiry:
         while rows := await campaigns.in_thread(partial(_without_votes, number, expired, store)):
             await campaigns.in_writer(store.replace_records, rows)
         await forget_old(self._campaign, expired)
+        await self._forget_items(expired)
+
+    async def _forget_items(self, before: int) -> None:
+        """Delete the items of tasks whose votes have expired, or that never had any."""
+        campaign, store = self._campaign, self._campaign.campaigns.store
+        pages = store.items.seen_before(campaign.number, before)
+
+        def over(names: list[str]) -> Steps[list[str]]:
+            found, pace = list[str](), Slice()
+            for name in names:
+                task = campaign.state.find(name)
+                if task is None or task.expired or task.touched < before:
+                    found.append(name)
+                if pace.is_over():
+                    yield None
+                    pace.begin()
+            return found
+
+        while names := await campaign.campaigns.in_thread(partial(next, pages, None)):
+            gone = await campaign.in_turn(over(names))
+            await campaign.campaigns.in_writer(store.items.remove, campaign.number, gone)
 
 
 def _without_votes(campaign: int, before: int, store: Store) -> list[ArchiveRow]:

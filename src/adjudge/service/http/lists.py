@@ -32,16 +32,18 @@ MAX_CONFUSION_CELLS_PER_PAGE: Final = (
 def tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
     """Return tasks in memory in an order, after a cursor."""
     statuses = set(CODES) if status is None else {status}
-    found = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    found = state.tasks.listed(statuses, sort, limit=limit, after=None if after is None else decode_cursor(after))
     rows = [views.decision(state, name) for _, name in found]
-    return TasksPage(rows, _cursor(*found[-1]) if len(found) == limit else None)
+    return TasksPage(rows, encode_cursor(*found[-1]) if len(found) == limit else None)
 
 
-def _cursor(key: float, name: str) -> str:
+def encode_cursor(key: float, name: str) -> str:
+    """Return the cursor after a task in a list."""
     return base64.urlsafe_b64encode(msgspec.json.encode((key, name))).decode()
 
 
-def _place(cursor: str) -> tuple[float, str]:
+def decode_cursor(cursor: str) -> tuple[float, str]:
+    """Return key and name of the last task before a cursor."""
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, str])
     except (msgspec.MsgspecError, binascii.Error, ValueError):

@@ -59,10 +59,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", f"{CAMPAIGN_PATH}/tasks", "read", tasks.list_tasks, {200: t.TasksPage}, query=t.TasksQuery),
     Route("POST", f"{CAMPAIGN_PATH}/tasks", "vote", tasks.add_tasks, {200: t.Done}, body=t.TasksIn),
     Route("GET", TASK_PATH, "read", tasks.get_task, {200: t.TaskView}),
+    Route("DELETE", f"{TASK_PATH}/data", "admin", tasks.erase_item, {200: t.Done}),
     Route("PUT", f"{TASK_PATH}/gold", "moderate", tasks.put_gold, {200: Decision}, body=t.GoldIn),
     Route("DELETE", f"{TASK_PATH}/gold", "moderate", tasks.delete_gold, {200: Decision}),
-    Route("POST", f"{TASK_PATH}/override", "moderate", tasks.override, {200: Decision}, body=t.OverrideIn),
-    Route("POST", f"{TASK_PATH}/reopen", "moderate", tasks.reopen, {200: Decision}, body=t.ReopenIn, optional=True),
+    Route("POST", f"{TASK_PATH}/override", "moderate", tasks.override, {200: Decision}, body=t.OverrideIn, problems=(409,)),
+    Route(
+        "POST", f"{TASK_PATH}/reopen", "moderate", tasks.reopen, {200: Decision}, body=t.ReopenIn, optional=True, problems=(409,)
+    ),
     Route("GET", f"{TASK_PATH}/history", "read", tasks.history, {200: t.HistoryAnswer}),
     Route("GET", f"{CAMPAIGN_PATH}/next", "vote", tasks.next_tasks, {200: t.NextAnswer}, query=t.NextQuery),
     Route("GET", f"{CAMPAIGN_PATH}/decisions", "read", tasks.list_decisions, {200: t.DecisionsPage}, query=t.DecisionsQuery),

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, cast
 
 import msgspec
@@ -149,8 +150,12 @@ async def _serve(
     )
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
     campaigns.on_taken = partial(_taken, context)
-    server = _Server(settings, Service(context), context, started, stop)
+    # By name: the page is a layer above this one.
+    board = import_module("adjudge.service.board.board").Board(context) if settings.ui else None
+    server = _Server(settings, Service(context, board), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
+    if board is not None:
+        around.append(asyncio.ensure_future(board.run()))
     try:
         await server.serve(sockets=[listening])
     finally:

@@ -41,6 +41,7 @@ class Settings:
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
     - `attempts`: after which a delivery of a webhook is given up.
     - `grace`: seconds that requests have to end in when the server stops.
+    - `ui`: whether the page is served at `/`.
     - `log_level`: debug, info, warning or error.
 
     >>> Settings(port=0).local
@@ -61,6 +62,7 @@ class Settings:
     allow_private: bool = False
     attempts: int = 8
     grace: float = 20.0
+    ui: bool = True
     log_level: str = "info"
 
     def __post_init__(self) -> None:

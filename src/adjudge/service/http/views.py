@@ -31,6 +31,7 @@ def campaign(name: str, state: CampaignState, workers: int, archived: int) -> Ca
         settings=state.created.settings,
         refit=state.refit.document(),
         retention=state.retention.document(),
+        image_hosts=state.image_hosts,
         position=state.position,
         begins=state.begins,
         votes=state.votes,
@@ -161,6 +162,7 @@ def policy(version: PolicyVersion) -> PolicyView:
         position=version.position,
         time=moment(version.time),
         by=version.by,
+        note=version.note,
     )
 
 

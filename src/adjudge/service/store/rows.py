@@ -31,6 +31,7 @@ KEY_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "archive": ("campaign", "task", "position"),
     "annotation": ("campaign", "annotation"),
     "annotated_task": ("campaign", "task"),
+    "item": ("campaign", "task"),
     "base": ("campaign",),
     "id_generation": ("campaign", "generation"),
     "id_page": ("campaign", "generation", "first"),

@@ -46,6 +46,10 @@ TABLES_1: Final = (
     """CREATE TABLE annotated_task (campaign {int} NOT NULL, task {bytes} NOT NULL, gold {int}, claimed {int} NOT NULL,
         deleted {int} NOT NULL, seen {int} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, task))""",
     "CREATE INDEX annotated_task_seen ON annotated_task (campaign, seen)",
+    # What people look at to decide a task, as JSON; `seen` is when it came.
+    """CREATE TABLE item (campaign {int} NOT NULL, task {bytes} NOT NULL, data {bytes} NOT NULL, seen {int} NOT NULL,
+        checksum {bytes} NOT NULL, PRIMARY KEY (campaign, task))""",
+    "CREATE INDEX item_seen ON item (campaign, seen)",
     # The base of a log whose first votes have expired: the state at a position, in parts, and the checksum of the log before it.
     """CREATE TABLE base (campaign {int} PRIMARY KEY, position {int} NOT NULL, begins {int} NOT NULL, expired {int} NOT NULL,
         chain {bytes} NOT NULL, mark {bytes} NOT NULL, labels {bytes} NOT NULL, parts {int} NOT NULL, content {bytes} NOT NULL,

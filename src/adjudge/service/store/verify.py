@@ -32,6 +32,7 @@ class CampaignReport(NamedTuple):
     ids: int = 0  # of clients, in full generations
     snapshots: int = 0
     annotations: int = 0  # of Label Studio
+    items: int = 0  # contents of tasks
 
 
 def verify(store: Store) -> list[CampaignReport]:
@@ -98,6 +99,7 @@ class _CampaignCheck:
             records, archived = self._count_records()
             given = self._count_ids()
             annotations = sum(1 for table in ("annotation", "annotated_task") for _ in self._rows(table))
+            items = sum(1 for _ in self._rows("item"))
             pages, count, last = self._count_log()
             workers = self._count_workers()
             snapshots, damaged = store.snapshots(number).check()

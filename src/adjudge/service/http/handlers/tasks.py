@@ -19,7 +19,14 @@ async def list_tasks(call: Call) -> t.TasksPage:
 
 async def add_tasks(call: Call) -> t.Done:
     """Name tasks that wait for their first votes, so that the queue can give them out."""
-    return t.Done(await call.campaign.add_tasks(call.body.tasks))
+    campaign, sent = call.campaign, call.body.tasks
+    items = [campaign.item(one.task, one.data) for one in sent if isinstance(one, t.TaskItem)]
+    return t.Done(await campaign.add_tasks([one if isinstance(one, str) else one.task for one in sent], items))
+
+
+async def erase_item(call: Call) -> t.Done:
+    """Erase the item of a task; its votes and what is decided of it stay."""
+    return t.Done(await call.campaign.erase_item(call.ids[1]))
 
 
 async def get_task(call: Call) -> t.TaskView:
@@ -39,12 +46,13 @@ async def delete_gold(call: Call) -> Decision:
 
 async def override(call: Call) -> Decision:
     """Decide a task as a person, whatever the votes say."""
-    return await call.campaign.override(call.ids[1], call.body.label, call.body.by, call.body.reason)
+    body = call.body
+    return await call.campaign.override(call.ids[1], body.label, body.by, body.reason, body.position)
 
 
 async def reopen(call: Call) -> Decision:
     """Open a task again, as after an appeal."""
-    return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason)
+    return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason, call.body.position)
 
 
 async def history(call: Call) -> t.HistoryAnswer:
