@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LINE: Final = 0.8  # accuracy that a verdict is about, where the policy has no probation
 LEVEL: Final = 0.9  # of the interval
+MIN_JUDGED: Final = 10  # answers before a verdict
 MAX_NEEDED: Final = 2000
 MAX_SAMPLED: Final = 20_000  # votes of a worker that the sample is drawn from
 KEYS: Final = "1234567890"
@@ -45,6 +46,8 @@ class Gold(NamedTuple):
     def verdict(self) -> str | None:
         """What the audit says; None while it cannot tell."""
         low, high = self.interval
+        if self.judged < MIN_JUDGED:
+            return None
         return "good" if low >= self.line else "poor" if high < self.line else None
 
     @property

@@ -1,8 +1,8 @@
 """What every vote adds to a decision, by what is known of the workers today.
 
 A vote multiplies the odds of the leading label against the runner-up by how much more often its worker gives that answer when
-the one is true than when the other is. What is left of the reported odds, once all votes are taken out, is the prior and the
-corrections of honest confidence.
+the one is true than when the other is. Honest confidence lets votes count for less than that, as workers may err together: so
+what votes add is scaled to the reported odds. Only what no scale between 0 and 1 explains is left as the prior and corrections.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
 
 LEAST: Final = 1e-6  # of a probability: odds are cut there
+CARELESS: Final = 0.05  # share of a worker's answers taken as given without looking: one that was never seen rules nothing out
 
 
 class WeighedVote(NamedTuple):
@@ -74,13 +75,21 @@ def weigh(state: CampaignState, names: Names, task: str) -> Weighed:
             confusions[worker.text] = state.online.state.confusion(worker.text) if counts else None
         matrix = confusions[worker.text]
         column = np.full(len(likely), 1.0) if matrix is None or not counts else np.asarray(matrix)[:, label]
-        factors = np.log(np.maximum(column, LEAST))
+        factors = np.log((1 - CARELESS) * column + CARELESS / len(likely))
         adds = float(factors[best] - factors[second])
-        votes.append(
-            WeighedVote(number, names.name(number), label, counts, known.mean, adds, counts and adds >= total > 0, factors)
-        )
+        votes.append(WeighedVote(number, names.name(number), label, counts, known.mean, adds, False, factors))
     votes.sort(key=lambda vote: (not vote.counts, -abs(vote.adds)))
-    return Weighed(best, second, total, total - sum(vote.adds for vote in votes), votes, likely.tolist())
+    said = sum(vote.adds for vote in votes)
+    scale = min(total / said, 1.0) if said > 0 else 1.0
+    votes = [
+        vote._replace(
+            adds=scale * vote.adds,
+            factors=scale * vote.factors,
+            is_decisive=vote.counts and scale * vote.adds >= total > 0,
+        )
+        for vote in votes
+    ]
+    return Weighed(best, second, total, total - scale * said, votes, likely.tolist())
 
 
 def trace(weighed: Weighed, workers: Sequence[int]) -> NDArray[np.float64]:

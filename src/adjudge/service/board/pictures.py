@@ -28,7 +28,11 @@ def evidence(weighed: Weighed, names: Sequence[str]) -> Picture | None:
     if weighed.label < 0 or weighed.runner_up < 0 or not weighed.votes:
         return None
     counted = [vote for vote in weighed.votes if vote.counts]
-    rows: list[tuple[str, str, float, str]] = [("prior and corrections", ELSE, weighed.rest, "")]
+    if not counted:
+        return None
+    rows: list[tuple[str, str, float, str]] = []
+    if abs(weighed.rest) > 0.005:
+        rows.append(("prior and corrections", ELSE, weighed.rest, ""))
     for vote in counted[:MAX_BARS]:
         right = "" if vote.accuracy is None else words.percent(vote.accuracy)
         name = words.name(vote.worker if vote.worker is not None else f"#{vote.number}")
@@ -56,8 +60,8 @@ def evidence(weighed: Weighed, names: Sequence[str]) -> Picture | None:
     decisive = sum(vote.is_decisive for vote in counted)
     more = weighed.votes_to_flip
     if decisive:
-        sentence = f"Without {'that vote' if decisive == 1 else f'any of {decisive} votes'} the runner-up would lead."
-        sentence = f"{words.tally(decisive, 'vote')} could change the label alone. {sentence}"
+        alone = "one vote" if decisive == 1 else f"{words.count(decisive)} votes, each by itself,"
+        sentence = words.sentence(f"{alone} could change the label: without it the runner-up would lead")
     else:
         sentence = "No single vote could change the label alone."
     if more is not None:
