@@ -247,6 +247,7 @@ def _check_store(opened: Store) -> Iterator[Finding]:
             begins = "" if log.begins == 1 else f" from position {log.begins} on: what was before has expired"
             beside = f"{log.workers} workers, {log.records} records of archived tasks, {log.ids} ids, {log.snapshots} snapshots"
             beside += f", {log.annotations} rows of Label Studio" if log.annotations else ""
+            beside += f", {log.items} items" if log.items else ""
             told = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
             yield Finding("ok", name, f"{told}; every checksum is right")
             writer = opened.owner(log.campaign)

@@ -135,7 +135,7 @@ async def show(visit: Visit) -> Response:
     gold, task = await campaign.read(read, cost)
     item = None if task is None else await item_of(campaign, task)
     values = {"name": name, "gold": gold, "task": task, "item": item, "labels": campaign.labels, "keys": KEYS}
-    return visit.board.pages.page("audit.html", visit, hosts=campaign.state.image_hosts, **values)
+    return visit.board.pages.page("audit.html", visit, values, hosts=campaign.state.image_hosts)
 
 
 async def answer(visit: Visit) -> Response:

@@ -10,10 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from adjudge.report.picture import Picture
 from adjudge.service.board.activity import Activities
+from adjudge.service.board.backtests import Backtests
 from adjudge.service.board.figures import FigureCache
 from adjudge.service.board.pages import Pages, redirect
 from adjudge.service.board.pictures import people
-from adjudge.service.board.backtests import Backtests
 from adjudge.service.board.roster import Roster, Rosters
 from adjudge.service.board.routes import PAGES
 from adjudge.service.board.sessions import SESSION_COOKIE, Session, Sessions
@@ -79,8 +79,8 @@ class Board:
             query = scope["query_string"]
             path = scope["raw_path"].decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
             permit = self.context.authority.permit(grant, route.scope, ids[0] if ids else None)
-            visit = Visit(self, self.context, headers, grant, session, ids, parse_fields(query), path, request_id.decode(), permit)
-            visit.cookies = cookies
+            fields = parse_fields(query)
+            visit = Visit(self, self.context, headers, grant, session, ids, fields, path, request_id.decode(), permit, cookies)
             if route.method == "POST":
                 visit.form = await self._form(scope, headers, receive)
                 session.check_form(visit.form.pop("csrf", ""))
@@ -138,9 +138,7 @@ class Board:
     def _refuse(self, problem: Problem, *, route: str, scope: Scope, visit: Visit | None, request_id: bytes) -> Response:
         """Return the page that says what is wrong; without a session, the way to sign in."""
         status = problem.status or 500
-        LOGGER.info(
-            "refused", extra={"route": route, "status": status, "request": request_id.decode(), "detail": str(problem)}
-        )
+        LOGGER.info("refused", extra={"route": route, "status": status, "request": request_id.decode(), "detail": str(problem)})
         if isinstance(problem, Unauthorized) and self.context.tokens.required and scope["method"] in ("GET", "HEAD"):
             wanted = scope["raw_path"].decode("latin-1")
             query = scope["query_string"].decode("latin-1")
@@ -159,5 +157,3 @@ def require_same_origin(headers: Headers) -> None:
         origin = headers.origin.lower().removeprefix(b"https://").removeprefix(b"http://")
         if headers.host is None or origin != headers.host.lower():
             raise Forbidden("forms are taken from the service's own pages only")
-
-

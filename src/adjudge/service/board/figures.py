@@ -156,5 +156,3 @@ def headline(figures: Figures, now: float) -> str:
         one = figures.waiting == 1
         return f"{words.tally(figures.waiting, 'task')} {'waits' if one else 'wait'} for a person{oldest}."
     return f"Nothing needs you: {words.tally(figures.decided, 'task')} decided, {words.count(figures.open)} open."
-
-

@@ -143,7 +143,7 @@ async def show(visit: Visit) -> Response:
         "events": sorted({*KINDS.values(), "decision"}),
         "labels": campaign.labels,
     }
-    return visit.board.pages.page("log.html", visit, **values)
+    return visit.board.pages.page("log.html", visit, values)
 
 
 async def download(visit: Visit) -> Response:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from adjudge.service.board.pages import link
+from adjudge.service.http import items
 from adjudge.service.http.campaign import Campaign
 
 
@@ -58,5 +59,5 @@ def _written(value: Any) -> str:
 
 async def item_of(campaign: Campaign, task: str) -> Item | None:
     """Return the item of a task; None without one."""
-    content = await campaign.find_item(task)
+    content = await items.find(campaign, task)
     return None if content is None else open_item(msgspec.json.decode(content), campaign.state.image_hosts)

@@ -26,7 +26,7 @@ async def home(visit: Visit) -> Response:
     """Lead to the first campaign, or say how to make one."""
     names = visit.campaigns
     if not names:
-        return visit.board.pages.page("empty.html", visit, address=server_address(visit))
+        return visit.board.pages.page("empty.html", visit, {"address": server_address(visit)})
     first = "default" if "default" in names else names[0]
     visit.ids = [first]
     return redirect(visit.here("now"))
@@ -59,7 +59,7 @@ async def show(visit: Visit) -> Response:
         "label": visit.campaign.state.labels[0],
         "audit": getattr(visit.campaign.state, "audit", None),
     }
-    return visit.board.pages.page("now.html", visit, **values)
+    return visit.board.pages.page("now.html", visit, values)
 
 
 async def find(visit: Visit) -> Response:
@@ -150,5 +150,3 @@ class LiveStream(Response):
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-

@@ -5,7 +5,7 @@ This is the only home of Jinja2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from adjudge.errors import make_visible
 from adjudge.report import palette, words
+from adjudge.report.page import MODES
 from adjudge.report.svg import data_table, inline, shapes
 from adjudge.service.board.visit import address
 from adjudge.service.http.errors import Problem
@@ -91,7 +92,7 @@ class Pages:
             "address": address,
         }
 
-    def render(self, template: str, visit: Visit | None, **values: Any) -> str:
+    def render(self, template: str, visit: Visit | None, values: Mapping[str, Any]) -> str:
         """Return a template as text."""
         theme = "system" if visit is None else visit.cookies.get("theme", "system")
         known = {
@@ -102,17 +103,19 @@ class Pages:
             "version": self.version,
             "part": visit is not None and visit.query.get("part") == "1",
         }
-        return self._environment.get_template(template).render(known | values)
+        return self._environment.get_template(template).render({**known, **values})
 
-    def page(self, template: str, visit: Visit | None, *, status: int = 200, hosts: Sequence[str] = (), **values: Any) -> Response:
+    def page(
+        self, template: str, visit: Visit | None, values: Mapping[str, Any], *, status: int = 200, hosts: Sequence[str] = ()
+    ) -> Response:
         """Return a template as an answer."""
-        return as_page(self.render(template, visit, **values), status=status, hosts=hosts)
+        return as_page(self.render(template, visit, values), status=status, hosts=hosts)
 
     def problem(self, problem: Problem, visit: Visit | None, request_id: str) -> Response:
         """Return the page that says what is wrong."""
         known = visit if visit is not None and visit.ids and visit.ids[0] in visit.campaigns else None
         values = {"detail": str(problem), "code": problem.code, "request": request_id, "here": visit}
-        return self.page("problem.html", known, status=problem.status or 500, **values)
+        return self.page("problem.html", known, values, status=problem.status or 500)
 
     @cached_property
     def assets(self) -> dict[str, bytes]:
@@ -149,9 +152,7 @@ def as_page(text: str, *, status: int = 200, hosts: Sequence[str] = ()) -> Respo
 
 def tokens() -> str:
     """Return the palette as variables: light, dark by the system's setting, and either by choice."""
-    light, dark = (
-        "".join(f"--{name}:{value};" for name, value in palette.colours(mode).items()) for mode in ("light", "dark")
-    )  # type: ignore[arg-type]
+    light, dark = ("".join(f"--{name}:{value};" for name, value in palette.colours(mode).items()) for mode in MODES)
     steps = "".join(f".h{step}{{background:var(--h{step});color:var(--h{step}i)}}" for step in range(palette.LEVELS + 1))
     squares = "".join(f".c{at}{{background:var(--t{at});border-color:var(--c{at})}}" for at in range(len(palette.CATEGORIES)))
     return (
@@ -171,10 +172,10 @@ def _as_text(value: object) -> object:
 
 
 def lines(text: object) -> Markup:
-    """Return text of several lines, each of them visible.
+    r"""Return text of several lines, each of them visible.
 
-    >>> str(lines("<b>\\nnext\\x00"))
-    '&lt;b&gt;\\nnext\\\\x00'
+    >>> str(lines("<b>\nnext\x00"))
+    '&lt;b&gt;\nnext\\x00'
     """
     return Markup("\n").join(make_visible(line) for line in str(text).replace("\r\n", "\n").split("\n"))
 

@@ -58,7 +58,7 @@ async def show(visit: Visit) -> Response:
         "descending": descending,
         "search": search,
     }
-    return visit.board.pages.page("workers.html", visit, **values)
+    return visit.board.pages.page("workers.html", visit, values)
 
 
 def _sentence(workers: int, banned: int, drawn: str) -> str:
@@ -90,7 +90,7 @@ async def _page(visit: Visit, name: str, **more: Any) -> Response:
         "changes": None,
         "preview": None,
     }
-    return visit.board.pages.page("worker.html", visit, **values | more)
+    return visit.board.pages.page("worker.html", visit, values | more)
 
 
 def _worker_sentence(view: Any, gold: Gold) -> str:

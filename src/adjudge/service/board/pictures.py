@@ -10,12 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.report import words
+from adjudge.report.palette import Shape
 from adjudge.report.picture import Axis, Marks, Picture, Plot, Rule, Shade, Style, fields, name_axis, share_axis
 from adjudge.report.views.votes import AGAINST, ELSE, EVIDENCE_STYLES, FOR
 from adjudge.report.views.workers import WorkersView
 from adjudge.service.board.evidence import Weighed
 
 MAX_LINES: Final = 6  # labels that have a line of their own
+SHAPES: Final[tuple[Shape, ...]] = ("circle", "square", "triangle", "diamond", "ring", "circle")  # of those lines
 MAX_BARS: Final = 24  # votes that have a bar of their own
 MAX_CELLS: Final = 20  # labels of a confusion that is drawn
 
@@ -85,7 +87,7 @@ def probabilities(shares: NDArray[np.float64], names: Sequence[str]) -> Picture 
         orient="row",
     )
     hover = fields(label="text", vote=("count", "after vote"), share=("percent", ""))
-    styles = {kind: Style(f"c{at}", ("circle", "square", "triangle", "diamond", "ring", "circle")[at]) for at, kind in enumerate(kinds)}
+    styles = {kind: Style(f"c{at}", SHAPES[at]) for at, kind in enumerate(kinds)}
     plot = Plot(
         Axis("votes, in the order in which they came", 0, max(votes, 1), min(votes, 10), "count"),
         share_axis("probability"),
@@ -146,7 +148,8 @@ def drift(likely: Sequence[float], usual: float) -> Picture | None:
     means = np.convolve(values, np.ones(width) / width, mode="valid")
     frame = pl.DataFrame({"vote": np.arange(width, len(values) + 1), "mean": means})
     spread = 1.645 * float(np.sqrt(max(usual * (1 - usual), 1e-4) / width))
-    band = pl.DataFrame({"vote": [width, len(values)], "low": [max(usual - spread, 0.0)] * 2, "high": [min(usual + spread, 1.0)] * 2})
+    low, high = max(usual - spread, 0.0), min(usual + spread, 1.0)
+    band = pl.DataFrame({"vote": [width, len(values)], "low": [low, low], "high": [high, high]})
     plot = Plot(
         Axis("votes, in the order in which tasks were touched", width, max(len(values), width + 1), 6, "count", grid=False),
         share_axis("right, expected"),

@@ -41,17 +41,29 @@ FORM: Final[Mapping[str, tuple[Field, ...]]] = {
     "Votes": (
         Field("minimum_votes", "whole", "Votes at least", "No task is decided by fewer votes."),
         Field("maximum_votes", "whole", "Votes at most", "Then a person decides. Empty: never.", optional=True),
-        Field("confidence", "confidence", "Confidence", 'A number, or {"label": number} as JSON. Empty: 0.9, or costs.', optional=True),
+        Field(
+            "confidence",
+            "confidence",
+            "Confidence",
+            'A number, or JSON: {"label": number}. Empty: 0.9.',
+            optional=True,
+        ),
         Field("hysteresis", "number", "Hysteresis", "How far confidence may fall before a decision is given up."),
     ),
     "Time": (
         Field("hold", "number", "Hold, in seconds", "How long a label has to stay the likeliest one before it is decided."),
-        Field("lock", "number", "Lock, in seconds", "After that, votes no longer change a decision. Empty: never.", optional=True),
+        Field("lock", "number", "Lock, in seconds", "Then votes no longer change a decision. Empty: never.", optional=True),
     ),
     "People": (
         Field("escalate.votes_run_out", "flag", "Ask a person when votes run out", ""),
         Field("escalate.tie", "flag", "Ask a person about ties", ""),
-        Field("escalate.disagreement", "number", "Ask a person above this disagreement", "A share of votes. Empty: never.", optional=True),
+        Field(
+            "escalate.disagreement",
+            "number",
+            "Ask a person above this disagreement",
+            "A share of votes. Empty: never.",
+            optional=True,
+        ),
         Field("experts.decide", "flag", "An expert's vote decides at once", ""),
         Field("reopen.votes", "whole", "Votes after an appeal", "So many more before votes decide again."),
         Field("quorum.groups", "whole", "Groups that have to agree", "Empty: any one group will do.", optional=True),
@@ -218,7 +230,7 @@ async def _page(visit: Visit, draft: Draft, test: Test | None, *, status: int = 
         "sentence": _sentence(versions[-1], test),
         "note": visit.form.get("note", ""),
     }
-    return visit.board.pages.page("policy.html", visit, status=status, **values)
+    return visit.board.pages.page("policy.html", visit, values, status=status)
 
 
 def _sentence(holds: PolicyView, test: Test | None) -> str:
@@ -253,7 +265,7 @@ def compare(before: Outcome, after: Outcome) -> list[Row]:
     def errors(value: float | None) -> str:
         return "–" if value is None else words.percent(1.0 - value)
 
-    rows = [
+    return [
         Row("Decided", words.count(before.decided), words.count(after.decided)),
         Row("Left to a person", words.count(before.escalated), words.count(after.escalated)),
         Row("Open", words.count(before.open), words.count(after.open)),
@@ -266,7 +278,6 @@ def compare(before: Outcome, after: Outcome) -> list[Row]:
             errors(after.accuracy),
         ),
     ]
-    return rows
 
 
 async def act(visit: Visit) -> Response:
@@ -277,8 +288,8 @@ async def act(visit: Visit) -> Response:
         status = 200 if draft.document is not None or action == "check" else 422
         return await _page(visit, draft, None, status=status)
     if action == "test":
-        test = visit.board.tests.start(campaign, draft.document, draft.text, visit.name)
-        return redirect(visit.here("policy", test=test.key))
+        started = visit.board.tests.start(campaign, draft.document, draft.text, visit.name)
+        return redirect(visit.here("policy", test=started.key))
     if action != "save":
         raise Invalid(f"action is {quote(action)}: give check, test or save")
     visit.grant.check("admin", visit.ids[0])

@@ -95,7 +95,7 @@ async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | 
         "made": visit.board.activities.of(campaign).decisions,
         "address": server_address(visit),
     }
-    return visit.board.pages.page("queue.html", visit, status=status, hosts=campaign.state.image_hosts, **values)
+    return visit.board.pages.page("queue.html", visit, values, status=status, hosts=campaign.state.image_hosts)
 
 
 def figures_now() -> float:
@@ -197,5 +197,3 @@ async def undo(visit: Visit) -> Response:
     except Conflict as conflict:
         return await _page(visit, status=409, told=str(conflict), task=name)
     return redirect(visit.here("queue", **{**kept, "task": name}))
-
-

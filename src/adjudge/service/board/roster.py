@@ -76,8 +76,8 @@ def list_page(roster: Roster, *, sort: str, descending: bool, search: str, after
     ordered = frame.sort(column, "code", descending=[descending, False], nulls_last=True)
     start = 0
     if after is not None:
-        places = np.flatnonzero(ordered["code"].to_numpy() == int(after)) if after.isascii() and after.isdigit() else []
-        start = int(places[0]) + 1 if len(places) else 0
+        number = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else -1
+        start = next((at + 1 for at in np.flatnonzero(ordered["code"].to_numpy() == number).tolist()), 0)
     rows = ordered.slice(start, limit).to_dicts()
     more = start + limit < len(ordered)
     return Page(rows, str(rows[-1]["code"]) if more else None, len(ordered))

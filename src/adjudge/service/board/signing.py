@@ -31,7 +31,7 @@ async def ask(visit: Visit) -> Response:
     wanted = _destination(visit.query.get("next", "/"))
     if not visit.context.tokens.required:
         return redirect(wanted)
-    return visit.board.pages.page("sign_in.html", None, csrf=visit.session.csrf, wanted=wanted, detail="")
+    return visit.board.pages.page("sign_in.html", None, {"csrf": visit.session.csrf, "wanted": wanted, "detail": ""})
 
 
 async def sign_in(visit: Visit) -> Response:
@@ -44,7 +44,7 @@ async def sign_in(visit: Visit) -> Response:
             raise Unauthorized("this token may only vote: the page needs the scope read, moderate or admin")
     except Unauthorized as problem:
         values = {"csrf": visit.session.csrf, "wanted": wanted, "detail": str(problem)}
-        return visit.board.pages.page("sign_in.html", None, status=401, **values)
+        return visit.board.pages.page("sign_in.html", None, values, status=401)
     sessions = visit.board.sessions
     sessions.end(visit.cookies.get(SESSION_COOKIE))
     key, _ = sessions.begin(grant)

@@ -162,5 +162,3 @@ async def read_story(campaign: Campaign, task: str) -> Story:
         return Story(chapters[-MAX_CHAPTERS:], voters, len(chapters) > MAX_CHAPTERS)
 
     return await campaign.read(put, 20 * len(told))
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from adjudge.errors import quote
 from adjudge.service.board.evidence import trace, weigh
@@ -14,7 +14,6 @@ from adjudge.service.board.pictures import evidence, probabilities
 from adjudge.service.board.story import read_story
 from adjudge.service.board.visit import Visit
 from adjudge.service.http.errors import Conflict, Invalid
-from starlette.responses import StreamingResponse
 
 MARK = "<!-- the story follows -->"
 
@@ -40,7 +39,7 @@ async def _page(visit: Visit, task: str, *, status: int = 200, told: str = "") -
         "told": told,
         "mark": MARK,
     }
-    page = pages.render("task.html", visit, **values)
+    page = pages.render("task.html", visit, values)
     before, _, after = page.partition(MARK)
     hosts = campaign.state.image_hosts
 
@@ -48,7 +47,7 @@ async def _page(visit: Visit, task: str, *, status: int = 200, told: str = "") -
         yield before.encode("utf-8", "replace")
         story = await read_story(campaign, task)
         drawn = probabilities(trace(weighed, story.voters), names) if weighed.label >= 0 else None
-        text = pages.render("story.html", visit, story=story, drawn=drawn, names=values["names"])
+        text = pages.render("story.html", visit, {"story": story, "drawn": drawn, "names": values["names"]})
         yield f"{text}{after}".encode("utf-8", "replace")
 
     if status == 200:

@@ -18,7 +18,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Task
-from adjudge.service.http import backtesting, lists, views
+from adjudge.service.http import backtesting, items, lists, views
 from adjudge.service.http.duties import Duties
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
 from adjudge.service.http.folding import ENDLESS, NO_ROWS, Folding
@@ -26,7 +26,6 @@ from adjudge.service.http.loading import Loaded
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
 from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, drain
 from adjudge.service.http.types import (
-    MAX_ITEM_BYTES,
     BacktestAnswer,
     CampaignSpec,
     CampaignView,
@@ -80,12 +79,18 @@ class Campaign(Folding):
 
     async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
-        return await self.in_turn(self._voting(votes))
+        content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
+        answer = await self.in_turn(self._voting(votes))
+        if content:
+            self.campaigns.pending().items.extend(content)
+        return answer
 
     def can_take(self, votes: Sequence[VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), MIN_COSTED_LABELS) > MAX_CELLS_AT_ONCE):
+            return False
+        if any(vote.data is not None for vote in votes):
             return False
         if not has_heavy_votes(self.state):
             return True
@@ -94,7 +99,7 @@ class Campaign(Folding):
     def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
         self._require_free()
-        if len(votes) == 1 and votes[0].id is None and votes[0].data is None and votes[0].label in self.state.codes:
+        if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
             return self._take_one(votes[0])
         return drain(self._voting(votes, at_once=True))
 
@@ -120,7 +125,6 @@ class Campaign(Folding):
     def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
         self.require_open()
         state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
-        items = [self.item(vote.task, vote.data) for vote in votes if vote.data is not None]
         codes, has_ids = self._codes(votes)
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
@@ -159,8 +163,6 @@ class Campaign(Folding):
             raise
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
-        if items:
-            self.campaigns.pending().items.extend(items)
         self.accepted += len(taken)
         self.repeated += len(votes) - len(taken)
         decisions: list[Decision] = []
@@ -232,7 +234,7 @@ class Campaign(Folding):
             return views.decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
 
-    async def add_tasks(self, tasks: Sequence[str], items: Sequence[ItemRow] = ()) -> int:
+    async def add_tasks(self, tasks: Sequence[str], content: Sequence[ItemRow] = ()) -> int:
         """Note tasks that wait for their first votes, and their items; return the position of the log at which they are."""
 
         def steps() -> Steps[int]:
@@ -241,30 +243,12 @@ class Campaign(Folding):
             self.require_open()
             if fresh:
                 yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
-            self.campaigns.pending().items.extend(items)
+            self.campaigns.pending().items.extend(content)
             return self.position
 
         position = await self.in_turn(steps())
         await self.campaigns.commit()
         return position
-
-    def item(self, task: str, data: Any) -> ItemRow:
-        """Return the item of a task as it is stored; raise if it is too large."""
-        try:
-            content = msgspec.json.encode(data)
-        except (OverflowError, ValueError) as error:
-            raise Invalid(f"the data of task {quote(task)} cannot be stored: {error}") from None
-        if len(content) > MAX_ITEM_BYTES:
-            raise Invalid(f"the data of task {quote(task)} has {len(content)} bytes: at most {MAX_ITEM_BYTES} are taken")
-        return ItemRow(self.number, task, content, self.campaigns.clock.now())
-
-    async def erase_item(self, task: str) -> int:
-        """Delete the item of a task for good; return the position of the log."""
-        self.require_open()
-        await self.campaigns.commit()
-        if not await self.campaigns.in_writer(self.campaigns.store.items.remove, self.number, [task]):
-            raise NotFound(f"task {quote(task)} has no data")
-        return self.position
 
     async def retract(self, task: str, worker: str) -> Decision:
         """Take a vote back."""
@@ -329,7 +313,8 @@ class Campaign(Folding):
         """Raise where a task is unknown, or was decided otherwise since somebody saw it."""
         known = self._known(task)
         if seen is not None and known.position != seen:
-            raise Conflict(f"task {quote(task)} has changed since: it is {known.standing.status} from position {known.position} on")
+            now = f"{known.standing.status} from position {known.position} on"
+            raise Conflict(f"task {quote(task)} has changed since: it is {now}")
 
     async def gold(self, task: str, label: str | None, by: str | None = None) -> Decision:
         """Note the true label of a task, seen or not; None takes it back."""
@@ -354,9 +339,7 @@ class Campaign(Folding):
 
         return await self._touch(event)
 
-    async def reopen(
-        self, task: str, by: str | None = None, reason: str | None = None, seen: int | None = None
-    ) -> Decision:
+    async def reopen(self, task: str, by: str | None = None, reason: str | None = None, seen: int | None = None) -> Decision:
         """Open a task again; `seen` is the position of the decision that they saw."""
 
         def event() -> events.Event:
@@ -563,12 +546,8 @@ class Campaign(Folding):
 
         view = await self.in_turn(steps())
         await self.on_disk_now()
-        data = await self.find_item(task)
+        data = await items.find(self, task)
         return view if data is None else msgspec.structs.replace(view, data=msgspec.Raw(data))
-
-    async def find_item(self, task: str) -> bytes | None:
-        """Return the item of a task as JSON, None if it has none."""
-        return await asyncio.to_thread(self.campaigns.store.items.find, self.number, task)
 
     async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""

@@ -448,7 +448,8 @@ class Store(ABC):
         Checksums are not verified: those of a page rest on all pages before it.
         """
         _, start, _ = self._before(campaign, after + 1)
-        sql = f"SELECT first, body FROM log WHERE campaign = ? AND first >= ? AND first <= ? AND {self.contains} ORDER BY first LIMIT 64"
+        which = f"campaign = ? AND first >= ? AND first <= ? AND {self.contains}"
+        sql = f"SELECT first, body FROM log WHERE {which} ORDER BY first LIMIT 64"
         while True:
             with self.reading() as link:
                 rows = link.rows(sql, campaign, start, until, json_text(task))

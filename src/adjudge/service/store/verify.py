@@ -111,9 +111,8 @@ class _CampaignCheck:
             self._problems.append(str(error))
             return CampaignReport(number, name, 0, 0, 0, self._problems)
         begins = 1 if self._base is None else self._base.begins
-        return CampaignReport(
-            number, name, pages, count, decisions, self._problems, begins, workers, records, given, snapshots, annotations
-        )
+        rows = workers, records, given, snapshots, annotations, items
+        return CampaignReport(number, name, pages, count, decisions, self._problems, begins, *rows)
 
     def _note(self, problem: str) -> None:
         self._problems.append(f"campaign {self._number}: {problem}; restore a backup")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import sse
+from adjudge.service.http import items, sse
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
 from adjudge.service.http.listening import Place, stored
@@ -20,13 +20,13 @@ async def list_tasks(call: Call) -> t.TasksPage:
 async def add_tasks(call: Call) -> t.Done:
     """Name tasks that wait for their first votes, so that the queue can give them out."""
     campaign, sent = call.campaign, call.body.tasks
-    items = [campaign.item(one.task, one.data) for one in sent if isinstance(one, t.TaskItem)]
-    return t.Done(await campaign.add_tasks([one if isinstance(one, str) else one.task for one in sent], items))
+    content = items.rows_of(campaign, [(one.task, one.data) for one in sent if isinstance(one, t.TaskItem)])
+    return t.Done(await campaign.add_tasks([one if isinstance(one, str) else one.task for one in sent], content))
 
 
 async def erase_item(call: Call) -> t.Done:
     """Erase the item of a task; its votes and what is decided of it stay."""
-    return t.Done(await call.campaign.erase_item(call.ids[1]))
+    return t.Done(await items.erase(call.campaign, call.ids[1]))
 
 
 async def get_task(call: Call) -> t.TaskView:
