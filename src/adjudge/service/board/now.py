@@ -26,7 +26,7 @@ async def home(visit: Visit) -> Response:
     """Lead to the first campaign, or say how to make one."""
     names = visit.campaigns
     if not names:
-        return visit.board.pages.page("empty.html", visit, {"address": server_address(visit)})
+        return visit.board.pages.page("empty.html", visit, {"server": server_address(visit)})
     first = "default" if "default" in names else names[0]
     visit.ids = [first]
     return redirect(visit.here("now"))
@@ -55,7 +55,7 @@ async def show(visit: Visit) -> Response:
         "automatic": activity.decisions["votes"] / made if made else None,
         "made": made,
         "began": int(activity.began * 1e6),
-        "address": server_address(visit),
+        "server": server_address(visit),
         "label": visit.campaign.state.labels[0],
         "audit": getattr(visit.campaign.state, "audit", None),
     }

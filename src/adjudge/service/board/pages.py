@@ -21,7 +21,6 @@ from adjudge.errors import make_visible
 from adjudge.report import palette, words
 from adjudge.report.page import MODES
 from adjudge.report.svg import data_table, inline, shapes
-from adjudge.service.board.visit import address
 from adjudge.service.http.errors import Problem
 
 if TYPE_CHECKING:
@@ -83,13 +82,13 @@ class Pages:
             "certainty": certainty,
             "duration": duration,
             "link": link,
+            "enc": lambda text: quote(text, safe=""),
         }
         self._environment.globals |= {
             "tally": words.tally,
             "picture": picture,
             "data_of": lambda drawn: Markup(data_table(drawn)),
             "shapes": Markup(shapes()),
-            "address": address,
         }
 
     def render(self, template: str, visit: Visit | None, values: Mapping[str, Any]) -> str:

@@ -153,12 +153,13 @@ def _value(field: Field, text: str) -> Any:
 class Draft(NamedTuple):
     """A policy that is not saved.
 
-    - `text`: as JSON; `fields`: as the form has it.
+    - `text`: as JSON; `line`: that of the last right one, in one line; `fields`: as the form has it.
     - `document`: None if it is wrong, and then `error` says why.
     - `is_new`: whether it differs from the policy that holds.
     """
 
     text: str
+    line: str
     fields: dict[str, str]
     document: dict[str, Any] | None
     error: str | None
@@ -189,9 +190,10 @@ def _draft(campaign: Campaign, form: Mapping[str, str]) -> Draft:
             document = _decoded(text)
         policy = check(campaign, document)
     except Invalid as error:
-        return Draft(text, fields if form.get("source") == "form" else fields_of(holds.document()), None, str(error), True)
+        shown = fields if form.get("source") == "form" else fields_of(holds.document())
+        return Draft(text, holds.to_json(), shown, None, str(error), True)
     known = policy.document()
-    return Draft(policy.to_json(indent=2), fields_of(known), known, None, policy != holds)
+    return Draft(policy.to_json(indent=2), policy.to_json(), fields_of(known), known, None, policy != holds)
 
 
 def _decoded(text: str) -> dict[str, Any]:

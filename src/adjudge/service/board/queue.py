@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import unquote
 
 from starlette.responses import Response
 
@@ -67,7 +68,7 @@ async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | 
     if filters["reason"] and filters["reason"] not in REASONS:
         raise Invalid(f"reason has to be one of {', '.join(REASONS)}")
     after = lists.decode_cursor(filters["after"]) if filters["after"] else None
-    label = campaign.code(filters["label"]) if filters["label"] else None
+    label = campaign.code(unquote(filters["label"])) if filters["label"] else None
     found = await campaign.read(
         lambda: list(_waiting(campaign.state, activity, order, after, label=label, reason=filters["reason"])),
         len(campaign.state.tasks) // 100,
@@ -93,7 +94,7 @@ async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | 
         "told": told,
         "done": None if status != 200 else await _done(campaign, query.get("done")),
         "made": visit.board.activities.of(campaign).decisions,
-        "address": server_address(visit),
+        "server": server_address(visit),
     }
     return visit.board.pages.page("queue.html", visit, values, status=status, hosts=campaign.state.image_hosts)
 

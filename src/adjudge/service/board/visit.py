@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from adjudge.service.http.authority import Permit
 from adjudge.service.http.call import Context
@@ -124,6 +124,10 @@ class Visit:
         """Return the address of a view of this campaign."""
         return address(f"/c/{quote(self.ids[0], safe='')}/{view}", **query)
 
+    def start_of(self, campaign: str) -> str:
+        """Return the address of the first view of a campaign."""
+        return address(f"/c/{quote(campaign, safe='')}/now")
+
     def text(self, name: str, *, most: int = MAX_TEXT_CHARACTERS) -> str:
         """Return a field of the form, "" where it is missing."""
         value = self.form.get(name, "")
@@ -132,8 +136,11 @@ class Visit:
         return value
 
     def identity(self, name: str = "id") -> str:
-        """Return an id from the form, or else from the query."""
-        value = self.form.get(name) or self.query.get(name, "")
+        """Return an id from the form, or else from the query.
+
+        In forms it is percent-encoded once more: browsers change line breaks in what they send.
+        """
+        value = unquote(self.form[name]) if self.form.get(name) else self.query.get(name, "")
         if not 1 <= len(value) <= MAX_ID_CHARACTERS:
             raise Invalid(f"{name} has {len(value)} characters: give 1 to {MAX_ID_CHARACTERS}")
         return value

@@ -27,7 +27,8 @@
 
   const load = async (url, options) => {
     const response = await fetch(url, { credentials: "same-origin", ...options });
-    if (new URL(response.url).pathname === "/sign-in" && location.pathname !== "/sign-in") {
+    const isOut = response.status === 401 || new URL(response.url).pathname === "/sign-in";
+    if (isOut && location.pathname !== "/sign-in") {
       signIn();
       return null;
     }
@@ -74,13 +75,13 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (form.method !== "post" || form.hasAttribute("data-plain") || form.getAttribute("action").startsWith("/theme") ||
-        form.getAttribute("action").startsWith("/sign")) return;
+    const to = form.getAttribute("action"); // a button may be called "action", and hide the property
+    if (form.getAttribute("method") !== "post" || form.hasAttribute("data-plain") || !to.startsWith("/c/")) return;
     event.preventDefault();
     if (busy) return;
     event.submitter?.classList.add("busy");
     const body = new URLSearchParams(new FormData(form, event.submitter));
-    go(form.action, { request: { method: "POST", body } }).finally(() => event.submitter?.classList.remove("busy"));
+    go(to, { request: { method: "POST", body } }).finally(() => event.submitter?.classList.remove("busy"));
   });
 
   // --- keys
@@ -139,7 +140,7 @@
       const body = new URLSearchParams(new FormData(form));
       body.set("action", "check");
       try {
-        const got = await load(form.action, { method: "POST", body });
+        const got = await load(form.getAttribute("action"), { method: "POST", body });
         const verdict = got && find("#verdict", got.page);
         if (verdict) find("#verdict").replaceWith(document.adoptNode(verdict));
       } catch {
