@@ -272,7 +272,11 @@ def full(tmp_path_factory):
     """A campaign with long names, many labels and a hostile item."""
     labels = ("spam", "ok", "a label of eighty characters, which is what people write who know no abbreviations", *"cdefghijk")
     with serving(tmp_path_factory.mktemp("full"), labels=labels, policy=ASK_A_PERSON) as client:
-        data = {"text": "word " * 60 + "unbreakable" * 20, "url": "https://example.org/" + "path/" * 40, "deep": {"a": ["<b>"] * 3}}
+        data = {
+            "text": "word " * 60 + "unbreakable" * 20,
+            "url": "https://example.org/" + "path/" * 40,
+            "deep": {"a": ["<b>"] * 3},
+        }
         votes = [
             {"task": f"t{n}", "worker": worker, "label": label, "data": data}
             for n in range(12)

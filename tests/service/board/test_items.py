@@ -82,7 +82,16 @@ def test_items_are_in_backups_and_checked(tmp_path):
 def test_items_are_taken_apart():
     item = open_item({"text": "a", "url": "https://e.org/x", "image_url": "https://img.e.org/i.png", "size": 3}, ["img.e.org"])
     assert item == ("a", "https://e.org/x", "https://img.e.org/i.png", None, [("size", "3")])
-    for url in ("javascript:alert(1)", "data:text/html,x", "//e.org", "https:/e.org", " https://e.org", "https://e.org/\n", "ftp://e.org", 7):
+    for url in (
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//e.org",
+        "https:/e.org",
+        " https://e.org",
+        "https://e.org/\n",
+        "ftp://e.org",
+        7,
+    ):
         item = open_item({"url": url, "image_url": url}, ["e.org"])
         assert (item.url, item.image) == (None, None)
         assert [name for name, _ in item.others] == ["url", "image_url"]  # shown as text

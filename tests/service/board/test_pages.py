@@ -144,7 +144,9 @@ def test_the_queue_is_filtered(site):
 def test_a_task_tells_its_story(site):
     escalate(site, 2, data={"text": "Buy now", "url": "https://example.org/1"})
     page = site.get("/c/default/task?id=t1")
-    site.post("/c/default/task", form(page, id="t1", action="override", label="spam", note="clear case"), csrf="/c/default/task?id=t1")
+    site.post(
+        "/c/default/task", form(page, id="t1", action="override", label="spam", note="clear case"), csrf="/c/default/task?id=t1"
+    )
     page = site.get("/c/default/task?id=t1")
     site.post("/c/default/task", form(page, id="t1", action="reopen", note="appeal of the author"), csrf="/c/default/task?id=t1")
     site.post("/c/default/task", {"id": "t1", "action": "gold", "label": "ok"}, csrf="/c/default/task?id=t1")
@@ -152,7 +154,17 @@ def test_a_task_tells_its_story(site):
     assert "Buy now" in text
     assert "https://example.org/1" in text
     story = re.sub(r"<[^>]+>", " ", text[text.index("<h2>Story</h2>") :])
-    steps = ["vote", "by ann : spam", "by bob : ok", "escalated", "clear case", "by local", "appeal of the author", "gold", "decided"]
+    steps = [
+        "vote",
+        "by ann : spam",
+        "by bob : ok",
+        "escalated",
+        "clear case",
+        "by local",
+        "appeal of the author",
+        "gold",
+        "decided",
+    ]
     assert [step for step in steps if step not in " ".join(story.split())] == []
     order = [" ".join(story.split()).index(step) for step in ("by ann", "by bob", "override", "reopened", "gold")]
     assert order == sorted(order)

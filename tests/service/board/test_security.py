@@ -121,9 +121,7 @@ def test_the_session_cookie_is_out_of_reach(secured):
     cookie = answer.headers["Set-Cookie"].lower()
     assert {"httponly", "samesite=strict", "path=/"} <= {part.strip() for part in cookie.split(";")}
     assert secured.tokens["read"].lower() not in cookie
-    far = Visitor(secured).post(
-        "/sign-in", {"token": secured.tokens["read"]}, csrf="/sign-in", headers={"Host": "votes.example"}
-    )
+    far = Visitor(secured).post("/sign-in", {"token": secured.tokens["read"]}, csrf="/sign-in", headers={"Host": "votes.example"})
     assert "secure" in far.headers["Set-Cookie"].lower().replace(" ", "").split(";")
 
 
@@ -197,7 +195,10 @@ def hostile(tmp_path_factory):
     """A campaign in which everything that somebody else chooses is an attack."""
     with serving(tmp_path_factory.mktemp("hostile"), labels=()) as client:
         labels = [{"id": EVIL, "name": EVIL}, {"id": "ok", "name": "ok"}]
-        assert client("PUT", "/v1/campaigns/default", {"labels": labels, "policy": {"minimum_votes": 1, "maximum_votes": 2}}).status == 201
+        assert (
+            client("PUT", "/v1/campaigns/default", {"labels": labels, "policy": {"minimum_votes": 1, "maximum_votes": 2}}).status
+            == 201
+        )
         item = {
             "text": EVIL,
             "url": "javascript:alert(1)",
@@ -216,7 +217,19 @@ def hostile(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "view",
-    ["now", "queue", "task", "workers", "worker", "audit", "policy", "log", "policy?version=1", "queue?sort=%3Cb%3E", "task?id=%3Cb%3E"],
+    [
+        "now",
+        "queue",
+        "task",
+        "workers",
+        "worker",
+        "audit",
+        "policy",
+        "log",
+        "policy?version=1",
+        "queue?sort=%3Cb%3E",
+        "task?id=%3Cb%3E",
+    ],
 )
 def test_hostile_data_stays_text(hostile, view):
     path = f"/c/default/{view}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 100
 SCANNED_AT_ONCE: Final = 2000  # events read together
-MAX_SCANNED: Final = 20_000  # events looked at for one page
+MAX_SCANNED: Final = 100_000  # events looked at for one page …
+MAX_SCAN_S: Final = 0.1  # … and how long they are looked at
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets would run
 COLUMNS: Final = ("position", "time", "event", "task", "worker", "label", "actor", "reason", "confidence")
 _decode: Final = msgspec.json.Decoder(Decision).decode
@@ -91,15 +93,23 @@ async def _span(campaign: Campaign, wanted: Filter) -> Span:
     return await campaign.campaigns.in_thread(find)
 
 
-async def _read(campaign: Campaign, first: int, last: int) -> list[Chapter]:
-    """Return the lines of some positions, in order."""
+async def _read(campaign: Campaign, wanted: Filter, first: int, last: int) -> list[Chapter]:
+    """Return the lines of some positions, in order; most of those that a filter does not want are left out."""
     store, number = campaign.campaigns.store, campaign.number
+    worker = campaign.names.number(wanted.worker) if wanted.worker else None
+
+    def may_hold(event: Event) -> bool:
+        if worker is not None and worker not in (getattr(event, "worker", None), *getattr(event, "workers", ())):
+            return False
+        return not wanted.task or wanted.task in (getattr(event, "task", None), *getattr(event, "tasks", ()))
 
     def read() -> tuple[list[tuple[int, Event]], list[Decision]]:
         pages = store.read(number, after=first - 1, until=last, skip_expired=True)
-        told = [(position, event) for begin, page in pages for position, event in enumerate(page, begin)]
-        decided = []
-        for row in store.decisions(number, after=first - 1):
+        told = [(position, event) for begin, page in pages for position, event in enumerate(page, begin) if may_hold(event)]
+        decided = list[Decision]()
+        if wanted.worker:  # votes have one, and decisions do not
+            return told, decided
+        for row in store.decisions(number, after=first - 1, task=wanted.task or None):
             if row.position > last:
                 break
             decided.append(_decode(row.body))
@@ -122,10 +132,10 @@ async def show(visit: Visit) -> Response:
     before = visit.query.get("before", "")
     end = min(int(before) - 1, span.last) if before.isascii() and before.isdigit() and len(before) < 19 else span.last
     rows: list[Chapter] = []
-    scanned, reached = 0, end
-    while reached >= span.first and len(rows) < SHOWN and scanned < MAX_SCANNED:
+    scanned, reached, late = 0, end, time.monotonic() + MAX_SCAN_S
+    while reached >= span.first and len(rows) < SHOWN and scanned < MAX_SCANNED and time.monotonic() < late:
         begin = max(span.first, reached - (SHOWN if not scanned else SCANNED_AT_ONCE) + 1)
-        found = await _read(campaign, begin, reached)
+        found = await _read(campaign, wanted, begin, reached)
         rows += [chapter for chapter in reversed(found) if wanted.holds(chapter)]
         scanned, reached = scanned + reached - begin + 1, begin - 1
     more = reached >= span.first
@@ -158,7 +168,7 @@ async def download(visit: Visit) -> Response:
             yield (",".join(COLUMNS) + "\r\n").encode()
         for begin in range(span.first, span.last + 1, SCANNED_AT_ONCE):
             visit.permit.check()
-            rows = await _read(campaign, begin, min(begin + SCANNED_AT_ONCE - 1, span.last))
+            rows = await _read(campaign, wanted, begin, min(begin + SCANNED_AT_ONCE - 1, span.last))
             kept = [chapter for chapter in rows if wanted.holds(chapter)]
             yield (_csv(kept) if form == "csv" else _lines(kept)).encode("utf-8", "replace")
 
@@ -169,9 +179,8 @@ async def download(visit: Visit) -> Response:
 
 def _values(chapter: Chapter) -> tuple[Any, ...]:
     confidence = None if chapter.decision is None else round(chapter.decision.confidence, 6)
-    time = chapter.time.isoformat()
-    workers = list(chapter.workers)
-    return (chapter.position, time, chapter.kind, chapter.task, workers, chapter.label, chapter.actor, chapter.reason, confidence)
+    said = chapter.task, list(chapter.workers), chapter.label, chapter.actor, chapter.reason, confidence
+    return chapter.position, chapter.time.isoformat(), chapter.kind, *said
 
 
 def _csv(rows: list[Chapter]) -> str:
