@@ -82,7 +82,7 @@ class Pages:
             "certainty": certainty,
             "duration": duration,
             "link": link,
-            "enc": lambda text: quote(text, safe=""),
+            "enc": encode_text,
         }
         self._environment.globals |= {
             "tally": words.tally,
@@ -168,6 +168,15 @@ def tokens() -> str:
 def _as_text(value: object) -> object:
     """Return a value as a page shows it: characters that cannot be seen as escapes."""
     return make_visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def encode_text(text: str) -> str:
+    r"""Return text as a form carries it: percent-encoded, as browsers change line breaks in what they send.
+
+    >>> encode_text("a\n/b")
+    'a%0A%2Fb'
+    """
+    return quote(text, safe="")
 
 
 def lines(text: object) -> Markup:
