@@ -2,8 +2,8 @@
 
     python benchmarks/board.py [--tasks 1000000] [--workers 100000] [--rate 2000]
 
-A server of its own takes two votes on each task, then `--rate` votes per second in the background. Every view is asked for in
-turn; then votes are timed in blocks, with an open page (live stream, views every second) and without one, interleaved.
+A server of its own takes two votes on each task, then `--rate` votes per second in the background. It requests every view in
+turn, then times votes in blocks, with an open page (live stream, views every second) and without one, interleaved.
 """
 
 import argparse

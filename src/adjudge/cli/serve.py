@@ -82,7 +82,7 @@ def serve(
         from adjudge.service.http.settings import Settings
 
         if ui:
-            import adjudge.service.board.pages  # noqa: F401 (a missing library is told before anything is opened)
+            import adjudge.service.board.pages  # noqa: F401 (report a missing library before opening the store)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise

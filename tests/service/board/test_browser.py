@@ -35,7 +35,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser):
-    """Open pages of a server as asked; at the end no script has failed, and no other host was asked."""
+    """Open pages of a server as asked; at the end no script has failed and no other host was contacted."""
     contexts, heard = [], []
     known = {"may fail": False}
 

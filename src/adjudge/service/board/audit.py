@@ -22,7 +22,7 @@ from adjudge.service.board.visit import Visit
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
 
-LINE: Final = 0.8  # accuracy that a verdict is about, where the policy has no probation
+LINE: Final = 0.8  # the accuracy to reach, if the policy has no probation
 LEVEL: Final = 0.9  # of the interval
 MIN_JUDGED: Final = 10  # answers before a verdict
 MAX_NEEDED: Final = 2000
@@ -74,7 +74,7 @@ class Gold(NamedTuple):
             return f"{told}: {'at least' if self.verdict == 'good' else 'below'} {words.percent(self.line)}."
         needed = self.needed
         few = f"about {words.count(needed)} more answers" if needed is not None else "very many more answers"
-        return f"{told}; {few} are needed to tell whether they reach {words.percent(self.line)}."
+        return f"{told}; {few} will show whether they reach {words.percent(self.line)}."
 
 
 def _interval(right: int, judged: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Back-tests that the page has started: each runs beside the requests, and is looked at while it runs."""
+"""Back-tests started from the page: each runs in the background and reports its progress."""
 
 from __future__ import annotations
 

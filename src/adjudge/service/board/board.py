@@ -30,7 +30,7 @@ from adjudge.service.http.tokens import FULL_GRANT, Grant
 
 ROOTS: Final = (b"/c/", b"/assets/")
 PATHS: Final = frozenset({b"/", b"/sign-in", b"/sign-out", b"/theme"})
-NO_PAGE: Final = "page"  # the route, in metrics, of what has none
+NO_PAGE: Final = "page"  # route label in metrics if no route matches
 
 
 class Board:
@@ -110,7 +110,7 @@ class Board:
         authority.require_recent()
         session = self.sessions.find(cookies.get(SESSION_COOKIE))
         if session is None:
-            raise Unauthorized("sign in first: there is no session, or it has expired")
+            raise Unauthorized("sign in first: your session is missing or has expired")
         return tokens.current(Grant(session.name, frozenset(), digest=session.digest)), session
 
     async def _form(self, scope: Scope, headers: Headers, receive: Receive) -> dict[str, str]:

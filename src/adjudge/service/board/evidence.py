@@ -1,4 +1,4 @@
-"""What every vote adds to a decision, by what is known of the workers today.
+"""The contribution of every vote to a decision, given the current estimates of the workers.
 
 A vote multiplies the odds of the leading label against the runner-up by how much more often its worker gives that answer when
 the one is true than when the other is. Honest confidence lets votes count for less than that, as workers may err together: so
@@ -25,7 +25,7 @@ CARELESS: Final = 0.05  # share of a worker's answers taken as given without loo
 
 
 class WeighedVote(NamedTuple):
-    """A vote, and what it adds."""
+    """A vote and its contribution."""
 
     number: int  # of the worker
     worker: str | None  # None: the name was erased

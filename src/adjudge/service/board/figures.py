@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_AGE_S: Final = 1.0
 REST_RATIO: Final = 20.0  # times as long as reading took that the figures hold at least
-WATCHED_DECISIONS: Final = 200  # the latest ones, whose votes are compared with what was decided
+WATCHED_DECISIONS: Final = 200  # the latest ones, whose votes are compared with the decided label
 FIXED_READ_US: Final = 500
 TASKS_PER_US: Final = 200  # tasks in memory that one microsecond of reading covers
 
@@ -121,7 +121,7 @@ def _disagreement(activity: Activity, state: CampaignState) -> float | None:
 
 
 class FigureCache:
-    """Reads figures when they are asked for and the last ones are too old, whoever asks."""
+    """Caches figures, shared by all viewers, and reads them again once they are too old."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[float, Figures]] = {}
@@ -150,7 +150,7 @@ def headline(figures: Figures, now: float) -> str:
     if figures.breaker is not None:
         return "A circuit breaker has tripped: new decisions wait until a person has looked."
     if not figures.votes and not sum(figures.counts.values()):
-        return "There are no votes yet."
+        return "No votes yet."
     if figures.waiting:
         oldest = "" if figures.oldest_waiting is None else f", the oldest for {duration(now - figures.oldest_waiting / 1e6)}"
         one = figures.waiting == 1

@@ -1,4 +1,4 @@
-"""The item of a task as a page shows it: text, a link, an image, and whatever else it has."""
+"""The item of a task as a page shows it: text, a link, an image, and all other fields."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ async def find(visit: Visit) -> Response:
 
 
 async def reset_breaker(visit: Visit) -> Response:
-    """Let automatic decisions go on."""
+    """Resume automatic decisions."""
     await visit.campaign.reset_breaker(visit.name)
     return redirect(visit.here("now"))
 

@@ -1,4 +1,4 @@
-"""Pages from templates: everything in them is text unless it was made here, and browsers are told to load nothing else.
+"""Pages from templates: all values are escaped, and the security headers stop browsers from loading anything else.
 
 This is the only home of Jinja2.
 """
@@ -62,7 +62,7 @@ def security_policy(image_hosts: Sequence[str] = ()) -> str:
 
 
 class Pages:
-    """The templates, and what they call."""
+    """The templates with their filters and functions."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -171,7 +171,7 @@ def _as_text(value: object) -> object:
 
 
 def encode_text(text: str) -> str:
-    r"""Return text as a form carries it: percent-encoded, as browsers change line breaks in what they send.
+    r"""Return text as a form carries it: percent-encoded, as browsers change line breaks in form values.
 
     >>> encode_text("a\n/b")
     'a%0A%2Fb'
@@ -189,7 +189,7 @@ def lines(text: object) -> Markup:
 
 
 def picture(drawn: Picture) -> Markup:
-    """Return the plots of a picture; its sentence stands in the page."""
+    """Return the plots of a picture; the page prints its sentence."""
     return Markup(inline(drawn))
 
 

@@ -105,7 +105,7 @@ def probabilities(shares: NDArray[np.float64], names: Sequence[str]) -> Picture 
 
 
 def people(frame: pl.DataFrame, chance: float) -> WorkersView:
-    """Return the report's view of workers, from what a campaign knows of them.
+    """Return the report's view of workers from the figures of a campaign.
 
     - `frame`: code, worker, votes, accuracy, accuracy_low, accuracy_high.
     """

@@ -59,7 +59,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | None = None) -> Response:
-    """Return the view with what a request asks for; `told` is what happened to the last one, `task` the task to show."""
+    """Return the view for the filters of a request; `told` is a message, `task` the task to show."""
     campaign, activity, query = visit.campaign, visit.board.activities.of(visit.campaign), visit.query
     filters = {name: query.get(name, "") or visit.form.get(name, "") for name in ("label", "reason", "sort", "after")}
     order = filters["sort"] or "severity"

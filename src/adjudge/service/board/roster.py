@@ -84,7 +84,7 @@ def list_page(roster: Roster, *, sort: str, descending: bool, search: str, after
 
 
 class Rosters:
-    """Reads rosters when they are asked for and the last ones are too old."""
+    """Caches rosters and reads them again once they are too old."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[float, float, Roster]] = {}

@@ -1,7 +1,7 @@
 """Sessions of the page: who has signed in with which token, and the value that their forms carry.
 
 Sessions are in memory, so that neither a stolen store nor a stolen backup opens the page: after a restart people sign in again. A
-session is no right of its own. Each request looks up the token that it began with, so revoking the token ends it.
+session grants nothing by itself. Each request looks up the token that it began with, so revoking the token ends it.
 """
 
 from __future__ import annotations

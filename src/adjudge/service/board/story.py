@@ -15,7 +15,7 @@ from adjudge.service.http.names import Names
 from adjudge.service.store import events
 from adjudge.service.store.store import Store
 
-MAX_CHAPTERS: Final = 500  # of a story: of more, the last ones are told
+MAX_CHAPTERS: Final = 500  # of a story: only the last ones are shown
 _decode: Final = msgspec.json.Decoder(Decision).decode
 # What an event is called, by its type.
 KINDS: Final[dict[type, str]] = {
@@ -133,7 +133,7 @@ class Story(NamedTuple):
 
 
 async def read_story(campaign: Campaign, task: str) -> Story:
-    """Return the story of a task; the log is scanned from when the task came in, beside the event loop."""
+    """Return the story of a task; a thread scans the log from the time when the task came in."""
     await campaign.on_disk_now()
     known = campaign.state.find(task)
     store, number, first, last = campaign.campaigns.store, campaign.number, campaign.state.begins, campaign.committed

@@ -1,4 +1,4 @@
-"""The view *Task*: its story, what every vote adds, and what a person can do about it."""
+"""The view *Task*: its story, the contribution of every vote, and the actions of a moderator."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Visit:
     def identity(self, name: str = "id") -> str:
         """Return an id from the form, or else from the query.
 
-        In forms it is percent-encoded once more: browsers change line breaks in what they send.
+        In forms it is percent-encoded once more, because browsers change line breaks in form values.
         """
         value = unquote(self.form[name]) if self.form.get(name) else self.query.get(name, "")
         if not 1 <= len(value) <= MAX_ID_CHARACTERS:

@@ -413,7 +413,7 @@ class Campaign(Folding):
     async def set_policy(
         self, document: dict[str, Any], by: str | None = None, note: str | None = None, seen: int | None = None
     ) -> PolicyView:
-        """Make a new version of the policy, and return it; the policy that holds already is no new one.
+        """Make a new version of the policy, and return it; the current policy makes no new version.
 
         - `note`: why.
         - `seen`: the version that held when the document was written; another one since is a conflict.

@@ -25,7 +25,7 @@ async def add_tasks(call: Call) -> t.Done:
 
 
 async def erase_item(call: Call) -> t.Done:
-    """Erase the item of a task; its votes and what is decided of it stay."""
+    """Erase the item of a task; its votes and decisions stay."""
     return t.Done(await items.erase(call.campaign, call.ids[1]))
 
 
