@@ -2,8 +2,8 @@
 
     ADJUDGE_DATA=… python benchmarks/asking.py [SEEDS]
 
-writes the tables of docs/asking-next.md. Every task starts with one of its votes. A vote that is asked for is a random one of
-the task's that are not revealed yet; a batch of them is asked for, then everything is fitted again. Nothing here is timed.
+writes the tables of docs/asking-next.md. Every task starts with one of its votes. A requested vote is drawn at random from
+the task's hidden votes; each batch of requests is followed by a new fit. Nothing here is timed.
 """
 
 import os
@@ -41,7 +41,7 @@ class Crowd:
         self.index = {task: at for at, task in enumerate(self.tasks)}
 
     def fit(self):
-        """The fit of what is revealed."""
+        """Fit the revealed votes."""
         rows = np.concatenate([np.arange(at, at + n) for at, n in zip(self.start, self.shown, strict=True)])
         return adj.aggregate(self.votes[rows.tolist()])
 
@@ -57,7 +57,7 @@ class Crowd:
         return self.random.permutation(hidden)[:number]
 
     def by_gain(self, number):
-        """The tasks that `ask_next` names first among those with a vote that is not revealed, and what it expects of them."""
+        """The first tasks of `ask_next` that have hidden votes left, and their expected gains."""
         ranked = self.fit().ask_next(len(self.size))
         order = np.array([self.index[task] for task in ranked["task"].cast(pl.String)])
         open_ones = self.shown[order] < self.size[order]
@@ -70,7 +70,7 @@ class Crowd:
 
 
 def curve(folder, name, seed, way, shares=SHARES):
-    """Accuracy at the shares, and what was expected up to half of the votes, in right labels."""
+    """Accuracy at the shares, and the expected gain up to half of the votes, in right labels."""
     crowd = Crowd(folder, name, seed)
     every, tasks = len(crowd.votes), len(crowd.size)
     batch = max(int(HALF * every - tasks) // ROUNDS, 1)
@@ -125,7 +125,7 @@ def curves_table(found):
 
 
 def halfway_table(found):
-    """What is closed of the gap at half of the votes, and what was expected and gained, as a table of Markdown."""
+    """The share of the gap closed at half of the votes, with expected and actual gains, as a Markdown table."""
     heads = ("set", "votes, tasks", "one vote per task", "gap", "`ask_next` closes", "least certain first closes")
     lines = [f"| {' | '.join(heads)} | more right labels: expected | real |"]
     lines.append("|---" * 8 + "|")

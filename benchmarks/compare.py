@@ -55,7 +55,7 @@ def is_good(best, other):
 
 
 def judged(votes, truth, name, seed):
-    """One line: what was advised with a fifth of the truth as gold, and what the other tasks say of that."""
+    """One line: the advice with a fifth of the truth as gold, and its accuracy on the other tasks."""
     gold, rest = split(truth, votes["label"].unique().to_list(), seed)
     found = adj.compare(votes, gold=gold, seed=seed)
     both = rest.rename({"label": "true"}).join(found.labels, on="task", how="inner")

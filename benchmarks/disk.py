@@ -65,7 +65,7 @@ def run(folder, sizes=SMALL):
     for one in found:
         name = f"{one['votes'] / 1e6:g} million votes, Parquet to labels, --memory {MEMORY}"
         yield f"{name}: peak resident MB", one["peak"], "at most 2000"
-        yield f"{name}: million votes a second, all in all", one["votes"] / one["all"]["wall"] / 1e6, ""
+        yield f"{name}: million votes per second, in total", one["votes"] / one["all"]["wall"] / 1e6, ""
         yield f"{name}: a pass, as a multiple of reading its shards once", median(one, "passes") / median(one, "read"), ""
     least, most = found[0], found[-1]
     which = f"at {most['votes'] / 1e6:g} million votes, as a multiple of that at {least['votes'] / 1e6:g}"

@@ -1,4 +1,4 @@
-"""Environments of the peers: one per library beside this file, made when it is missing, outside of the project's own."""
+"""Environments of the peers: one per library, next to this file, created on first use, apart from the project's own."""
 
 import subprocess
 import sys

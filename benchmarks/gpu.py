@@ -1,4 +1,4 @@
-"""Passes, whole fits and encoding on a CUDA device, beside the processor of the same machine and the bytes that must be read.
+"""Passes, whole fits and encoding on a CUDA device, compared with the same machine's processor and with the memory floor.
 
     python benchmarks/gpu.py                       # measures, and writes docs/gpu/results.json, the page's tables and the picture
     python benchmarks/gpu.py --json out.json       # measures alone: it needs CuPy and a device, no library of plots
@@ -215,7 +215,7 @@ def show(line: dict[Any, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, and write what was asked for."""
+    """Measure, and write the requested output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=PAGE.with_name("results.json"))
     parser.add_argument("--page", action="store_true", help="write the page from the figures that are there")

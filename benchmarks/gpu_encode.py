@@ -24,7 +24,7 @@ FAR = 0x5DEECE66D3A1B2C9  # an odd factor, which sends neighbouring ids far apar
 
 
 def require_device() -> Device:
-    """Return the first device; leave with a line that says what is missing, where there is none."""
+    """Return the first device; without one, exit with a line that says what is missing."""
     try:
         return device_at(0)
     except AdjudgeError as error:

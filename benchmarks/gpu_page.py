@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pages import replaced  # of benchmarks/race, which whoever imports this has on the path
+from pages import replaced  # in benchmarks/race, which importers of this module have on the path
 from tables import markdown
 
 from adjudge.io.write import write_aside
@@ -61,7 +61,7 @@ def threads_of(lines):
 
 
 def passes_table(lines):
-    """Passes at the largest size: milliseconds for each number of workers, beside what was wanted and the floor."""
+    """Passes at the largest size: milliseconds for each number of workers, the bar and the floor."""
     if not lines:
         return ABSENT
     votes = max(line["votes"] for line in lines)

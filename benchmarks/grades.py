@@ -1,4 +1,4 @@
-"""Grades of biased judges: the accuracy of model "ordinal" beside simple means and models of labels without order.
+"""Grades of biased judges: the accuracy of model "ordinal" compared with simple means and models for unordered labels.
 
 `python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with ADJUDGE_DATA it measures the sets with an order, too.
 """

@@ -1,4 +1,4 @@
-"""Instructions per vote of every kernel, beside the recorded ones: a slow-down shows on any machine, however busy.
+"""Instructions per vote of every kernel, compared with the recorded ones: regressions show on any machine, even a busy one.
 
 `python benchmarks/instructions.py` compares with `instructions.json` and ends with 1 where a kernel takes more than 1.10 times
 what was recorded; with `--record` it records. Counts are those of valgrind's callgrind, which has no AVX-512: kernels for it

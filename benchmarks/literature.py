@@ -2,7 +2,7 @@
 
     ADJUDGE_DATA=… python benchmarks/literature.py [FOLDER]
 
-measures accuracy on every set with truth (accuracy.csv) and cost on one simulated crowd (cost.csv), and writes README.md beside
+measures accuracy on every set with truth (accuracy.csv) and cost on one simulated crowd (cost.csv), and writes README.md next to
 them; FOLDER is docs/literature unless given. Accuracy is the mean over ten seeds where ties, restarts or the order of tasks draw,
 else that of one.
 It takes some minutes on two cores.
@@ -49,7 +49,7 @@ fit* is the time from encoded votes to labels, as a multiple of that of majority
 
 Share of right labels on public sets with truth, in percent. Where ties, restarts or the order of tasks draw, it is the mean
 over {seeds} seeds.
-*Mean* is over the sets that the model can be fitted to; *beside mv* is the mean difference from majority vote on the same
+*Mean* is over the sets that the model can be fitted to; *against mv* is the mean difference from majority vote on the same
 sets and tasks, in points.
 {notes}
 
@@ -189,7 +189,7 @@ def page(folder):
         costs=table(["model", "per pass and vote", "iterations", "whole fit / mv"], cost_rows(spent)),
         seeds=SEEDS,
         notes="\n".join(notes),
-        accuracies=table(["model", *names, "mean", "beside mv"], accuracy_rows(right, names)),
+        accuracies=table(["model", *names, "mean", "against mv"], accuracy_rows(right, names)),
         papers="\n".join(f"{n}. {PAPERS[key]}" for n, key in enumerate(cited(models), 1)),
     ).replace(" \n", "\n")
 

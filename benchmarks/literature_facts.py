@@ -1,4 +1,4 @@
-"""What the page for readers of the literature says of each model beside what it measures: assumption, parameters, papers.
+"""Facts per model for the literature page that are not measured: assumption, parameters, papers.
 
 A registered model without a line here fails a test. K is the number of labels.
 """
@@ -28,7 +28,7 @@ FACTS = {
     "iwmv": Fact("a worker is as good as its agreement with the labels", "1 weight", "-", ("li2014",)),
     "glad": Fact("workers differ in ability, tasks in difficulty", "1 ability", "1 difficulty", ("whitehill2009",)),
     "kos": Fact(
-        "two labels; a worker is right with one probability; who votes on what is drawn at random", "1 message per vote",
+        "two labels; a worker is right with one probability; assignments are random", "1 message per vote",
         "1 message per vote", ("karger2011", "karger2014"),
     ),
     "mmsr": Fact(
@@ -41,7 +41,7 @@ FACTS = {
         "errors of a worker have a variance; one with few votes is trusted no more than its interval allows", "1 weight", "-",
         ("li2014catd",),
     ),
-    "la": Fact("a worker is as good as its agreement with what was decided so far; two passes", "1 weight", "-", ("yang2022",)),
+    "la": Fact("a worker's weight is its agreement with the labels so far; two passes", "1 weight", "-", ("yang2022",)),
     "zc": Fact("as one-coin, from a start where all workers are equally good", "1 reliability", "-", ("demartini2012",)),
     "lfc": Fact("as ds, with a Dirichlet prior for workers who are mostly right", "K x K confusion", "-", ("raykar2010",)),
     "ibcc": Fact(

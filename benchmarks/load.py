@@ -100,7 +100,7 @@ class Requests:
     async def steady(self, until):
         """Send what is due, on connections that are free.
 
-        A timer is a millisecond late at times. That is no fault of the server: what could have been sent counts from when it
+        Timers are sometimes a millisecond late, which is not the server's fault: a request that could be sent counts from when it
         is, and only what waited for a connection from when it was due.
         """
         due, is_late = time.perf_counter(), False

@@ -1,4 +1,4 @@
-"""Memory told beforehand beside memory taken: the estimate of `adjudge.engines.memory`, and the peak of a real fit.
+"""Estimated and actual memory: the estimate of `adjudge.engines.memory`, and the peak of a real fit.
 
     python benchmarks/memory.py [--quick] [name of a model …]
 

@@ -1,4 +1,4 @@
-"""The field's methods: an iteration of crowd-kit's beside ours on 100 thousand votes, in one run; and EBCC's restarts.
+"""The field's methods: an iteration of crowd-kit's and of ours on 100 thousand votes, in one run; and EBCC's restarts.
 
 Methods that adjudge does not have (yet) are left out with a word. GLAD is measured by the section `peers`.
 """

@@ -21,7 +21,7 @@ class Crowd:
         self.worker_ptr = np.arange(0, workers * k + 1, k, dtype=np.int64)
         truth = rng.integers(k, size=self.tasks, dtype=np.int32)
         self.row = np.empty(votes, np.uint32)
-        for start in range(0, self.tasks, 1 << 20):  # piece by piece: the draws are larger than what is kept
+        for start in range(0, self.tasks, 1 << 20):  # in pieces, since the draws take more memory than the votes
             true = np.repeat(truth[start : start + (1 << 20)], PER_TASK)
             right = rng.random(len(true)) < 0.7
             label = np.where(right, true, rng.integers(k, size=len(true)))

@@ -3,9 +3,9 @@
 python benchmarks/ranking.py coverage [TOURNAMENTS]    # the share of 90% intervals that hold the truth
 python benchmarks/ranking.py null [TOURNAMENTS]        # equal items: intervals that hold, and winners that are none
 python benchmarks/ranking.py gaps [TOURNAMENTS]        # the same with real gaps: order, intervals and winners
-python benchmarks/ranking.py judges [TOURNAMENTS]      # what estimating judges is worth, where they differ and where not
+python benchmarks/ranking.py judges [TOURNAMENTS]      # the value of estimating judges, if they differ and if they do not
 python benchmarks/ranking.py large [ITEMS COMPARISONS JUDGES CLUSTERS]   # time and memory
-python benchmarks/ranking.py sampled                   # errors by draws beside the exact ones
+python benchmarks/ranking.py sampled                   # errors by draws compared with the exact ones
 """
 
 import resource

@@ -43,7 +43,7 @@ def groups_of(tasks, rng, size):
 
 
 def known_of(groups, truth, rng, number):
-    """The true labels of so many random tasks of every group."""
+    """The true labels of `number` random tasks of every group."""
     by_group = {}
     for task, group in groups.items():
         by_group.setdefault(group, []).append(task)
@@ -65,7 +65,7 @@ def held(found, shares, groups, truth):
 
 
 def line(kind, name, gold, sample, parts):
-    """A line of the table, from what was found of many groups."""
+    """A line of the table, from the estimates of many groups."""
     every = pl.concat(parts)
     methods = every["method"].value_counts(sort=True)
     told = " ".join(f"{method} {count / len(every):.0%}" for method, count in methods.rows())

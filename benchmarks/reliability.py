@@ -1,4 +1,4 @@
-"""How far confidence can be believed on real votes: reliability curves, and what a temperature mends.
+"""How well calibrated confidence is on real votes: reliability curves, and the effect of a temperature.
 
     ADJUDGE_DATA=… python benchmarks/reliability.py [FOLDER]
 

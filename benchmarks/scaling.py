@@ -1,4 +1,4 @@
-"""The passes on 1 to 16 threads, beside what the memory of the machine gives to as many threads.
+"""The passes on 1 to 16 threads, compared with the machine's memory bandwidth for the same threads.
 
 It needs NumPy and the compiled core, nothing else, so that it also runs on a machine without a network:
 `python benchmarks/scaling.py` measures; with `--page` it writes the picture and the table of docs/race from these figures.
@@ -21,7 +21,7 @@ READING = "reading the votes once"
 
 
 def reader(arrays, threads):
-    """A callable that reads every array once, a part of each in each of so many threads."""
+    """A callable that reads every array once, split over the threads."""
     pool = ThreadPoolExecutor(threads)
     parts = [[a[len(a) * i // threads : len(a) * (i + 1) // threads] for a in arrays] for i in range(threads)]
     return lambda: list(pool.map(lambda part: [np.bitwise_or.reduce(a) for a in part], parts))

@@ -145,7 +145,7 @@ async def commits(path, per_second, seconds):
 
 
 def singles(folder):
-    """Single votes beside empty requests, and their latency beside bare commits."""
+    """Single votes compared with empty requests, and their latency with bare commits."""
     rates = {"empty": [], "vote": []}
     with service(folder / "singles.db") as votes, Process("-c", EMPTY) as empty:
         for _ in range(REPEATS):

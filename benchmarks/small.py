@@ -1,4 +1,4 @@
-"""Small data: what a call costs beyond its passes, and what `auto` costs beside the models that it replaces."""
+"""Small data: the cost of a call beyond its passes, and of `auto` compared with the models that it replaces."""
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ def run(_folder):
         if name.startswith("fds"):
             yield f"`aggregate` of as many votes and its labels, {name}, ms beyond the passes", found - beyond, f"<= {BAR}"
         else:
-            yield f"`aggregate` of as many votes and its labels, {name}, ms in all", found, ""
+            yield f"`aggregate` of as many votes and its labels, {name}, ms in total", found, ""
     yield from auto()
 
 
@@ -72,7 +72,7 @@ def passes(iterations):
 
 
 def auto():
-    """`auto` on many encoded votes, beside one fit of fds and one of ds."""
+    """`auto` on many encoded votes, compared with one fit of fds and one of ds."""
     votes = adj.read(adj.simulate(tasks=LARGE // PER_TASK, workers=20_000, labels=K, votes_per_task=PER_TASK, seed=1).votes)
     fits = {
         "auto": lambda: adj.aggregate(votes, model="auto"),

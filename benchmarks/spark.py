@@ -1,4 +1,4 @@
-"""Spark on this machine's cores beside the engine of one process: the same labels, and what a pass costs more.
+"""Spark on this machine's cores compared with the local engine: the same labels, and the extra cost of a pass.
 
 `python benchmarks/spark.py 20000000` measures with another number of votes than `make bench` does.
 """
@@ -17,7 +17,7 @@ WORKERS = 10_000
 
 
 def run(folder, votes=VOTES):
-    """Rows (what, figure, bar); none where there is no Java."""
+    """Rows (what, figure, bar); none without Java."""
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         print("  no Java: left out", file=sys.stderr)
         return

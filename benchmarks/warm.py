@@ -1,4 +1,4 @@
-"""Warm starts on real sets: passes and likelihood of a fit that goes on after 1% new votes, against one from the beginning.
+"""Warm starts on real sets: passes and likelihood of a fit resumed after 1% new votes, against one from the beginning.
 
     ADJUDGE_DATA=… python benchmarks/warm.py
 
@@ -22,7 +22,7 @@ SPLITS = 8
 
 
 class Saved(NamedTuple):
-    """What a warm start saved, and what it gained or lost."""
+    """The passes a warm start saved, and the likelihood it gained or lost."""
 
     share: float  # of the cold fit's passes
     gain: float  # of the likelihood, relative to the cold fit's

@@ -10,8 +10,8 @@
 namespace adjudge {
 
 // Calls work(thread, piece) for every piece, on up to `threads` threads, of which the caller's is one; pieces are handed
-// out in order to whoever is free. Returns when all are done. The pieces do not depend on the number of threads. Where no
-// more threads can be had, those there are do the work. `work` must not throw.
+// out in order to idle threads. Returns when all are done. The pieces do not depend on the number of threads. If no
+// more threads can be started, the existing ones do the work. `work` must not throw.
 void share_out(int threads, int64_t pieces, const std::function<void(int, int64_t)>& work);
 
 // Calls work(begin, end) on ranges of at most `grain` that cover 0..n. `work` must not throw.

@@ -37,6 +37,7 @@ SLOW = (
     "service/test_faults.py",
     "service/test_following.py",
     "service/test_leases.py",
+    "service/test_loop_budget.py",
     "service/test_uvicorn_versions.py",
     "service/store/test_postgres.py",
     "test_examples.py",

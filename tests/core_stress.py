@@ -1,6 +1,6 @@
 """Many threads in the compiled core, without polars (which does not run under ThreadSanitizer): for `make sanitize`.
 
-Everything that lets go of the interpreter's lock is called from several threads at once: on one stream, which has a lock
+Every function that releases the GIL is called from several threads at once: on one stream, which has a lock
 of its own; and on arrays and dictionaries that callers share for reading only, or keep to themselves.
 """
 

@@ -1,4 +1,4 @@
-"""A service on loopback that answers what a test tells it to, and breaks connections where it is told to."""
+"""A service on loopback that follows a test's script of responses and broken connections."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ class Seen:
 def answer(content=None, status=200, *, headers=(), body=None, chunked=False, length=True, cut=None, close=False):
     """An answer as bytes; `cut` leaves out what is behind so many bytes, and the connection is closed then."""
     body = json.dumps(content).encode() if body is None else body
-    lines = [f"HTTP/1.1 {status} Whatever", *(f"{name}: {value}" for name, value in headers)]
+    lines = [f"HTTP/1.1 {status} Reason", *(f"{name}: {value}" for name, value in headers)]
     if chunked:
         lines.append("Transfer-Encoding: chunked")
         body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:]) if part) + b"0\r\n\r\n"
@@ -44,7 +44,7 @@ def problem(status, code, detail="so it is", **more):
 
 @dataclass
 class Flaky:
-    """What the service does next, and what it has seen: `script` has one item per request."""
+    """The service's next responses (`script` has one item per request) and the requests received."""
 
     script: list
     seen: list = field(default_factory=list)
@@ -99,7 +99,7 @@ class Flaky:
 
 
 def _body(stream, headers, whole):
-    """The body; of one in chunks the first alone, where the client is not to be heard out."""
+    """The body; of a chunked one only the first chunk, if the service must not read it all."""
     if "content-length" in headers:
         return stream.read(int(headers["content-length"]))
     if headers.get("transfer-encoding") != "chunked":

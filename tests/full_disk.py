@@ -1,4 +1,4 @@
-"""A disk that is full after so many writes."""
+"""A disk that is full after a given number of writes."""
 
 import errno
 import os

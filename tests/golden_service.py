@@ -169,7 +169,7 @@ LABEL_STUDIO = {
 
 
 def _requests():
-    """Method, path (of the campaign, unless it begins with a slash) and body: every route, and what is wrong with some."""
+    """Method, path (of the campaign, unless it begins with a slash) and body: every route, with some faulty requests."""
     yield "PUT", "", SPEC
     yield "PUT", "", SPEC
     yield "PUT", "", {**SPEC, "labels": ["a", "b"]}

@@ -16,7 +16,7 @@ class Interrupted(BaseException):
 class LineTracer:
     """Raises at the n-th step (a call, a line or a return) that adjudge's own Python takes.
 
-    Every step counts where `near`, given the function's code, says so; elsewhere one in so many.
+    Every step counts if `near` accepts the function's code; elsewhere one step in `every` counts.
     """
 
     def __init__(self, at, every=1, near=lambda _: True):

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 @contextmanager
 def serving(root, *, cut_at=None, cuts=10**9, ranges=True, status=None, change=None):
-    """Yields (address, requests seen): `cut_at` breaks the first `cuts` answers after so many bytes; `change` edits them."""
+    """Yields (address, requests seen): `cut_at` breaks the first `cuts` answers after that many bytes; `change` edits them."""
     seen = []
 
     class Handler(BaseHTTPRequestHandler):

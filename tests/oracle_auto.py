@@ -47,7 +47,7 @@ def shared_error(votes, majority):
 
 
 def skill_spread(workers):
-    """Intraclass correlation of right votes within workers; `workers` gives right votes, votes and what is expected."""
+    """Intraclass correlation of right votes within workers; `workers` has (right votes, votes, expected right votes)."""
     several = [(r, n, m) for r, n, m in workers.values() if n >= 2]
     if len(several) < 3:
         return 1 / 11
@@ -167,7 +167,7 @@ def honest(votes, k, labels_of, majority, gold=()):
 
 
 def judged(votes, k, labels_of, majority, gold=()):
-    """The same, and what they are made of: coldness by task, what each vote says of the labels, scores by task."""
+    """The same, with their ingredients: coldness by task, log-likelihoods by vote, scores by task."""
     labels, tasks = range(k), by_task(votes)
     measured = [vote for vote in votes if vote[0] not in gold]
     rho, _, _ = shared_error(measured, majority) if measured else (0.0, 1.0, None)

@@ -1,4 +1,4 @@
-"""KOS and M-MSR from what is published of them: dictionaries and loops, nothing shared with adjudge."""
+"""KOS and M-MSR from their papers: dictionaries and loops, nothing shared with adjudge."""
 
 import math
 from collections import Counter, defaultdict

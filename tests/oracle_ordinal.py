@@ -45,7 +45,7 @@ def fitted(cells, k):
 
 
 def fit(votes, grades, iterations):
-    """Return (posterior {task: {grade: p}}, judges) of votes (task, worker, grade) after so many iterations.
+    """Return (posterior {task: {grade: p}}, judges) of votes (task, worker, grade) after `iterations` iterations.
 
     `grades` are those that occur, low to high.
     """

@@ -25,7 +25,7 @@ def manifest_of(folder):
 
 
 def write_manifest(folder, body):
-    """Write a manifest with the checksum of whatever it holds."""
+    """Write a manifest with a valid checksum."""
     (folder / "manifest.json").write_text(json.dumps(body | {"sha256": digest(body)}))
 
 

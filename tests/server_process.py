@@ -72,12 +72,12 @@ def until(check, *, wait=20.0):
         found = check()
         if found:
             return found
-        assert time.monotonic() < end, "it did not come to be"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.05)
 
 
 def refused(*arguments, cwd):
-    """The one line with which a command refuses to go on."""
+    """The one-line error of a command that fails."""
     done = subprocess.run(
         [sys.executable, "-m", "adjudge", *map(str, arguments)],
         cwd=cwd,

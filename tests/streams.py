@@ -1,4 +1,4 @@
-"""Streams under test: their counts and bytes, a stream on the reference state, and what happens while one is fitted anew."""
+"""Streams under test: their counts and bytes, a stream on the reference state, and events during a refit."""
 
 import tempfile
 from contextlib import contextmanager

@@ -14,7 +14,7 @@ SMALL = ("bm", "labelme", "llmbar_natural", "rte", "snow_temp", "zencrowd_in")
 
 @pytest.fixture(scope="module")
 def bench():
-    """A module of benchmarks/, which is no package."""
+    """Load a module of benchmarks/, which is not a package."""
     spec = importlib.util.spec_from_file_location("compare_bench", ROOT / "benchmarks" / "compare.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -13,7 +13,7 @@ PAGES = ROOT / "docs" / "literature"
 
 
 def load(name):
-    """A module of benchmarks/, which is no package."""
+    """Load a module of benchmarks/, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

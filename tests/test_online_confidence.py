@@ -1,4 +1,4 @@
-"""Honest confidence of streams: that of the batch rule right after a renewal, whatever came before; streams of auto."""
+"""Honest confidence of streams: equal to the batch rule right after a renewal, for any history; streams of auto."""
 
 import contextlib
 import math
@@ -35,7 +35,7 @@ def stream(*, compiled=True, **options):
 def by_the_rule(online):
     """Honest probabilities before the last step by task, and the accuracy of every worker, by the naive version of the rule.
 
-    The labels are those that stand in the counts of the stream.
+    The labels are those in the counts of the stream.
     """
     now = online._state.snapshot()
     tasks = unpack(now["task_offsets"], now["task_texts"])

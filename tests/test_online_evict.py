@@ -85,7 +85,7 @@ def play(online, events, away, *, reading=True):
 
 
 def answers(online):
-    """Everything that a stream can be asked, and its bytes before and after."""
+    """Every answer of a stream, and its bytes before and after."""
     before = saved(online)
     every = [online.labels().rows(), online.workers().rows(), online.gold_labels().rows(), online.abstentions]
     workers = online.workers()["worker"].to_list()

@@ -1,4 +1,4 @@
-"""An exception at any moment leaves a stream as before the call or as after it, and what it saves can be loaded."""
+"""An exception at any moment leaves a stream as before or after the call, and its saved file loads."""
 
 import functools
 import os

@@ -133,7 +133,7 @@ def test_a_task_of_many_votes_is_settled_now_and_then(model):
 
 
 def test_votes_on_a_task_cost_the_same_however_many_it_has():
-    """Of 4,096 votes on a task of so many, about one in 64 to 128 settles it."""
+    """Of the 4,096 votes on a task, about one in 64 to 128 settles it."""
     online = adj.Online(labels=LABELS)
     online.learn_many([("many", f"w{n}", "a") for n in range(4096)])
     light = sum(online.state.vote("many", f"x{n}", 1, 0) is True for n in range(2048))

@@ -1,4 +1,4 @@
-"""What differs between systems, as far as one system can show it; and what the package asks of an installer."""
+"""Differences between systems, as far as one system can show them; and the package's requirements."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The same answer from the same votes, however they are told: on generated and on real votes."""
+"""The same votes give the same answer in any order and form: on generated and on real votes."""
 
 import warnings
 

@@ -26,7 +26,7 @@ RESOURCES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "v
 
 
 class Page(HTMLParser):
-    """The ids of a page, where its links lead, and what a browser fetches to show it."""
+    """The ids of a page, its links, and the files a browser fetches for it."""
 
     def __init__(self, path):
         super().__init__()
@@ -189,7 +189,7 @@ def test_a_browser_finds_what_it_searches_and_stays_on_this_machine(address):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("there is no chromium")
+        pytest.skip("chromium is not installed")
     asked, errors = [], []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(

@@ -83,7 +83,7 @@ def test_helpers_are_kept_and_used_again():
 def test_a_fork_has_helpers_of_its_own():
     first = labels_of_a_pass(3)
     child = os.fork()
-    if child == 0:  # its threads are gone: whoever waits for one of them waits for ever
+    if child == 0:  # its threads are gone: waiting for one of them would never end
         signal.alarm(20)
         os._exit(0 if labels_of_a_pass(3) == first else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,4 +1,4 @@
-"""The tables of trust in docs are those of their csv files, and the prose beside them says what these say."""
+"""The tables of trust in docs equal their csv files, and the prose around them agrees."""
 
 import importlib.util
 import sys
@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "can-you-trust-it.md"
 
 
 def load(name):
-    """A module of benchmarks/, which is no package."""
+    """Load a module of benchmarks/, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

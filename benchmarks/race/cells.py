@@ -10,7 +10,7 @@ import adjudge as adj
 
 PER_TASK = 5
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # votes, of 4 labels
-LABELS = (2, 16, 100)  # beside 4, of 100 thousand votes
+LABELS = (2, 16, 100)  # in addition to 4, with 100 thousand votes
 QUICK_SIZES, QUICK_LABELS, QUICK_SETS = (1_000, 10_000, 100_000), (2,), ("bm", "sp")
 
 

@@ -40,7 +40,7 @@ class Data:
         return cls(found["task"], found["worker"], found["label"], found["sizes"])
 
     def small(self):
-        """The votes on the first tasks; workers are numbered anew, since some libraries refuse those without votes."""
+        """The votes on the first tasks; workers are renumbered, since some libraries refuse workers without votes."""
         few = self.task < SMALL
         workers, worker = np.unique(self.worker[few], return_inverse=True)
         sizes = (few.sum(), min(SMALL, self.n_tasks), len(workers), self.n_labels)
@@ -249,7 +249,7 @@ def warm(fit, more, last):
 
 
 def versions():
-    """Versions of what is installed and matters."""
+    """Versions of the installed libraries that matter."""
     out = {}
     for name in SAID:
         try:

@@ -20,7 +20,7 @@ PACKAGES = {
 
 
 class Contestant(NamedTuple):
-    """One method of one library. `rival` is ours that does the same; `bytes_of` tells what its matrices take."""
+    """One method of one library. `rival` is our equivalent; `bytes_of` returns the size of its matrices."""
 
     library: str
     method: str

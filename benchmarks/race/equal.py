@@ -18,7 +18,7 @@ CROWD = "100k x 4"
 
 
 def entrants():
-    """(contestant, further options, name): those that fit Dawid-Skene's model and can be told how many iterations to take."""
+    """(contestant, further options, name): those that fit Dawid-Skene's model for a fixed number of iterations."""
     out = [(one, {}, one.name) for one in (*PEERS, *OURS) if one.family and one.iterations and one.rival != "one-coin"]
     out = [(one, more, name) for one, more, name in out if not one.options.get("frame") and "engine" not in one.options]
     if "accelerate" in adj.DawidSkene.options():

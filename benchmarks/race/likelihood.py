@@ -18,7 +18,7 @@ class Judge:
         self._session = None
 
     def __call__(self, contestant, answer):
-        """What an answer is worth: {"accuracy", "log_likelihood"}, each where it can be said."""
+        """Judge an answer: {"accuracy", "log_likelihood"}, each if it can be computed."""
         with np.load(answer) as said:
             out = {"accuracy": self.accuracy(said["labels"])}
             if contestant.family and "confusion" in said:

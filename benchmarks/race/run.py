@@ -1,4 +1,4 @@
-"""`make race`: adjudge beside everything that a user might choose instead, on the same votes, in one run.
+"""`make race`: adjudge against everything a user might choose instead, on the same votes, in one run.
 
     python benchmarks/race/run.py [--quick] [--again] [--limit SECONDS] [--no-stages] [--dry] [--only CELL… [--write]]
 
@@ -132,7 +132,7 @@ def raced(folder, kept, limit, quick, only=()):
 
 
 def staged(kept):
-    """Rows of our own path; a failure is told, and leaves the race as it is."""
+    """Rows of our own path; a failure is reported and does not end the race."""
     import stages
 
     try:

@@ -58,7 +58,7 @@ def passes(folder):
 
 
 def fits(folder):
-    """Whole fits of 10 million encoded votes, in floors per iteration; where they start; what a trace costs."""
+    """Whole fits of 10 million encoded votes, in floors per iteration; their starts; the cost of a trace."""
     import passes as benchmark
 
     simulated = adj.simulate(tasks=2_000_000, workers=20_000, labels=4, votes_per_task=5, seed=1).votes
@@ -82,7 +82,7 @@ def fits(folder):
         {
             "floor": benchmark.floor([votes.task_ptr, votes.row]),
             "start": lambda: session.start(hard=True),
-            "first": hard_pass,  # counts anew after the start; the next one goes by delta
+            "first": hard_pass,  # a full recount after the start; the next pass counts changes
             "hard": hard_pass,
             "fds": fit("fds", model="fds", confidence="posterior"),
             "light": fit("light", model="fds", confidence="posterior", trace="light"),
@@ -143,7 +143,7 @@ def _climb(votes, **options):
 
 @contextmanager
 def _counted_passes():
-    """Something that tells how many E-steps have run: an accelerated iteration may take several."""
+    """Count E-steps: an accelerated iteration may take several."""
     from adjudge.engines.local import LocalEngine
 
     counts, load = [0], LocalEngine.load
@@ -176,7 +176,7 @@ def disk(folder):
 
 
 def peer(folder):
-    """crowd-kit at its best, 1 million votes: its iteration beside our passes, and from frame to labels."""
+    """crowd-kit at its best, 1 million votes: its iteration and our passes, and from frame to labels."""
     import cells
     import contestants
     import environments
@@ -204,7 +204,7 @@ def peer(folder):
     took |= interleaved(
         {
             "soft": lambda: session.e_step(hard=False),
-            "first": lambda: session.e_step(hard=True, likelihood=False),  # after a soft one it counts anew
+            "first": lambda: session.e_step(hard=True, likelihood=False),  # a full recount after a soft pass
             "hard": lambda: session.e_step(hard=True, likelihood=False),
         },
         PASSES,
@@ -252,7 +252,7 @@ PARTS = {one.__name__: one for one in (passes, fits, files, accelerated, disk, p
 
 
 def measured(names=()):
-    """All rows; a part that fails is told as such, and the others are measured."""
+    """All rows; a part that fails is reported, and the others are measured."""
     rows = []
     warnings.simplefilter("ignore")
     for name in names or PARTS:

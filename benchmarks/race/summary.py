@@ -7,7 +7,7 @@ def exceptions(cells, framed=False):
     """(peer, cell, its seconds, ours) wherever a peer was as fast as ours that does the same, or ours gave no answer.
 
     - `cells`: [{"name", "lines": {contestant: line}}], as a race stores them.
-    - `framed`: whether ours is charged for encoding a frame and for the frame of its labels; beside peers that take one.
+    - `framed`: whether ours is charged for encoding a frame and for the frame of its labels, as peers that take one are.
     """
     out = []
     for cell in cells:
@@ -51,7 +51,7 @@ def _said(what, found, missing):
 
 
 def pair(theirs, ours):
-    """Two times beside each other."""
+    """Two times, for comparison."""
     return f"{seconds(theirs)} against {'none' if ours is None else seconds(ours)}"
 
 

@@ -54,7 +54,7 @@ def times(ratio):
 
 
 def failures(cells):
-    """Lines that tell what failed, and with which words."""
+    """Lines that list the failures with their messages."""
     out = {}
     for cell in cells:
         for name, line in cell["lines"].items():
@@ -75,7 +75,7 @@ def libraries(cells):
     for library, (versions, times_taken) in found.items():
         beside = ", ".join(f"{name} {version}" for name, version in versions.items() if name != library)
         rows.append([f"{library} {versions[library]}", beside, seconds(sorted(times_taken)[len(times_taken) // 2])])
-    return markdown(["library", "beside", "import (not charged)"], rows)
+    return markdown(["library", "with", "import (not charged)"], rows)
 
 
 def equals(races):

@@ -1,4 +1,4 @@
-"""Turns: children that fit when they are asked, one at a time, with a limit for each fit."""
+"""Turns: child processes that fit on request, one at a time, with a time limit per fit."""
 
 import json
 import os
@@ -74,7 +74,7 @@ class Child:
         return last_words(text, code)
 
     def close(self):
-        """End the child and what it has started."""
+        """End the child and its own processes."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -86,7 +86,7 @@ class Child:
 
 
 def turns_of(seconds):
-    """How many fits are made: where they are short the first, which finds no memory at hand, does not count."""
+    """The number of fits: if they are short, the first one, which allocates memory, does not count."""
     return rounds(seconds) + (seconds < OFTEN[0])
 
 
@@ -146,7 +146,7 @@ def _started(contestant, python, data, folder):
 
 
 def _judged(judge, child):
-    """What an answer is worth; one that cannot be judged is told, and stops nothing."""
+    """Judge an answer; one that cannot be judged is reported, and does not end the race."""
     try:
         return judge(child.contestant, child.answer)
     except Exception as error:

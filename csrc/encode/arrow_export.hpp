@@ -8,7 +8,7 @@
 
 namespace adjudge {
 
-// `let_go` is called once, when the consumer releases the array, on whatever thread that happens.
+// `let_go` is called once, on the thread where the consumer releases the array.
 void export_texts(const int64_t* offsets, const char* data, size_t n, std::function<void()> let_go,  // IN
                   ArrowSchema* schema, ArrowArray* array);                                           // OUT
 

@@ -20,7 +20,7 @@ struct OffsetTexts {
     }
 };
 
-// string_view: 16 bytes a text; up to twelve bytes stand in the view itself, others in one of several buffers.
+// string_view: 16 bytes per text; texts of up to twelve bytes are inlined, longer ones are in one of several buffers.
 struct ViewTexts {
     const char* views;
     const char* const* buffers;

@@ -49,7 +49,7 @@ std::unique_ptr<Stream> open_stream(nb::object capsule) {
 using AnyDictionary = std::variant<TextDictionary*, IntDictionary*>;
 
 // Encodes the columns of one batch, each with its own dictionary onto the end of its own codes; columns go to threads.
-// Batches may be shared by any number of calls. Streams, dictionaries and codes serve one call at a time: whoever reads
+// Any number of calls may share a batch. Streams, dictionaries and codes serve one call at a time: callers that read
 // in threads of their own makes new ones in each, as every reader of the package does.
 std::vector<std::pair<int64_t, int64_t>> encode_batch(const Batch& batch, const std::vector<size_t>& fields,
                                                       const std::vector<AnyDictionary>& dictionaries,

@@ -53,7 +53,7 @@ void check_range(const std::string& format, const ArrowArray& array, int64_t beg
 // Dictionary-encoded: a value gets its code when an index first points to it, so that the codes follow the
 // rows and values that no row uses get none.
 //
-// code_of is asked once per value, so a call through std::function costs nothing; a template would be compiled for each
+// code_of runs once per distinct value, so std::function costs nothing; a template would be compiled for each
 // of the layouts of values times each of those of indices.
 void encode_indices(const Column& column, const std::function<uint32_t(int64_t)>& code_of, uint32_t* codes) {
     const ArrowArray& values = *column.array->dictionary;

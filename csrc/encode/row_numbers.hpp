@@ -11,7 +11,7 @@ struct Ranks {
     size_t size;           // how many places there are
 };
 
-// Votes whose label is NONE are no votes: they get the row NONE. Codes must lie within their ranks.
+// Abstentions (votes whose label is NONE) get the row NONE. Codes must be within their ranks.
 void number_rows(uint32_t* worker,              // IN codes [votes]; OUT the row of each vote
                  const uint32_t* label,         // IN codes [votes]
                  size_t votes,

@@ -52,7 +52,7 @@ uint32_t TextDictionary::again(uint32_t code) {
     const int64_t start = offsets_[code], size = offsets_[code + 1] - start;
     reserve(1);
     offsets_.reserve(offsets_.size() + 1);
-    data_.reserve(data_.size() + static_cast<size_t>(size));  // the text moves, where it must, before it is looked at
+    data_.reserve(data_.size() + static_cast<size_t>(size));  // reallocate now, so that the text does not move once it is used
     const Text text{data_.data() + start, size};
     const TextKey key = key_of(text.data, text.size);
     Slot& slot = slots_[slot_of(key, hash(key) & mask_, text)];

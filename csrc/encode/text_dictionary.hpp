@@ -37,7 +37,7 @@ public:
         return slots_[slot_of(key, hash(key) & mask_, text)].code;
     }
 
-    // Returns a new code for the text of `code`, which keeps the text but is no longer found; the newer one, where it has
+    // Returns a new code for the text of `code`, which keeps the text but is no longer found; the newer code if it has
     // one already.
     uint32_t again(uint32_t code);
 

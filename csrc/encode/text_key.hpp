@@ -85,7 +85,7 @@ struct Zone {
 };
 inline constexpr Zone ZONE;
 
-// Returns the key of n <= SHORT bytes that lie in a zone of twelve readable bytes, whatever follows them there.
+// Returns the key of n <= SHORT bytes at the start of twelve readable bytes; the bytes after them do not matter.
 inline TextKey key_in_zone(const char* zone, int64_t n) {
     return {load8(zone) & ZONE.low[n], (load4(zone + 8) & ZONE.high[n]) | static_cast<uint32_t>(n) << 24};
 }

@@ -1,7 +1,7 @@
-// The Python face of a stream of votes: takes the lock, lets go of the interpreter, calls. No logic lives here.
+// Python bindings of a stream of votes: take the lock, release the GIL, call. No logic lives here.
 //
-// The interpreter's lock and the stream's are never waited for while the other is held: a caller who cannot have the
-// stream at once lets go of the interpreter first, and gives the stream back before it asks for the interpreter again.
+// Never wait for the GIL or the stream's lock while holding the other: a caller who cannot have the
+// stream at once releases the GIL first, and unlocks the stream before it takes the GIL again.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -62,7 +62,7 @@ void learn_many(SharedOnline& s, nb::object frame, In<uint32_t, 1> labels, bool 
     s.learn_many(batches, labels.data(), labels.size(), task_numbers, worker_numbers);
 }
 
-// Readers of one kind of confidence (0, 1, 2: as in measured.hpp) get False where a renewal is due before they can be told.
+// Readers of one kind of confidence (0, 1, 2: as in measured.hpp) get False if a renewal is due first.
 Confidence confidence(int kind) {
     require(kind >= 0 && kind <= 2, "kinds of confidence are 0, 1 and 2");
     return Confidence(kind);
@@ -95,7 +95,7 @@ nb::object predict(SharedOnline& s, std::string_view task, int kind) {
                                    : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
 }
 
-// A vote and what is then known of its task, as `predict` says it; False: it is learned, and a renewal is due; True: it is
+// Learns a vote and returns its task's state, as `predict` does. False: learned, and a renewal is due; True:
 // learned, and the label of its task, which has many votes, stays until one of the next votes.
 nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, int kind) {
     const Confidence asked = confidence(kind);
@@ -120,7 +120,7 @@ nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker,
 // [tasks, k]. An unknown task has the label -1, -1 votes, and no probabilities (zeros).
 nb::object predict_many(SharedOnline& s, const nb::list& tasks, int kind) {
     const Confidence asked = confidence(kind);
-    const nb::tuple kept(tasks);  // the texts stay, whoever changes the list meanwhile
+    const nb::tuple kept(tasks);  // keeps the texts alive if another thread changes the list
     const size_t n = kept.size();
     std::vector<std::string_view> ids(n);
     for (size_t i = 0; i < n; ++i)
@@ -215,7 +215,7 @@ nb::object evict(SharedOnline& s, std::string_view task) {
                           record.fitted, record.gold, record.number);
 }
 
-// Puts back what `evict` gave; ValueError, and nothing changes, where it is no such record of this stream.
+// Restores a record from `evict`; ValueError, and no change, if the record is not from this stream.
 void bring_back(SharedOnline& s, std::string_view task, nb::handle given) {
     using Fields = std::tuple<NamedLabels, int32_t, std::optional<std::vector<int64_t>>, int32_t, int32_t, int64_t>;
     Fields fields;
@@ -390,7 +390,7 @@ nb::object crowd(SharedOnline& s, int kind) {
                           shared_error, array_of(log_prior), array_of(mean));
 }
 
-// Of each of some workers: (votes, and sums of what the arrays, [k given, k label], say of them, as `Online::judge` has them); a
+// Per worker: (votes, sums over the worker's cells of the arrays, [k given, k label], as in `Online::judge`); a
 // worker who is not known has no votes. None: a label was added meanwhile.
 nb::object judge(SharedOnline& s, const std::vector<std::string>& workers, In<double, 2> right, In<double, 2> doubt) {
     const size_t n = workers.size(), k = right.shape(0);
@@ -430,7 +430,7 @@ Given::Ids ids(const In<int64_t, 1>& offsets, const In<uint8_t, 1>& data) {
     return {offsets.data(), offsets.size() - 1, reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
-// What evicted tasks add up to, and what was measured last; both of a saved stream.
+// The sums of evicted tasks and the last measurement, both from a saved stream.
 using Lines = std::optional<In<int64_t, 2>>;
 using Line = std::optional<In<int64_t, 1>>;
 using Moment = std::tuple<double, double, double, int64_t, uint64_t>;  // lent_total, shared_error, holds, votes, changes
@@ -521,7 +521,7 @@ void bind_online(nb::module_& m) {
         .def("add_label", [](SharedOnline& s, uint64_t hash) {
             at_length<Writing>(s.mutex, [&] { s.add_label(hash); });
         }, "label_hash"_a)
-        .def("set_gold", [](SharedOnline& s, std::string_view task, int label) {  // -1 frees it: False, where it has none
+        .def("set_gold", [](SharedOnline& s, std::string_view task, int label) {  // -1 frees it; False if it has none
             return briefly<Writing>(s.mutex, [&] { return s.set_gold(task, label); });
         }, "task"_a, "label"_a)
         .def("forget", [](SharedOnline& s, std::string_view task) {  // how many votes there were; -1: no such task
@@ -544,7 +544,7 @@ void bind_online(nb::module_& m) {
                 return place == NONE ? 0u : s.state().votes(place).size();
             });
         }, "task"_a)
-        // What must be renewed for such readers, or will have to be after so many votes: 0 nothing, 1 labels, 2 all.
+        // What to renew for such readers now or within `ahead` more votes: 0 nothing, 1 labels, 2 all.
         .def("due", [](SharedOnline& s, int kind, uint64_t ahead) {
             const Confidence asked = confidence(kind);
             return int(briefly<Reading>(s.mutex, [&] { return s.state().due(asked, ahead); }));

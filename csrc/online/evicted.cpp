@@ -8,7 +8,7 @@
 namespace adjudge {
 namespace {
 
-constexpr int64_t kMost = int64_t(1) << 62;  // units in a base: half of what a count holds, the rest is for votes in memory
+constexpr int64_t kMost = int64_t(1) << 62;  // units in a base: half the range of a count; the other half is for votes in memory
 
 }  // namespace
 

@@ -41,7 +41,7 @@ public:
         if (gone_ > kMostGone && gone_ > size()) compact();
     }
 
-    // (task, label) of all, in the order of their bytes: whatever came and went, the same gold gives the same list.
+    // All (task, label) pairs in byte order: the same gold gives the same list, independent of its history.
     std::vector<std::pair<std::string_view, int32_t>> sorted() const {
         std::vector<std::pair<std::string_view, int32_t>> out;
         out.reserve(size());

@@ -1,8 +1,8 @@
-// What honest confidence of a stream rests on beside its running counts: measured now and then, from all votes.
+// The inputs of a stream's honest confidence other than its running counts: measured from all votes at intervals.
 //
 // The errors that workers share, whether votes agree with each other as the labels say they should, and the mean worker
 // are sums over all votes. They are renewed when a tenth of the votes has changed, so that a vote costs the same
-// whatever the number of votes. `models/honest.py` makes them of the sums; this is where a stream keeps them.
+// at any number of votes. `models/honest.py` computes them from the sums; a stream stores them here.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,8 +11,8 @@ namespace adjudge {
 
 enum class Confidence {
     posterior,  // that of the E-step under today's parameters
-    honest,     // judged without the task's own part in the counts, by what was measured less than a tenth of the votes ago
-    lasting,    // the same by what was measured however long ago
+    honest,     // without the task's own share in the counts, by a measurement less than a tenth of the votes old
+    lasting,    // the same, by a measurement of any age
 };
 
 enum class Due {
@@ -21,7 +21,7 @@ enum class Due {
     all,
 };
 
-constexpr uint64_t kRenewAfter = 10;          // measured again when one vote in so many has changed
+constexpr uint64_t kRenewAfter = 10;          // measure again when one vote in ten has changed
 constexpr uint64_t kCellsPerChange = 8192;    // and no more of the k * k cells of the mean worker are recounted per change
 constexpr uint64_t kFit = uint64_t(1) << 32;  // changes that a fit counts as: more than a tenth of any votes
 
@@ -50,8 +50,8 @@ struct Measures {
     uint64_t changes = 0;
 };
 
-// What the accuracies of workers are judged by, beside their own counts: see `CrowdSums` there. The sums by label are over the
-// votes of a sample of the tasks in memory, which is the same whatever the codes of tasks are.
+// The inputs of workers' accuracies other than their own counts: see `CrowdSums` there. The sums by label are over the
+// votes of a sample of the tasks in memory, which does not depend on the tasks' codes.
 struct CrowdSums {
     std::vector<int64_t> votes;         // [k given, k label]
     std::vector<int64_t> right, doubt;  // [k given, k label] probabilities of answers, and of labels being wrong, in kAnswerUnit
@@ -60,7 +60,7 @@ struct CrowdSums {
 
 constexpr uint64_t kSampledCells = uint64_t(1) << 17;  // votes x labels of the sample, about
 
-// What readers are told of a task.
+// What readers see of a task.
 struct Answer {
     int label;
     bool tied;

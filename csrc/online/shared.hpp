@@ -1,7 +1,7 @@
 // A stream of votes by id, for any number of threads: the ids, the counts, and a lock over both.
 //
 // Every operation is whole: it happens entirely or, when it throws, not at all. Readers run side by side, a writer
-// alone. The caller takes the lock (`mutex`), because only it knows what else it must let go of while it waits.
+// alone. The caller takes the lock (`mutex`), because only it knows which other locks to release while it waits.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -42,7 +42,7 @@ struct Snapshot {
     Growing<uint8_t> fitted;                  // [tasks]
     Growing<int64_t> order;                   // [tasks] the number of each among all that there were; it never falls
     int64_t tasks_seen;                       // the next such number
-    // Of evicted tasks: how many, and what they add up to, in units; none: empty.
+    // Evicted tasks: their number, and their sums in units; empty if there are none.
     int64_t evicted;
     Growing<int64_t> base_counts, base_classes;             // [rows, k], [k]
     Growing<int64_t> base_labelled, base_labelled_classes;  // soft: [rows, k], [k]
@@ -85,7 +85,7 @@ struct Record {
     int64_t number = 0;
 };
 
-// What readers are told of every task.
+// What readers see of all tasks.
 struct TaskTable {
     Texts tasks;
     Growing<int32_t> label;  // -1: no votes
@@ -133,7 +133,7 @@ public:
     uint32_t learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers);
     // The same of ids that are texts, but on a task with many votes most leave its label as it is: `is_light` OUT says so.
     uint32_t vote(std::string_view task, std::string_view worker, uint32_t label, bool& is_light);
-    // What readers are told of the task of this code, which was learned last, as `state().answer` does; p OUT [k].
+    // What readers see of the task of this code, which was learned last, as in `state().answer`; p OUT [k].
     Answer answer_learned(uint32_t task, Confidence kind, double* p) { return state_.answer_learned(task, kind, p); }
     void abstain(std::string_view task, std::string_view worker, bool task_numbers, bool worker_numbers);
     // Votes in order: columns 0 and 1 of the batches are tasks and workers, labels IN [votes] are codes; NONE abstains.
@@ -146,7 +146,7 @@ public:
     int forget(std::string_view task);                            // how many votes there were; -1: no such task
     // Takes a task out of memory, and its gold with it, but not what was learned from it; false: no such task.
     bool evict(std::string_view task, Record& out);
-    void bring_back(std::string_view task, const Record& record);  // throws, and changes nothing, where it is no such record
+    void bring_back(std::string_view task, const Record& record);  // throws, and changes nothing, if the record is not from `evict`
     bool wants_compaction() const;  // most codes are of tasks that are gone
     void compact() noexcept;        // gives their room back
     void restore(const Given& given, Shares shares, bool task_numbers, bool worker_numbers);  // into an empty one
@@ -163,7 +163,7 @@ private:
     uint32_t learn(std::string_view task, std::string_view worker, uint32_t label, bool task_numbers, bool worker_numbers,
                    bool* is_light);
     void add_tasks();  // those whose ids are new
-    uint32_t alive(uint32_t task);  // the code under which a task comes back, where it was forgotten
+    uint32_t alive(uint32_t task);  // the code of a task; a new one if the task was forgotten
     static std::string_view text(const TextDictionary& ids, size_t code) {
         const int64_t* at = ids.offsets().data() + code;
         return {ids.data().data() + at[0], size_t(at[1] - at[0])};

@@ -232,7 +232,7 @@ double Online::confusion(uint32_t worker, uint32_t given, int c) const {
 }
 
 // The table has a line per vote; or, `together`, a line for every few votes, whose probabilities are multiplied before
-// the logarithm is taken. That is quicker, but no longer tells how many votes a label makes impossible.
+// the logarithm is taken. That is faster, but loses the number of votes that a label makes impossible.
 // kernels/online_reference.py does the same operations in the same order: both have the same bits.
 Pass Online::one_task(uint32_t task, bool together, Scratch& scratch) const {
     const Ballots& mine = tasks_[task].votes;
@@ -415,7 +415,7 @@ void Online::add_label(uint64_t hash) {
     Counts base = base_.widened(k_), base_labelled = base_labelled_.widened(k_);
     std::vector<int64_t> posterior = widened(posterior_, k, int64_t(0));
     std::vector<int32_t> row_of = widened(row_of_, k, int32_t(-1));
-    Measured measured = measured_;  // nobody has given the label: it has no part in what was measured
+    Measured measured = measured_;  // nobody has given the label: it was not part of the measurement
     if (measured.votes >= 0) {
         measured.lent = widened(measured_.lent, k, 0.0);
         measured.lent.resize((k + 1) * (k + 1), 0.0);

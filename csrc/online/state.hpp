@@ -1,7 +1,7 @@
 // Votes that come one at a time: counts kept so that a vote costs what its own task costs, and nothing else.
 //
 // Every task has a share in the counts: its label (hard) or its posterior (soft) times each of its votes. A vote takes
-// the old share of its task out, settles the task anew, and puts the new share in. Shares are whole multiples of
+// the old share of its task out, settles the task again, and puts the new share in. Shares are integer multiples of
 // 2^-32, held in integers: what is put in can be taken out again to the last bit, however often, so that counts never
 // drift, and equal a recount from scratch.
 //
@@ -42,7 +42,7 @@ struct Counts {
 
     explicit Counts(int k, size_t rows = 0, size_t workers = 0);
     Counts widened(int k) const;  // with room for one more label than these k
-    void resize(int k, size_t rows, size_t workers);  // with room for so many
+    void resize(int k, size_t rows, size_t workers);  // allocate this many rows and workers
 };
 
 // A task that leaves memory, or comes back: what there was of it.
@@ -97,10 +97,10 @@ public:
     void learn(uint32_t task, uint32_t row, bool replace) noexcept;
     // The same, but the task keeps its label and its share: costs the same however many votes it has.
     void learn_lightly(uint32_t task, uint32_t row, bool replace) noexcept;
-    // Whether the next vote on a task settles it. With many votes it is one in so many, chosen by the number of changes, so
+    // Whether the next vote on a task settles it. Large tasks settle on a fraction of their votes, chosen by the number of changes, so
     // that the cost per vote is bounded and the same votes give the same labels.
     bool settles_next(uint32_t task) const;
-    // What readers are told of the task that was learned last, as `answer` does: probabilities OUT [k]. Where its E-step left
+    // What readers see of the task that was learned last, as in `answer`: probabilities OUT [k]. If its E-step left
     // the counts as they were, it is not done again.
     Answer answer_learned(uint32_t task, Confidence kind, double* probabilities);
     // Takes all votes of a worker on a task back; returns how many there were. May throw before it changes anything.
@@ -113,10 +113,10 @@ public:
     int forget(uint32_t task) noexcept;
     void compact();  // gives the tasks that are left the codes 0, 1, 2, …; may throw before it changes anything
 
-    // Takes a task out of memory, but not what was learned from it: its share in the counts moves into a base, where no
-    // fit and no vote changes it. Its code stays, as after `forget`. May throw before it changes anything.
+    // Removes a task from memory but keeps what was learned from it: its share in the counts moves into a base, which no
+    // fit and no vote changes. Its code stays, as after `forget`. May throw before it changes anything.
     Evicted evict(uint32_t task);
-    // Moves the share of a task that was evicted out of the base; throws, and changes nothing, where it is not in there.
+    // Moves the share of an evicted task out of the base; throws, and changes nothing, if it is not in the base.
     void leave_base(const Evicted& back);
     void rejoin_base(const Evicted& back) noexcept { shift_base(back, 1); ++evicted_; }  // undoes that
     // Then makes a new task, the last one, that task again: nothing is as it would not be without `evict`. Fails never.
@@ -127,7 +127,7 @@ public:
     int32_t row_of(uint32_t worker, uint32_t label) const {  // -1: no such row
         return worker < workers() ? row_of_[size_t(worker) * k_ + label] : -1;
     }
-    void expect_back(size_t votes);  // room for so many votes on the last task
+    void expect_back(size_t votes);  // reserve memory for this many votes on the last task
     // The base of a saved stream: IN [rows, k] and [k], and soft the same of labels. Throws where it cannot be one.
     void start_base(const int64_t* counts, const int64_t* classes, const int64_t* labelled, const int64_t* labelled_classes,
                     uint64_t evicted);
@@ -144,13 +144,13 @@ public:
     // The E-step of one task under today's parameters: posterior OUT [k].
     baseline::Decision predict(uint32_t task, Scratch& scratch, double* posterior) const;
 
-    // What readers are told of a task, of one of these kinds: probabilities OUT [k].
+    // What readers see of a task under one kind of confidence: probabilities OUT [k].
     Answer answer(uint32_t task, Confidence kind, Scratch& scratch, double* probabilities) const;
     // Honest probabilities before the last step of the rule, of a task with votes: p OUT [k].
     void honest(uint32_t task, Scratch& scratch, double* p) const;
-    // Whether such an answer must wait for a renewal of what was measured, and of how much of it.
-    Due due(Confidence kind, uint64_t ahead = 0) const;  // ahead: once so many more votes have come
-    Measures measure(bool sums) const;  // without the sums: counts alone, whatever the number of votes
+    // Whether such an answer must wait for a new measurement, and how much of it must be renewed.
+    Due due(Confidence kind, uint64_t ahead = 0) const;  // ahead: after this many more votes
+    Measures measure(bool sums) const;  // without the sums: counts alone, at a cost independent of the number of votes
     CrowdSums crowd(Confidence kind) const;
     // Sums over all votes of a worker, of tasks that were evicted, too: how many there are, and of each what IN [k given, k label]
     // say of it.
@@ -163,7 +163,7 @@ public:
     const Measured& measured() const { return measured_; }
 
     // Puts the shares of a fit in the place of all shares in memory; changes everything or, when it throws, nothing. task_ptr and
-    // row are the votes that were fitted, and place, IN [tasks], where there each task is, or NONE: a task that is not
+    // row are the fitted votes, and place, IN [tasks], is each task's index among them, or NONE: a task that is not
     // there, or whose votes are others by now, is settled as after a vote.
     void adopt(const uint32_t* place, const int64_t* task_ptr, const uint32_t* row, Shares shares, bool hard);
     void add_vote(uint32_t task, uint32_t row) {  // without a share: `adopt` follows
@@ -225,7 +225,7 @@ private:
         int32_t label = -1;   // -1: no votes
         uint32_t coming = 0;  // votes that are expected
         int32_t gold = -1;    // the label that it has for certain; -1: none
-        uint8_t fitted = 0;   // its label is that of the last fit, whatever today's parameters say: 1, of tied ones 2; else 0
+        uint8_t fitted = 0;   // the label is from the last fit, not from today's parameters: 1, tied 2; else 0
         bool gone = false;    // forgotten
     };
     std::vector<Task> tasks_;

@@ -152,6 +152,7 @@ def bash(script, folder):
     ).stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_examples_of_streams_run(folder, monkeypatch):
     """In a process of their own: Spark's session is the process's."""

@@ -32,7 +32,7 @@ class Pair:
 
 
 class Sender:
-    """A connection that is made anew whenever it broke."""
+    """A connection that reconnects after every failure."""
 
     def __init__(self, port, timeout=20.0):
         self._port, self._timeout = port, timeout

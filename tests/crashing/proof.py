@@ -1,4 +1,4 @@
-"""Whether the log holds what clients were told, once; and whether the state is what follows from it."""
+"""Check that the log holds every acknowledged vote exactly once, and that the state follows from the log."""
 
 from collections import defaultdict
 

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -258,7 +258,7 @@ def test_an_empty_start():
 )
 def test_knowledge_that_cannot_be(changed, message):
     known = LEARNED.knowledge
-    parts = {name: getattr(known, name) for name in Knowledge.__dataclass_fields__}
+    parts = {field.name: getattr(known, field.name) for field in fields(Knowledge)}
     with pytest.raises(adj.InputError, match=message):
         Knowledge(**{**parts, **changed})
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+import contract
 from adjudge.engines.local import LocalEngine
 from adjudge.engines.passes import Probabilities
-from adjudge.evaluation import contract
 from adjudge.io.read import as_votes
 from adjudge.io.sources import Opened
 from adjudge.models.base import MODELS

@@ -95,7 +95,7 @@ def watch(given):
 
 
 def start(given, seed, number, folder):
-    """Return a process that runs its share of the cases, and the log of what it ran."""
+    """Start a process that runs its share of the cases; return it and its log."""
     log = folder / f"{number}-{seed}.log"
     with log.open("wb") as file:
         command = [sys.executable, "-m", "fuzzing", "--minutes", given.minutes, "--seed", seed, "--jobs", given.jobs]

@@ -162,7 +162,7 @@ def _change_values(draw, header, body):
 
 
 def use(kind, path):
-    """Loads a file and does with it whatever users do; a number that makes no sense is an error."""
+    """Load a file and use it as users would; a nonsensical number is an error."""
     if kind == "model":
         model = adj.load(path)
         labels = model.priors["label"].to_list()

@@ -144,7 +144,7 @@ def _stop(server: subprocess.Popen[str]) -> None:
 
 
 def _serve() -> None:
-    """Reads the files that are named on standard input, each in a process of its own, and tells what came of it."""
+    """Read the files named on standard input, each in its own process, and report each outcome."""
     import adjudge.io.sources  # noqa: F401
 
     for line in sys.stdin:
@@ -152,7 +152,7 @@ def _serve() -> None:
             said, told = Path(folder) / "said", Path(folder) / "told"
             child = os.fork()
             if not child:
-                signal.alarm(60)  # a file that makes a reader hang ends the child, and is told like a crash
+                signal.alarm(60)  # a hanging reader ends the child, and is reported as a crash
                 os.dup2(os.open(said, os.O_CREAT | os.O_WRONLY), 2)
                 told.write_text(json.dumps(_try(line.rstrip("\n"))))
                 os._exit(0)

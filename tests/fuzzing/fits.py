@@ -52,7 +52,7 @@ def assert_same(model, ours, theirs, how):
 
 
 def run(seed):
-    """Fit one crowd in all the ways that must not matter."""
+    """Fit one crowd in every way that must give the same answer."""
     rng = random.Random(seed)
     votes = crowd(rng)
     model = rng.choice(ANY)

@@ -107,7 +107,7 @@ def _cluster():
 
 
 class Case:
-    """One case: a server, the naive fold of what it acknowledged, and what disturbs it."""
+    """One case: a server, the naive fold of its acknowledged requests, and the faults."""
 
     def __init__(self, draw, store, folder):
         self.draw, self.store, self.folder = draw, store, folder
@@ -170,7 +170,7 @@ class Case:
         self.check_end()
 
     def ask(self, method, path, body=None, *, token="admin", **more):
-        """Send a request until it is answered by anything but 503; return status and what the answer says."""
+        """Send a request until the status is not 503; return status and decoded body."""
         ends = time.monotonic() + ANSWER_S
         while True:
             self.said.append(f"{method} {path[len(PATH) :] or '/'} {'' if body is None else str(body)[:120]}")
@@ -328,7 +328,7 @@ class Case:
         before, self.policy = self.policy, self.draw.choice(POLICIES)
         status, answer = self.ask("PUT", f"{PATH}/policy", {"policy": self.policy, "by": "mo"})
         assert status == 200, answer
-        self.fold.policies += before != self.policy  # the same one again is no new version
+        self.fold.policies += before != self.policy  # an identical policy makes no new version
         assert answer["version"] == self.fold.policies, answer
 
     def do_refit(self):
@@ -444,7 +444,7 @@ class Case:
             b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(300)) + b"\r\n",
             b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nContent-Length: 3\r\n\r\n%b"
             % (path.encode(), len(vote), vote),
-            # Trailers are no headers: without a token before the body, nothing is taken.
+            # Trailers do not count as headers: without a token before the body, the vote is refused.
             b"POST %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n%x\r\n%b\r\n0\r\n"
             b"Authorization: Bearer %b\r\n\r\n" % (path.encode(), len(vote), vote, token.encode()),
         )
@@ -518,7 +518,7 @@ class Case:
         self.server.set_ahead(self.draw.uniform(-20, 20))
 
     def jump_a_year(self):
-        """Show a wrong time for a moment: nothing may be deleted, and the service goes on once the clock is right again."""
+        """Show a wrong time briefly: nothing may be deleted, and the service must resume when the clock is right again."""
         self.server.set_ahead(YEAR_S)
         time.sleep(0.5)
         vote = self.new_vote() | {"label": self.fold.labels[0], "id": f"in a year {self.sent_ids}"}

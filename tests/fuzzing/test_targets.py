@@ -1,4 +1,4 @@
-"""Every fuzz target on a few fixed seeds; `make fuzz` runs them as long as it is told."""
+"""Every fuzz target on a few fixed seeds; `make fuzz` runs them for a given time."""
 
 from importlib import import_module
 from pathlib import Path

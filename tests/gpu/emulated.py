@@ -1,6 +1,6 @@
 """A device that runs the sources of the kernels on the processor, over NumPy's arrays.
 
-The sources are compiled by g++ with `emulator.hpp` before them. Whatever a launch is handed is copied into memory of its own,
+The sources are compiled by g++ after including `emulator.hpp`. Every array passed to a launch is copied into separate memory,
 between guard zones: a kernel that writes beyond an array is an error. So is an argument that does not fit the parameter.
 """
 
@@ -139,7 +139,7 @@ _programs = {}
 
 
 def _program(text, name, constants):
-    """Return a program; it is compiled once, and what does not compile is said again without another try."""
+    """Return a program, compiled once; a failure is cached and raised again."""
     key = text, name, constants
     if key not in _programs:
         try:
@@ -161,7 +161,7 @@ class EmulatedProgram:
         self._launches, self._lock = 0, threading.Lock()  # a library has one set of stacks
 
     def launch(self, kernel, blocks, threads, *args, shared=0):
-        """Run a kernel to its end; raise for what a device would do something undefined with."""
+        """Run a kernel to its end; raise if a device's behaviour would be undefined."""
         where = f"kernel {kernel} of {self._name}"
         if kernel not in self._parameters:
             raise EmulationError(f"{where} does not exist: there are {', '.join(self._parameters)}")

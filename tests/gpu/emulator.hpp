@@ -20,7 +20,7 @@
 #include <ucontext.h>
 #include <utility>
 
-// Words of CUDA. Shared variables of a kernel stand in a section of their own, so that they can be filled before each block.
+// Keywords of CUDA. Shared variables of a kernel get their own section, so that they can be filled before each block.
 #define __global__
 #define __device__
 #define __host__
@@ -68,7 +68,7 @@ static jmp_buf outside;             // where the launch waits
 static char message[512];
 static int count, started, live, current, fiber;  // of the block; the thread and the fiber that run
 static bool backwards;
-static int ready[MAX_THREADS + 1], ready_begin, ready_end;  // threads that may go on, a ring
+static int ready[MAX_THREADS + 1], ready_begin, ready_end;  // runnable threads, a ring
 static int idle[MAX_THREADS], n_idle;                       // fibers without a thread
 static int at_barrier, barrier_result;
 static unsigned live_lanes[MAX_THREADS / LANES], waiting_lanes[MAX_THREADS / LANES];
@@ -140,7 +140,7 @@ static __attribute__((noinline)) void wait() {
     asm volatile("" ::: "memory");
 }
 
-// Let all threads go on if all that are left have arrived at the barrier; return whether they have.
+// Release all threads if all remaining ones have arrived at the barrier; return whether they have.
 static bool open_barrier(int self) {
     if (!at_barrier || at_barrier < live) return false;
     int first = -1, sum = 0;
@@ -312,7 +312,7 @@ static const char* run_grid(unsigned blocks, int block_threads, int shared, bool
             stacks = nullptr;
             return "no memory for the stacks of threads";
         }
-        // A stack that overflows is seen by what it overwrites. Pages that fault would be two maps per stack, of which a process
+        // A guard value detects stack overflows. Guard pages would need two maps per stack, of which a process
         // has 65,530.
         for (int i = 0; i < MAX_THREADS; ++i) memset(stacks + i * STACK, 0x5A, PAGE);
         forget_fibers();

@@ -1,6 +1,6 @@
 """A device whose kernels are those of the reference: what the engine does around kernels is tested with it, fast, anywhere.
 
-Its arrays are of a type of their own, and know their device. An array of the host, or of another device, where one of this
+Its arrays have their own type and know their device. An array of the host, or of another device, where one of this
 device is due is an error, as it would be on a real one; and so is work on a device that is not the current one of its thread.
 """
 

@@ -16,7 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from gpu.emulated import PATTERN, EmulatedCopier, EmulatedDevice, EmulationError
 
-KINDS = "biufc"  # of what a device has arrays of
+KINDS = "biufc"  # dtype kinds of device arrays
 MISSING = {  # functions of NumPy that CuPy has not
     "char", "frompyfunc", "insert", "ma", "memmap", "ndenumerate", "ndindex", "nditer", "rec", "recarray", "strings",
 }  # fmt: skip
@@ -225,7 +225,7 @@ class StrictDevice(EmulatedDevice):
 
     def download(self, array):
         if not isinstance(array, DeviceArray):
-            raise EmulationError(f"what is downloaded is no array of the device: {type(array).__name__}")
+            raise EmulationError(f"only arrays of the device can be downloaded, not {type(array).__name__}")
         return np.array(array._inner, order="C")
 
     def compiled(self, text, name="source", **constants):

@@ -1,4 +1,4 @@
-"""Columns on a device: which sources are, and what is refused of them."""
+"""Columns on a device: which sources count, and which columns are refused."""
 
 from types import SimpleNamespace
 

@@ -48,7 +48,7 @@ def columns_of(votes, types=(np.int64, np.int64, np.int64)):
 
 
 def on_device(device, columns, kind=PackedArray):
-    """Return columns as arrays that are on a device: in truth, where it is one."""
+    """Return columns as arrays on a device, or on its emulation."""
     return {role: column_on(device, array, kind) for role, array in columns.items()}
 
 
@@ -190,7 +190,7 @@ def some_votes(device):
 
 
 def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
-    """Reading, and what a fit asks of votes before it loads them."""
+    """Covers reading, and a fit's queries before it loads the votes."""
 
     class Watched(HostDevice):
         longest = 0
@@ -213,7 +213,7 @@ def test_nothing_of_the_size_of_votes_or_tasks_comes_to_the_host():
             votes.tasks.codes([7]),
             Opened(votes).home,
         )
-        list(votes.with_understood(None).tasks.take(np.array([3])).ids())
+        list(votes.with_fields(understood=None).tasks.take(np.array([3])).ids())
     assert Watched.longest <= 201
     assert not {"row", "task_ptr"} & votes.__dict__.keys()
     assert not votes.tasks.is_on_host

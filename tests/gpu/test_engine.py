@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
+import contract
 from adjudge.engines.passes import Answers
 from adjudge.engines.registry import engine_with, resolve
-from adjudge.evaluation import contract
 from adjudge.gpu import passes, store
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.passes import DeviceKernels
@@ -70,7 +70,7 @@ class OnDevices:
         return engine_of(self.kind, votes).load(votes, **known)
 
 
-# Models whose passes differ. The others differ from these by what the processor makes of counts.
+# Models whose passes differ. The others differ only in how the processor turns counts into tables.
 PASSES = ("auto", "mv", "ds", "fds", "hybrid", "iwmv")
 
 
@@ -454,7 +454,7 @@ class QuickKernels(DeviceKernels):
 
 
 def _made_of(votes):
-    """Return the names of what was made of the votes on each device, beside themselves."""
+    """Return the names of the arrays derived from the votes on each device."""
     return [set(layout._memo) for layout, _ in store._RESIDENT[votes].shards]
 
 

@@ -1,4 +1,4 @@
-"""What is said where something is missing or breaks: one line, nothing hangs, and the next fit works."""
+"""Missing or failing parts: the error is one line, nothing hangs, and the next fit works."""
 
 import sys
 import threading
@@ -244,8 +244,8 @@ def test_a_device_is_started_when_it_was_used(monkeypatch):
         cached.cache_clear()
 
 
-def test_shared_memory_is_asked_for_where_it_does_not_fit_beside_variables():
-    """A block has 48 KiB of shared memory without asking, for what the kernel declares and what the launch wants together."""
+def test_a_launch_requests_more_shared_memory_if_variables_leave_too_little():
+    """By default a block has 48 KiB of shared memory, for the kernel's variables and the launch's buffers together."""
     asked = []
 
     class Kernel:

@@ -30,7 +30,7 @@ from adjudge.models.glad import _believe
 from strategies import crowds
 
 SEED = 7
-CLOSE = 1e-11  # of numbers, relative to what is summed
+CLOSE = 1e-11  # relative to the sum of magnitudes
 
 
 def votes_of(random):
@@ -116,7 +116,7 @@ def test_passes_give_what_the_reference_gives(device, random_votes, k, long_task
 
 @pytest.mark.parametrize("spread", [0.0, 1e-7, 50.0, 1e4])
 def test_abilities_of_any_size(device, random_votes, spread):
-    """None, where all labels tie; next to none, where the bound is flat; and so large that exp overflows."""
+    """None, so that all labels tie; almost none, so that the bound is flat; and so large that exp overflows."""
     votes = votes_of(random_votes(3, tasks=120, labels=3, long_tasks=(150,)))
     Both(device, votes, spread=spread, by_prior=spread == 50.0).compare()
     Both(device, votes_of(random_votes(3, tasks=40, labels=33)), spread=spread).compare()
@@ -150,7 +150,7 @@ def test_ties_are_decided_alike(device, random_votes, k, hashed, by_prior):
 
 
 def test_thousands_of_votes_on_one_task(device, random_votes):
-    """They are all as good as a coin, where a product of all factors would overflow."""
+    """All workers are at chance, and the product of all factors would overflow."""
     Both(device, votes_of(random_votes(2, tasks=4, workers=3, labels=2, long_tasks=(34_000,))), spread=0.0).compare()
 
 
@@ -232,7 +232,7 @@ def fitted(device, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(DeviceStore, "on_processor", None)
             result = model.fit(votes, engine=CudaEngine((device,), threads=1), **options)
-            result.posterior  # noqa: B018 (it is computed when it is asked for)
+            result.posterior  # noqa: B018 (computed on first access)
             return result
 
     return fit

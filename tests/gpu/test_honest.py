@@ -130,7 +130,7 @@ def test_sums_over_pairs_of_votes(device, crowd, quantities):
     values = np.random.default_rng(1).normal(size=(quantities, 2, crowd.n_rows))
     args = crowd.task_ptr, crowd.row, crowd.row_label, crowd.labels
     right = ref.pair_sums(*args, values, k, row_weight=crowd.row_weight)
-    size = ref.pair_sums(*args, np.abs(values), k, row_weight=crowd.row_weight)  # of what is added: signs may cancel
+    size = ref.pair_sums(*args, np.abs(values), k, row_weight=crowd.row_weight)  # sum of magnitudes: signs may cancel
     there = *judged.there[:3], device.upload(values), k
     found = judged.kernels.pair_sums(*there, row_weight=judged.weight)
     np.testing.assert_array_less(np.abs(found - right), 1e-12 * size + 1e-12)

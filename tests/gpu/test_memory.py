@@ -1,4 +1,4 @@
-"""What a fit takes of a device is no more than what was estimated before."""
+"""A fit never takes more device memory than its estimate."""
 
 import pytest
 

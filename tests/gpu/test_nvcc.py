@@ -1,4 +1,4 @@
-"""The sources of the kernels through NVIDIA's own compiler, where it is installed: they compile, and a block has registers for them."""
+"""NVIDIA's compiler, if installed, accepts the kernels, and a block has enough registers for them."""
 
 import re
 import shutil

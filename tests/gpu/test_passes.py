@@ -58,7 +58,7 @@ class Both:
         return {name: self.device.upload(x) if isinstance(x, np.ndarray) else x for name, x in arrays.items()}
 
     def em(self, out, labels, table=None, **how):
-        """Return the sums of both, what the reference wrote, and what the device wrote."""
+        """Return the sums of both, and the outputs of the reference and of the device."""
         v, table = self.v, self.table if table is None else table
         mine = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in out.items()}
         there = self.up({**out, "labels": labels.astype(label_type(v.n_labels))})

@@ -92,7 +92,7 @@ def require_same_frames(found, wanted):
 @pytest.mark.parametrize("confidence", ["posterior", "honest"])
 @pytest.mark.parametrize("model", ["mv", "fds", "ds", "auto"])
 def test_tensors_to_labels(engine, model, confidence):
-    """Nothing of the size of votes or tasks visits the host until frames are asked for; then they are the processor's."""
+    """Nothing of the size of votes or tasks visits the host before the first frame, which then equals the processor's."""
     given = columns(tasks=900, votes=6000)
     found = adj.aggregate(on_device(given), model=model, confidence=confidence)
     assert type(found) is CudaResult

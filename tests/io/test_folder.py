@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import adjudge as adj
 from adjudge.data.memory import MIN_MEMORY_BYTES, parse_memory
 from adjudge.io.files import votes_in
-from adjudge.io.folder import spill
-from adjudge.io.folder import spill as partition
+from adjudge.io.folder import encoded, job, spill
 from adjudge.io.folder.encoded import EncodedVotes, encode
 from adjudge.io.folder.job import EncodingPlan
 from encoded_content import content, files
@@ -87,9 +86,8 @@ def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
     def coarse(ids):
         return np.array([len(text) % 2 for text in ids.texts()], np.uint64) << np.uint64(63)
 
-    for module in (spill, partition):
+    for module in (spill, job, encoded):
         monkeypatch.setattr(module, "hash_ids", coarse)
-    monkeypatch.setattr("adjudge.io.folder.encoded.hash_ids", coarse)
     votes = adj.simulate(tasks=150, workers=9, seed=3).votes
     a = encode(votes, tmp_path / "a", plan=EncodingPlan(bits=0, partition_votes=30))
     b = encode(votes.reverse(), tmp_path / "b", plan=EncodingPlan(bits=3))

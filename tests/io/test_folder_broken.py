@@ -1,6 +1,7 @@
 """Encoded folders that were broken off, damaged, or had no room: resumed, or refused; nothing half written passes for whole."""
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.folder import arrays, spill
+from adjudge.io.folder import arrays
 from adjudge.io.folder import job as state
 from adjudge.io.folder.encoded import encode, open_encoded
 from adjudge.io.folder.job import EncodingPlan
@@ -28,12 +29,12 @@ def progress(name, done, total):
     if name == what and done >= at:
         os.kill(os.getpid(), signal.SIGKILL)
 if what == "end":
-    build._replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    job.replace_votes = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 build.encode(source, folder, duplicates="last", progress=progress, plan=EncodingPlan(bits=3, partition_votes=200, held_votes=300, shard_votes=150))
 """
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 @pytest.mark.parametrize(
     ("what", "at"),
     [
@@ -130,12 +131,25 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
     votes = adj.simulate(tasks=200, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
     before = encode(tmp_path / "v.csv", tmp_path / "out", labels=["l2", "l1", "l0"], plan=SMALL)
-    fill_disk(monkeypatch, fail_at, arrays, spill)
+    fill_disk(monkeypatch, fail_at, arrays)
     with pytest.raises(adj.AdjudgeError, match="cannot write .*out: No space left on device; finished work is kept in") as said:
         encode(tmp_path / "v.csv", tmp_path / "out", plan=SMALL)
     assert "\n" not in str(said.value)
     assert content(open_encoded(tmp_path / "out")) == content(before)  # what was there before stays
     monkeypatch.undo()
+    assert content(encode(tmp_path / "v.csv", tmp_path / "out", resume=True)) == content(adj.read(votes))
+
+
+def test_votes_that_cannot_be_spilled_are_said_in_one_line(tmp_path):
+    votes = adj.simulate(tasks=500, workers=15, seed=7).votes
+    votes.write_csv(tmp_path / "v.csv")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # bytes of a file: an Arrow stream is larger
+    try:
+        with pytest.raises(adj.AdjudgeError, match="cannot write .*out: File too large; finished work is kept in"):
+            encode(tmp_path / "v.csv", tmp_path / "out", plan=SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert content(encode(tmp_path / "v.csv", tmp_path / "out", resume=True)) == content(adj.read(votes))
 
 

@@ -15,6 +15,7 @@ import pytest
 import adjudge as adj
 from adjudge.engines.registry import engine_named
 from adjudge.io.folder import encoded as mapped
+from adjudge.io.folder import job, spill
 from adjudge.io.folder.encoded import encode, open_encoded
 from adjudge.io.folder.job import EncodingPlan
 from encoded_content import content
@@ -238,7 +239,7 @@ class Killed(BaseException):
 
 def encode_until(source, folder, at, *, exchange):
     """Encode, and end at this step of putting the folder in its place; return whether it was reached."""
-    steps, replace = [], mapped._replace
+    steps, replace = [], job.replace_votes
 
     def step(real):
         def act(*arguments, **options):
@@ -251,15 +252,15 @@ def encode_until(source, folder, at, *, exchange):
 
     def stopped(aside, target):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mapped, "_exchange", step(mapped._exchange if exchange else lambda *_: False))
-            patch.setattr(mapped, "_sync", step(mapped._sync))
-            patch.setattr(mapped.shutil, "rmtree", step(shutil.rmtree))
+            patch.setattr(job, "_exchange", step(job._exchange if exchange else lambda *_: False))
+            patch.setattr(job, "_sync", step(job._sync))
+            patch.setattr(job.shutil, "rmtree", step(shutil.rmtree))
             for name in ("rename", "unlink"):
                 patch.setattr(Path, name, step(getattr(Path, name)))
             replace(aside, target)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mapped, "_replace", stopped)
+        patch.setattr(job, "replace_votes", stopped)
         try:
             encode(source, folder)
         except Killed:
@@ -299,14 +300,14 @@ def can_exchange(folder):
     for name in "ab":
         (folder / name).mkdir()
         (folder / name / "it").write_text(name)
-    return mapped._exchange(folder / "a", folder / "b")
+    return job._exchange(folder / "a", folder / "b")
 
 
 def test_folders_change_places_at_once(tmp_path):
     if not can_exchange(tmp_path):
         pytest.skip("this file system cannot")
     assert (tmp_path / "a" / "it").read_text() == "b"
-    assert not mapped._exchange(tmp_path / "a", tmp_path / "nothing")
+    assert not job._exchange(tmp_path / "a", tmp_path / "nothing")
 
 
 # Ids that are read when they are asked for.
@@ -335,9 +336,7 @@ def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):
 
 
 def test_hashes_may_collide(tmp_path, monkeypatch):
-    from adjudge.io.folder import spill as partition
-
-    for module in (mapped, partition):
+    for module in (mapped, job, spill):
         monkeypatch.setattr(module, "hash_ids", lambda ids: np.full(len(ids), 5, np.uint64))
     monkeypatch.setattr(mapped, "LOOKUP_CHUNK_HASHES", 4)
     names = [f"t{n}" for n in range(10)]

@@ -121,6 +121,7 @@ def test_a_ban_that_was_cut_off_is_finished_after_a_restart(url, monkeypatch):
     assert (found.difference, found.digest) == (None, digest)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_during_a_ban_finishes_it(tmp_path):
     url, tasks = str(tmp_path / "votes.db"), 600
 

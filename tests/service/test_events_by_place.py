@@ -188,6 +188,7 @@ def test_votes_that_expire_at_a_follower():
     assert seen == wanted
 
 
+@pytest.mark.slow
 def test_restarts_and_many_decisions_at_one_position(tmp_path):
     """A client that is cut off after any decision goes on with the next one, also within a position."""
     store = tmp_path / "votes.db"

@@ -268,7 +268,9 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("where", range(12))
+@pytest.mark.parametrize(
+    "where", [step if step in (0, 6, 11) else pytest.param(step, marks=pytest.mark.slow) for step in range(12)]
+)
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
     monkeypatch.setattr("adjudge.service.store.bases.DELETE_CHUNK_BYTES", 2000)

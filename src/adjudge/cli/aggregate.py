@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -87,6 +88,7 @@ def aggregate(
 
 
 def _aggregate(asked: SimpleNamespace) -> None:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no fit uses BLAS, and starting its threads delays small fits
     is_spark = asked.resources["engine"] == "spark"
     if asked.master is not None and not is_spark:
         raise OptionError("--master works only with --engine spark: leave it out, or add the engine")

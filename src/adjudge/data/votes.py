@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,7 @@ class WorkerRows:
     workers: Vocabulary
     labels: Vocabulary
     row_weight: NDArray[np.float64] | None = None  # [rows] what a vote of the row counts; None: 1
+    engine: ClassVar[str | None] = None  # the engine that holds the votes, if that is not this process
 
     @property
     def n_workers(self) -> int:
@@ -298,10 +299,10 @@ class Votes(WorkerRows):
         """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
         return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
 
-    def with_understood(self, understood: Understood | None) -> Self:
-        """Return the same votes with what was understood of their source; arrays, which were checked, are shared."""
+    def with_fields(self, **changes: Any) -> Self:
+        """Return the same votes with other values of some fields, which are not checked; the other arrays are shared."""
         out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | {"understood": understood})
+        out.__dict__.update(self.__dict__ | changes)
         return out
 
     @property

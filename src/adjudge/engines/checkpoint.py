@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
@@ -19,7 +20,8 @@ from adjudge.engines.base import Checkpoint
 from adjudge.engines.shard import Tally
 from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.io import container
-from adjudge.io.folder.arrays import read_at, sync
+from adjudge.io.folder.arrays import Checksum, read_at, sync
+from adjudge.io.folder.manifest import convert
 
 KIND: Final = "checkpoint"
 VERSION: Final = 1
@@ -38,20 +40,26 @@ class StoredFit:
     crc32: int  # of its content
 
 
+class CheckpointState(msgspec.Struct, forbid_unknown_fields=True):
+    """What a checkpoint stores besides its arrays."""
+
+    trace: Annotated[list[TraceRow], msgspec.Meta(min_length=1)]
+    hard: bool
+    seen: list[Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*$")]]
+    labels: Annotated[int, msgspec.Meta(ge=0, lt=MAX_FILE_NUMBER)]  # number of the file
+    crc32: Checksum  # of that file
+
+
 def save(folder: Path, stored: StoredFit, path: Path) -> None:
     """Store a checkpoint atomically, after the file at `path` that belongs to it is on disk."""
     point = stored.point
-    meta = {
-        "trace": [asdict(row) for row in point.trace],
-        "hard": point.hard,
-        "seen": [one.hex() for one in point.seen],
-        "labels": stored.file,
-        "crc32": stored.crc32,
-    }
+    seen = [fingerprint.hex() for fingerprint in point.seen]
+    state = CheckpointState(list(point.trace), point.hard, seen, stored.file, stored.crc32)
     arrays: dict[str, NDArray[Any]] = {"priors": point.shares}
     if stored.tally is not None:
         arrays |= {"counts": stored.tally[0], "class_counts": stored.tally[1]}
     sync(path)
+    meta = msgspec.to_builtins(state, enc_hook=float)  # numbers of NumPy, too
     container.save(folder / CHECKPOINT_FILE, KIND, VERSION, meta, arrays)
     sync(folder)
 
@@ -69,18 +77,19 @@ def load(folder: Path) -> StoredFit | None:
         raise
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid: {quote(error)}") from error
-    fault = _fault(meta, arrays)
+    state, fault = convert(meta, CheckpointState)
+    fault = fault or _arrays_fault(arrays)
     if fault is not None:
         raise InputError(f"{path} is not valid: {fault}")
     tally = (np.array(arrays["counts"]), np.array(arrays["class_counts"])) if "counts" in arrays else None
     point = Checkpoint(
         None if tally is None else tally[1],
         np.array(arrays["priors"]),
-        tuple(TraceRow(**row) for row in meta["trace"]),
-        meta["hard"],
-        tuple(bytes.fromhex(one) for one in meta["seen"]),
+        tuple(state.trace),
+        state.hard,
+        tuple(map(bytes.fromhex, state.seen)),
     )
-    return StoredFit(point, tally, meta["labels"], meta["crc32"])
+    return StoredFit(point, tally, state.labels, state.crc32)
 
 
 def check_counts(stored: StoredFit, n_tasks: int, votes_per_row: NDArray[np.int64], n_labels: int) -> None:
@@ -112,35 +121,19 @@ def check_file(path: Path, dtype: DTypeLike, length: int, crc32: int, bound: int
         size = os.fstat(descriptor).st_size
         if size != length * item.itemsize:
             raise InputError(f"{path} is damaged: it has {size} bytes, not {length * item.itemsize}")
-        found = 0
+        own_crc32 = 0
         for cut in pieces(length, CHECKPOINT_CRC_CHUNK_BYTES // item.itemsize):
-            some = np.empty(cut.stop - cut.start, item)
-            read_at(descriptor, cut.start * item.itemsize, some, path)
-            found = zlib.crc32(some.view(np.uint8).data, found)
+            items = np.empty(cut.stop - cut.start, item)
+            read_at(descriptor, cut.start * item.itemsize, items, path)
+            own_crc32 = zlib.crc32(items.view(np.uint8).data, own_crc32)
             if bound is not None:
-                require_below(str(path), some, bound)
-            elif not np.isfinite(some).all():
+                require_below(str(path), items, bound)
+            elif not np.isfinite(items).all():
                 raise InputError(f"{path} is damaged: it holds a number that is not finite")
     finally:
         os.close(descriptor)
-    if found != crc32:
+    if own_crc32 != crc32:
         raise InputError(f"{path} is damaged (its checksum does not match)")
-
-
-def _fault(meta: Any, arrays: Mapping[str, NDArray[Any]]) -> str | None:
-    """Return the fault in the content of a checkpoint whose checksum is right; None where there is none."""
-    if not isinstance(meta, dict) or meta.keys() != {"trace", "hard", "seen", "labels", "crc32"}:
-        return f"it has the fields {quote(meta)}"
-    for name, bound in (("labels", MAX_FILE_NUMBER), ("crc32", 2**32)):
-        if type(meta[name]) is not int or not 0 <= meta[name] < bound:
-            return f"{name} is {quote(meta[name])}"
-    if type(meta["hard"]) is not bool:
-        return f"hard is {quote(meta['hard'])}"
-    if not isinstance(meta["seen"], list) or not all(_is_hex(one) for one in meta["seen"]):
-        return f"seen is {quote(meta['seen'])}"
-    if not isinstance(meta["trace"], list) or not meta["trace"] or not all(_is_trace_row(row) for row in meta["trace"]):
-        return f"trace is {quote(meta['trace'])}"
-    return _arrays_fault(arrays)
 
 
 def _arrays_fault(arrays: Mapping[str, NDArray[Any]]) -> str | None:
@@ -156,18 +149,3 @@ def _arrays_fault(arrays: Mapping[str, NDArray[Any]]) -> str | None:
         if array.size and not (np.isfinite(array).all() and array.min() >= 0):
             return f"{name} holds a number that is negative or not finite"
     return None
-
-
-def _is_hex(text: object) -> bool:
-    try:
-        return isinstance(text, str) and bytes.fromhex(text).hex() == text
-    except ValueError:
-        return False
-
-
-def _is_trace_row(row: object) -> bool:
-    whole, real = ("iteration", "labels_changed"), ("change", "log_likelihood", "classification", "objective", "seconds")
-    if not isinstance(row, dict) or row.keys() != TraceRow.__dataclass_fields__.keys():
-        return False
-    counts = all(type(row[name]) is int and 0 <= row[name] < 2**62 for name in whole)
-    return counts and row["phase"] in ("soft", "hard") and all(type(row[name]) in (int, float) for name in real)

@@ -32,10 +32,9 @@ from adjudge.engines.session import LocalSession, VoteStore, digest
 from adjudge.engines.shard import PassRules, Shard, Tally, cuts, hashes, rules_for
 from adjudge.errors import NOT_PICKLED, AdjudgeError, DamagedCheckpoint, InputError, refuse_windows, warn
 from adjudge.io.answers import gold_codes, read_gold
-from adjudge.io.files import votes_in
-from adjudge.io.folder.arrays import ArrayFile, map_array, writing
+from adjudge.io.folder.arrays import ArrayFile, TemporaryFolder, map_array, writing
 from adjudge.io.folder.encoded import EncodedVotes, encode_to, open_encoded
-from adjudge.io.folder.job import SHARD, EncodingPlan, lock
+from adjudge.io.folder.job import SHARD, lock
 from adjudge.io.read import as_votes
 from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
@@ -59,6 +58,7 @@ class Workspace:
     keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
     resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
+    shard_votes: int  # in a shard of votes that are in memory
     batch: tuple[int, int]  # votes, and bytes, of the shards of one kernel call
     limit: int | None  # bytes of memory
 
@@ -68,15 +68,13 @@ class DiskStore(VoteStore):
 
     keeps_decided: bool = False  # they are written to the outcome alone
 
-    def __init__(
-        self, workspace: Workspace, votes: Votes, files: ShardFiles, seed: int, rules: PassRules, gold: Gold | None
-    ) -> None:
+    def __init__(self, workspace: Workspace, votes: Votes, seed: int, rules: PassRules, gold: Gold | None) -> None:
         self.votes = votes
         self.gold = None if gold is None else gold_codes(gold, votes.tasks)
         self._given = None if gold is None else (gold.tasks, gold.labels)
         self._workspace = workspace
-        self._apart = files
-        self._files = files.merged(*workspace.batch)
+        self._apart = _files_of(votes, workspace)
+        self._files = self._apart.merged(*workspace.batch)
         require_on_disk(votes, self._files.shard_bytes(), workspace.threads, workspace.limit)
         self.rules = rules
         self._seed = seed
@@ -108,11 +106,11 @@ class DiskStore(VoteStore):
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
         """Return where this fit was interrupted and its counts, and take its labels; None where it was not."""
-        found = self._restored(of_counts=True)
-        if found is None or found.tally is None:
+        earlier = self._restored(of_counts=True)
+        if earlier is None or earlier.tally is None:
             return None
         self._labels, self._interrupted = self._stored_number, None
-        return found.point, found.tally
+        return earlier.point, earlier.tally
 
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint and the current labels.
@@ -146,20 +144,20 @@ class DiskStore(VoteStore):
         """Load the checkpoint of an earlier run and check every byte; warn if it is damaged, and do not use it."""
         votes = self.votes
         try:
-            found = checkpoint.load(folder)
-            if found is None:
+            earlier = checkpoint.load(folder)
+            if earlier is None:
                 return
-            checkpoint.check_counts(found, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
-            if found.tally is None:  # glad
-                path, length = VectorFiles(folder, 0).path(found.file), votes.n_workers + votes.n_tasks
-                checkpoint.check_file(path, np.float64, length, found.crc32)
+            checkpoint.check_counts(earlier, votes.n_tasks, votes.votes_per_row(), votes.n_labels)
+            if earlier.tally is None:  # glad
+                path, length = VectorFiles(folder, 0).path(earlier.file), votes.n_workers + votes.n_tasks
+                checkpoint.check_file(path, np.float64, length, earlier.crc32)
             else:
-                labels = self._label_file(found.file)
-                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, found.crc32, votes.n_labels)
+                labels = self._label_file(earlier.file)
+                checkpoint.check_file(labels.path, labels.dtype, votes.n_tasks, earlier.crc32, votes.n_labels)
         except InputError as error:
             _warn(error)
             return
-        self._interrupted, self._stored_number = found, found.file
+        self._interrupted, self._stored_number = earlier, earlier.file
 
     def _restored(self, *, of_counts: bool) -> StoredFit | None:
         """Return the checkpoint of an earlier run; None where there is none, or one of another kind of model."""
@@ -175,17 +173,17 @@ class DiskStore(VoteStore):
         is part of the checkpoint on disk.
         """
         other = next(n for n in range(3) if n not in (self._labels, self._stored_number))
-        there, said, crc32, resumable = self._label_file(other), [], 0, self._workspace.keeper is None
-        with writing(there.path):
-            there.path.unlink(missing_ok=True)
-            with there.path.open("wb", buffering=0) as file:
+        file_of_labels, results, crc32, resumable = self._label_file(other), [], 0, self._workspace.keeper is None
+        with writing(file_of_labels.path):
+            file_of_labels.path.unlink(missing_ok=True)
+            with file_of_labels.path.open("wb", buffering=0) as file:
                 for cut, shard in self._walk(what):
-                    said.append(act(cut, shard))
-                    written = there.append(file, shard.labels)
-                    if resumable:  # else there is no checkpoint that needs it
+                    results.append(act(cut, shard))
+                    written = file_of_labels.append(file, shard.labels)
+                    if resumable:  # no checkpoint needs it otherwise
                         crc32 = zlib.crc32(written, crc32)
         self._labels, self._crc32 = other, crc32
-        return said
+        return results
 
     def scan(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
         """Return what an act says of each shard, whose labels stay as they are."""
@@ -193,15 +191,15 @@ class DiskStore(VoteStore):
 
     def decide(self, what: str, act: Callable[..., T]) -> tuple[list[T], tuple[NDArray[Any], ...]]:
         """Return what an act(tasks, shard, confidence OUT, tie OUT) says of each shard, and labels, confidence, tie of all."""
-        said = []
+        results = []
 
-        def found() -> Iterator[tuple[NDArray[Any], ...]]:
+        def decisions() -> Iterator[tuple[NDArray[Any], ...]]:
             for cut, shard in self._walk(what):
                 confidence, tie = np.empty(shard.n_tasks), np.empty(shard.n_tasks, np.bool_)
-                said.append(act(cut, shard, confidence, tie))
+                results.append(act(cut, shard, confidence, tie))
                 yield shard.labels, confidence, tie
 
-        return said, self._collected(found())
+        return results, self._collected(decisions())
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
         """Yield the figures that an act writes for each shard, [tasks, K]."""
@@ -213,8 +211,8 @@ class DiskStore(VoteStore):
     def keep(self, pieces: Iterable[Floats]) -> Floats:
         """Return the chunks, [some tasks] each, as one array on disk, [tasks]."""
         with writing(self._own_folder()), self._output("figures", np.float64) as file:
-            for some in pieces:
-                file.append(some)
+            for numbers in pieces:
+                file.append(numbers)
         return map_array(file.path, file.dtype, file.length)
 
     def glad(self) -> Glad:
@@ -254,14 +252,14 @@ class DiskStore(VoteStore):
             if report is not None:
                 report(what, done, whole)
 
-    def _collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    def _collected(self, decisions: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
         """Return (labels, confidence, tie) of all tasks, on disk, from those of some tasks at a time."""
         kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
         self._saved()
         with writing(self._own_folder()), ExitStack() as opened:
             files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
-            for some in found:
-                for file, items in zip(files, some, strict=True):
+            for arrays in decisions:
+                for file, items in zip(files, arrays, strict=True):
                     file.append(items)
         return tuple(map_array(file.path, file.dtype, file.length) for file in files)
 
@@ -277,6 +275,17 @@ class DiskStore(VoteStore):
     def _output(self, name: str, dtype: Any) -> ArrayFile:
         self._outputs += 1
         return ArrayFile(self._own_folder() / f"{name}-{self._outputs}.npy", dtype)
+
+
+def _files_of(votes: Votes, workspace: Workspace) -> ShardFiles:
+    """Return the files of votes, which are written if the votes are in memory."""
+    if isinstance(votes, EncodedVotes) and votes.is_stored:
+        votes.release()
+        return ShardFiles.of(votes)
+    of_tasks = hashes(workspace.kernels, votes.tasks, workspace.threads)
+    with writing(workspace.folder):
+        folder = Path(tempfile.mkdtemp(prefix="votes-", dir=workspace.folder))
+        return ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, workspace.shard_votes), folder)
 
 
 def _warn(what: object) -> None:
@@ -308,16 +317,14 @@ class DiskEngine:
         if isinstance(opened.source, Votes) or opened.is_export(reading):
             return as_votes(opened, reading)  # an export is read as a whole, and laid out on disk after that
         keeper, folder = self._folder()
-        paths = opened.paths
-        plan = EncodingPlan.of(parse_memory(self.memory), None if paths is None else votes_in(paths))
         votes = encode_to(
             opened,
             folder / "votes",
             reading,
             memory=self.memory,
-            resume=self.resume and paths is not None,
+            resume=self.resume and opened.paths is not None,
             progress=self.report,
-            plan=replace(plan, shard_votes=self.shard_votes),
+            shard_votes=self.shard_votes,
             temporary=keeper is not None,
         )
         return votes.with_fields(keeper=keeper)
@@ -333,14 +340,6 @@ class DiskEngine:
     ) -> LocalSession:
         """Return a session over these votes, which reads their files in every pass."""
         keeper, folder = self._folder()
-        if isinstance(votes, EncodedVotes) and votes.is_stored:
-            votes.release()
-            files = ShardFiles.of(votes)
-        else:
-            of_tasks = hashes(self.kernels, votes.tasks, self.threads)
-            with writing(folder):
-                there = Path(tempfile.mkdtemp(prefix="votes-", dir=folder))
-                files = ShardFiles.lay_out(votes, of_tasks, cuts(votes.task_ptr, self.shard_votes), there)
         workspace = Workspace(
             kernels=self.kernels,
             threads=self.threads,
@@ -348,12 +347,13 @@ class DiskEngine:
             keeper=keeper,
             resume=self.resume,
             report=self.report,
+            shard_votes=self.shard_votes,
             batch=(min(self.batch_votes, max(CALL_VOTES, CALL_ROWS * votes.n_rows)), parse_memory(self.memory) // 4),
             limit=None if self.memory is None else parse_memory(self.memory),
         )
         rules = rules_for(votes, self.kernels, self.threads, ties)
         given = None if gold is None else read_gold(gold, votes.labels)
-        store = DiskStore(workspace, votes, files, seed, rules, given)
+        store = DiskStore(workspace, votes, seed, rules, given)
         return LocalSession(store, rules, gold=given, history=history)
 
     def _folder(self) -> tuple[object, Path]:
@@ -364,14 +364,6 @@ class DiskEngine:
                 return None, Path(self.work)
             keeper = TemporaryFolder()
             return keeper, keeper.folder
-
-
-class TemporaryFolder:
-    """A folder that is removed with this object, or when the process exits normally."""
-
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="adjudge-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
 
 def disk_engine(threads: int, **settings: Any) -> DiskEngine:

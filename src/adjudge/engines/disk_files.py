@@ -20,7 +20,7 @@ from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import require_below
 from adjudge.data.votes import Votes
 from adjudge.engines.shard import cuts
-from adjudge.errors import InputError
+from adjudge.errors import InputError, read_error
 from adjudge.io.folder.arrays import ArrayFile, StoredArray, read_at, write_all, writing
 from adjudge.io.folder.encoded import EncodedVotes
 
@@ -88,8 +88,8 @@ class ShardFiles:
                 continue
             ptr = self.files["task_ptr"][tasks.start : tasks.stop + 1]
             for cut in cuts(ptr, max((cast.stop - cast.start) * room // size, 1)):
-                here = slice(tasks.start + cut.start, tasks.start + cut.stop)
-                out.append((here, slice(int(ptr[cut.start]), int(ptr[cut.stop]))))
+                part = slice(tasks.start + cut.start, tasks.start + cut.stop)
+                out.append((part, slice(int(ptr[cut.start]), int(ptr[cut.stop]))))
         return replace(self, cuts=tuple(out))
 
     @property
@@ -147,18 +147,21 @@ class ShardReader:
         with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
             beside: dict[str, int] = {}  # descriptors of the files of labels and of `right`
             for name, path in {"labels": None if labels is None else labels.path, "right": right}.items():
-                if path is not None:
-                    beside[name] = _open(path)
-                    opened.callback(os.close, beside[name])
+                if path is None:
+                    continue
+                try:
+                    beside[name] = opened.enter_context(path.open("rb", buffering=0)).fileno()
+                except OSError as error:
+                    raise read_error(path, error) from error
             sets = self._free.pop() if self._free else [self._buffers() for _ in self._files.cuts[:2]]
             opened.callback(self._free.append, sets)
-            for one in sets:
-                if (room or right is not None) and "right" not in one:
-                    one["right"] = np.empty(self._most_votes)
+            for buffers in sets:
+                if (room or right is not None) and "right" not in buffers:
+                    buffers["right"] = np.empty(self._most_votes)
             coming: Future[LoadedShard] | None = None
             for index in range(len(self._files.cuts)):
-                here = pool.submit(self._load, index, sets[0], beside, labels, right) if coming is None else coming
-                loaded = here.result()
+                pending = pool.submit(self._load, index, sets[0], beside, labels, right) if coming is None else coming
+                loaded = pending.result()
                 following = index + 1
                 if following < len(self._files.cuts):
                     coming = pool.submit(self._load, following, sets[following % 2], beside, labels, right)
@@ -202,13 +205,6 @@ class ShardReader:
         self._free.clear()
 
 
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-
-
 SIZE: Final = 8  # bytes per number
 VECTOR_FILE_CHUNK_NUMBERS: Final = 1 << 17  # numbers read at once
 Floats = NDArray[np.float64]
@@ -246,10 +242,10 @@ class FileVector:
 
     def crc32(self) -> int:
         """Return the CRC-32 of all numbers."""
-        found = 0
+        checksum = 0
         for cut in pieces(len(self), VECTOR_FILE_CHUNK_NUMBERS):
-            found = zlib.crc32(self[cut].view(np.uint8).data, found)
-        return found
+            checksum = zlib.crc32(self[cut].view(np.uint8).data, checksum)
+        return checksum
 
 
 class VectorFiles:
@@ -276,9 +272,9 @@ class VectorFiles:
     def reopen(self, number: int) -> FileVector:
         """Return the vector of this number that an earlier process stored; call it before `blank`."""
         path = self.path(number)
-        found = path.stat().st_size if path.exists() else 0
-        if found != self.length * SIZE:
-            raise InputError(f"{path} has {found} bytes instead of {self.length * SIZE}: start again without resume")
+        size = path.stat().st_size if path.exists() else 0
+        if size != self.length * SIZE:
+            raise InputError(f"{path} has {size} bytes instead of {self.length * SIZE}: start again without resume")
         self._free, self.made = list(range(number)), number + 1
         return FileVector(self, number)
 

@@ -118,7 +118,7 @@ class TaskParts:
 
 
 Floats = NDArray[np.float64]
-# Few waits for sums, and what is made on the way stays in the device's cache.
+# Few waits for sums, and temporaries stay in the device's cache.
 DEVICE_CHUNK_NUMBERS: Final = 1 << 22  # numbers at once
 
 
@@ -175,7 +175,7 @@ class DeviceVector:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.device.current():
-            return np.array, (self.device.download(self.array),)  # a result is loaded where there is no device
+            return np.array, (self.device.download(self.array),)  # results load without a device
 
     @classmethod
     def empty(cls, device: Device, n: int) -> DeviceVector:

@@ -55,7 +55,7 @@ def device_count() -> int:
 
 @cache
 def device_at(number: int) -> Device:
-    """Return a CUDA device by its number; raise with what is missing."""
+    """Return a CUDA device by its number; the error names what is missing."""
     module = cupy()
     try:
         found = int(module.cuda.runtime.getDeviceCount())
@@ -129,7 +129,7 @@ class Device:
         return self.xp.asarray(np.ascontiguousarray(array))
 
     def download(self, array: Any) -> NDArray[Any]:
-        """Return a copy on the host of an array of the device; it waits for what was launched before."""
+        """Copy a device array to the host, after all kernels launched before."""
         found: NDArray[Any] = self.xp.asnumpy(array)
         return found
 
@@ -149,7 +149,7 @@ class Device:
         return np.frombuffer(room, kind, size).reshape(shape)
 
     def copier(self) -> Copier:
-        """Return what copies to the device beside the kernels."""
+        """Return a copier whose transfers overlap with kernels."""
         return Copier(self.xp)
 
 

@@ -59,7 +59,7 @@ def column_length(source: Any) -> int:
 def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> DeviceColumns:
     """Return the columns of a source on this device, in place; `names` are the caller's for task, worker and label.
 
-    What is no column of whole numbers, or not where the others are, is an error that names it.
+    Raises an error that names the column if it does not hold integers or is on another device than the others.
     """
     given, notes = _pick_columns(source, names)
     _require_one_device(given)
@@ -76,7 +76,7 @@ def columns_of(device: Device, source: Any, names: Mapping[str, str | None]) -> 
 
 
 def _pick_columns(source: Any, names: Mapping[str, str | None]) -> tuple[dict[str, Any], Notes]:
-    """Return the arrays by role, as the caller gave them, and what is understood of them."""
+    """Return the caller's arrays by role, and notes on how they were understood."""
     notes = Notes("arrays on a device")
     if isinstance(source, Mapping):
         by_name = {str(name): value for name, value in source.items()}
@@ -140,8 +140,8 @@ def _column(device: Device, role: str, value: Any) -> Any:
 def _take_array(device: Device, role: str, value: Any) -> Any:
     """Return an array of another library as one of this device: the same memory.
 
-    DLPack comes first: it waits for what the other library has started on a stream of its own. Where it fails, as for types
-    that one of the two does not know there, the other interface is asked.
+    DLPack comes first: it synchronizes with the other library's stream. If it fails, as for types
+    that one of the two libraries does not support, use the CUDA array interface.
     """
     if isinstance(value, device.xp.ndarray):
         return value
@@ -204,7 +204,7 @@ def encode(device: Device, source: Any, reading: Reading = PLAIN_READING, *, sta
         votes, repeated = _encode_columns(device, columns, declared, stage or _ignore)
         understood = columns.notes.understood(votes=len(votes), abstentions=0, repeated=repeated)
         check_read(votes, Opened.of(source), understood, columns.notes, declared=declared is not None, strict=reading.strict)
-    return votes.with_understood(understood)
+    return votes.with_fields(understood=understood)
 
 
 def _refuse(reading: Reading) -> None:
@@ -258,7 +258,7 @@ def _encode_columns(device: Device, columns: DeviceColumns, declared: Vocabulary
 
 
 def _vocabulary(column: Any, values: NDArray[np.int64]) -> Vocabulary:
-    """Return ids of a column as a vocabulary: booleans, where the column has them."""
+    """Return ids of a column as a vocabulary, of booleans if the column is boolean."""
     return Vocabulary.wrap("boolean", values != 0) if column.dtype == np.bool_ else Vocabulary.wrap("integer", values)
 
 
@@ -310,7 +310,7 @@ class _Column(NamedTuple):
     array: Any  # device [votes]
     low: int  # an id's slot is the id less this
     slots: int
-    ids: Any = None  # device int64 [slots] the id of each slot, where they are hashed; `empty` where there is none
+    ids: Any = None  # device int64 [slots] the id of each slot if ids are hashed; `empty` marks free slots
     empty: int = 0
 
 
@@ -460,7 +460,7 @@ def _split(device: Device, keys: Any, tasks: int, row_worker: Any) -> tuple[Any,
 
 
 def _max_slots(votes: int) -> int:
-    """Return how many slots a table over the ids of so many votes may have."""
+    """Return the maximum number of slots of the hash table for this number of votes."""
     return SLOTS_PER_VOTE * votes + SPARE_SLOTS
 
 

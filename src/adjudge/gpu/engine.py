@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class CudaResult(Result):
     """What `fit` and `aggregate` return on engine "cuda": a `Result` whose labels and confidence are on the device, too.
 
-    Frames are made of copies, when they are asked for. `labels_array` and `confidence_array` are what PyTorch, JAX and CuPy
+    Frames are copied to the host on first use. `labels_array` and `confidence_array` are the arrays that PyTorch, JAX and CuPy
     take without one (`torch.from_dlpack(result.labels_array)`).
     """
 
@@ -134,12 +134,12 @@ class CudaSession(LocalSession):
         self._block = self._block._replace(row_votes=self._row_votes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a finished fit is asked for, so that its result can be pickled; devices are not needed to load it."""
+        """Reduce a finished fit to host arrays, so that its result can be pickled and loaded without a device."""
         params = self._params
         return unpickled_cuda_session, (self._store, self.gold_labels, params, self._decided_by, self._block.history)
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table from the counts of the last pass: on the device, where the recipe is the paper's own."""
+        """Compute the table from the counts of the last pass, on the device if the recipe is the paper's own."""
         is_own = type(recipe) is ConfusionRecipe and recipe.beliefs.shared is None
         is_careful = type(recipe) is CarefulRecipe and self._rules.fit_devices[0].has_device_kernels
         if not self._is_plain or not (is_own or is_careful):
@@ -166,7 +166,7 @@ class CudaSession(LocalSession):
             return TableLines(*careful_lines(fit_device.device, counts, *ids, recipe))
 
     def blend(self) -> None:
-        """Take the mean of the table and log priors that were set aside and of the current ones; where they are."""
+        """Average the saved and the current table and log priors, in place."""
         one, two = self._aside, self._current
         if isinstance(one, DeviceParameters) and isinstance(two, DeviceParameters):
             self._params, self._lines, self._aside, self._kept = two.blend_with(one), None, None, None
@@ -174,7 +174,7 @@ class CudaSession(LocalSession):
             super().blend()
 
     def _inputs(self, job: VotePass[Any], function: RowFunction) -> RowInputs:
-        """Return what the kernel of a pass reads of all rows: made on the device, where that has a kernel for it."""
+        """Return a pass's inputs per row, computed on the device if it has a kernel for them."""
         fit_device = self._rules.fit_devices[0]
         honest = getattr(function, "__self__", None)
         is_own = isinstance(honest, Honest) and function == honest.lines
@@ -263,7 +263,7 @@ class CudaEngine:
     devices: tuple[Device, ...]
     memory: int | None = None  # bytes of each device that a fit may take; None: what is free
     kernels: Callable[[Device], Any] = field(default=DeviceKernels)
-    threads: int = field(default_factory=cores)  # of what has no kernel on a device
+    threads: int = field(default_factory=cores)  # for work that has no device kernel
     # Chosen by "auto", which refuses nothing: what the devices cannot do is done on the processor.
     is_automatic: bool = False
     name: str = "cuda"
@@ -317,13 +317,13 @@ class CudaEngine:
 
 
 def cuda_engine(threads: int, *, devices: Sequence[int] | None = None, memory: int | None = None) -> CudaEngine:
-    """Return the engine of these CUDA devices, or of all that are found; raise with what is missing where there is none."""
+    """Return the engine of these CUDA devices, by default all; without any, the error says what is missing."""
     numbers = range(max(device_count(), 1)) if devices is None else devices  # the first one says what is missing
     return CudaEngine(tuple(device_at(number) for number in numbers), memory, threads=threads)
 
 
 def preferred(votes: int, threads: int) -> CudaEngine | None:
-    """Return the engine where it is there and faster than the processor for so many votes; nothing is raised."""
+    """Return the engine if it is available and faster than the processor for this number of votes, else None."""
     if votes < crossover_votes(threads, warm=is_started()) or find_spec("cupy") is None or not device_count():
         return None
     try:

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 WARPS: Final = THREADS // 32
 MAX_GLAD_BLOCKS: Final = 4096  # at most: not by the device, since sums of blocks have the bits of their number
 NARROW: Final = 16  # labels up to which a thread has the scores of a task, as in cuda/glad.cuh
-WIDE_CELLS: Final = 1 << 22  # scores of all warps together, where a warp has those of a task
+WIDE_CELLS: Final = 1 << 22  # scores of all warps together, if a warp holds the scores of a task
 WORKER_SLICE: Final = 4096  # votes of one worker that one warp adds up
 SORTED: Final = 1 << 27  # votes that are sorted at once, to bound the memory for it
 POSTERIOR_CELLS: Final = 1 << 26  # tasks x labels at once
@@ -63,7 +63,7 @@ def glad_on(
     by_prior: bool,
     gold: NDArray[np.int32] | None,  # [tasks] given labels, below 0 where there is none
     room: int,  # bytes of the device that may be taken
-    resident: tuple[DeviceLayout, TieIds] | None = None,  # all votes, where they are on the device already
+    resident: tuple[DeviceLayout, TieIds] | None = None,  # all votes, if they are on the device already
 ) -> DeviceGlad | None:
     """Return the passes of GLAD on a device; None where it has too little room for them."""
     need = glad_bytes(len(votes), votes.n_tasks, votes.n_workers, votes.n_rows, votes.n_labels)
@@ -115,7 +115,7 @@ class DeviceGlad:
             self._right_by_worker = device.xp.empty(layout.n_votes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the passes of the processor over the same votes: a result is loaded where there is no device."""
+        """Reduce to the processor's passes over the same votes, so that results load without a device."""
         device, layout, ties, panel = self._device, self._layout, self._ties, self._panel
         with device.current():
             if ties.keys is not None:

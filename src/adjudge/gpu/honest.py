@@ -15,7 +15,7 @@ from adjudge.kernels.reference import HonestRule
 Floats = NDArray[np.float64]
 HONEST_THREADS: Final = 128  # of a block, as honest.cuh has it
 MAX_THREAD_LABELS: Final = 32  # up to which a thread works on a task by itself
-SHARED_CELLS: Final = 40 << 10  # bytes of a task's scores that shared memory has room for, beside what kernels have of it anyway
+SHARED_CELLS: Final = 40 << 10  # bytes of shared memory for a task's scores, in addition to the kernels' static share
 BLOCKS_EACH: Final = 16  # blocks that a multiprocessor gets where blocks go from task to task
 
 

@@ -21,8 +21,8 @@ from adjudge.kernels.reference import Sums
 BLOCKS_PER_MULTIPROCESSOR: Final = 16  # each thread loops over tasks, or over votes
 # Of tasks and labels.
 MAX_IN_LANES: Final = 16  # labels of which each has a lane: more would take long to compile
-WIDE_STATIC: Final = 256  # bytes of shared memory that kernels of any number of labels have anyway
-WIDE_PER_LABEL: Final = 3 * 8  # and what they have per label
+WIDE_STATIC: Final = 256  # static shared memory of kernels for any number of labels, in bytes
+WIDE_PER_LABEL: Final = 3 * 8  # and per label
 NOTHING, HARD, DELTA, COARSE_SUMS, FINE_SUMS, LATER = range(6)  # how votes are counted: as in cuda/decide.cuh
 NO_LONG_TASK_VOTES: Final = 1 << 62  # no task has so many votes
 # Of costs of one byte.
@@ -230,7 +230,7 @@ def _largest(log_prior: NDArray[np.float64]) -> NDArray[np.float64]:
 class PassOutput(NamedTuple):
     """What a pass writes on the device; it leaves out what is None. Arrays are OUT."""
 
-    labels: Any  # device [tasks]; IN, too, where an E-step counts changes
+    labels: Any  # device [tasks]; also IN if an E-step counts changes
     confidence: Any = None  # device float64 [tasks]
     tie: Any = None  # device bool [tasks]
     posterior: Any = None  # device float64 [tasks, K]
@@ -365,7 +365,7 @@ class PassKernels:
         return out
 
     def _sort_by_tile(self, layout: DeviceLayout, labels: Any, rows: int, k: int) -> Runs | None:
-        """Return the votes sorted by row within tiles of tasks, where that pays and there is room."""
+        """Return the votes sorted by row within tiles of tasks, or None if that does not pay or does not fit."""
         if not self._pays(layout, f"tiles {k}", rows, k):
             return None
         tile = tile_tasks(layout.n_tasks, k, self.device.shared_bytes, self.device.multiprocessors)
@@ -472,7 +472,7 @@ def _ties(device: Device, ties: TieIds, label_hash: NDArray[np.uint64], tie_weig
 class DeviceKernels(PassKernels, TableKernels, HonestKernels):
     """All kernels of one device: those of `adjudge.kernels.reference`, over votes there.
 
-    Arrays are the device's, but for what has the size of K, which may be the host's. The caller owns every buffer, and a kernel
+    Arrays are on the device; arrays of size K may be on the host. The caller owns every buffer, and a kernel
     *adds* to the counts it is given, so that shards sum.
     """
 

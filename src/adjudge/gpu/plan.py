@@ -1,6 +1,6 @@
 """What a fit takes on devices, and how its votes are divided among them: found before any memory is taken.
 
-Votes are *resident* where all fit beside the tables. Where they do not, they stay in pinned memory of the host and are
+Votes are *resident* if they all fit on the device together with the tables. Otherwise they stay in pinned host memory and are
 *streamed* in every pass: through two buffers, so that a shard is copied while the one before it is worked on.
 """
 
@@ -30,8 +30,8 @@ TABLES_IN_MEMORY: Final = 6
 DEVICE_BYTES_PER_ROW: Final = 4 + 8 + 8 + 8 * 8  # label, worker and weight of a row; sums by row, or values of pairs of votes
 DEVICE_BYTES_PER_VOTE: Final = 4  # its row
 DEVICE_BYTES_PER_TASK: Final = 4 + 8  # where its votes begin, and its id
-DEVICE_BYTES_PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and what they are made of
-MAX_OUT: Final = 48 << 30  # bytes of what a pass writes of the tasks of a shard: one shard for many tasks, where there is room
+DEVICE_BYTES_PER_OUTCOME: Final = 8 + 1 + 8  # confidence and tie of a task, and the posterior they derive from
+MAX_OUT: Final = 48 << 30  # output bytes of a pass over a shard; large, so that one shard holds many tasks
 MAX_STREAMED_VOTES: Final = 1 << 26  # votes of a streamed shard: the copy of the first one has nothing to overlap with
 MIN_STREAMED_VOTES: Final = 1 << 18  # votes of a streamed shard, of many: smaller ones wait for launches longer than for copies
 DEVICE_BYTES_PER_GOLD_VOTE: Final = 4 + 8 + 16  # row and label of a vote on a gold task, and what becomes of them in a pass
@@ -153,7 +153,7 @@ def bytes_of(task_ptr: NDArray[np.int64], part: slice) -> int:
 
 
 def _resident_bytes(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> int:
-    """Return the bytes of a range of tasks whose votes stay on a device, with what passes keep beside them."""
+    """Return the device bytes of a range of tasks: their resident votes and the passes' buffers."""
     return bytes_of(task_ptr, part) + size.per_work() * int(part.stop - part.start)
 
 
@@ -192,7 +192,7 @@ def _until(task_ptr: NDArray[np.int64], start: int, votes: int) -> int:
 
 
 def _least_votes(votes: int) -> int:
-    """Return the least votes of a streamed shard, of so many."""
+    """Return the minimum number of votes of a streamed shard."""
     return MIN_STREAMED_VOTES if votes > MIN_STREAMED_VOTES else 1
 
 

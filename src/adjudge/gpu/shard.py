@@ -82,7 +82,7 @@ class DeviceShard(Shard):
         self._layout, self._ties = layout, ties
 
     def unbind(self) -> None:
-        """Let go of the votes, and of the room that passes have kept beside them."""
+        """Release the votes and the passes' buffers."""
         del self._layout, self._ties
 
     def votes_per_row(self) -> NDArray[np.int64]:
@@ -212,7 +212,7 @@ class DeviceShard(Shard):
         return self.fit_device.device.xp.empty((self._n_open, *out.shape[1:]), out.dtype)
 
     def _merge_gold(self, part: Any, out: Any, of_gold: Any) -> None:
-        """Copy what a pass wrote to OUT [tasks, …] of the host, and what is said of gold tasks."""
+        """Copy a pass's output to OUT [tasks, …] on the host, with the gold tasks' own values."""
         if isinstance(out, TaskArray):
             out.put(part)
             return

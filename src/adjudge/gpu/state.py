@@ -54,7 +54,7 @@ class FitDevice:
         return self.worker_ptr if name == "worker_ptr" else self.copy_of(name, array)
 
     def copy_of(self, name: str, array: NDArray[Any] | Replicated) -> Any:
-        """Return a copy on the device of an array of the host; it stays until another one of this name is asked for."""
+        """Return a device copy of a host array, cached by name until another array of this name replaces it."""
         if isinstance(array, Replicated):
             return array.on(self)
         before = self._cached.get(name)
@@ -220,7 +220,7 @@ class DeviceCounts:
         return classes
 
     def on_host(self) -> NDArray[Any]:
-        """Return the counts on the host, [rows, K]: copied when they are asked for, and kept."""
+        """Return the counts on the host, [rows, K], copied on first use."""
         if self._copy is None:
             device, counts = self._fit_devices[0].device, self.summed
             with device.current():
@@ -298,7 +298,7 @@ class DeviceRules(PassRules):
         return found
 
     def confusion_table(self, counts: Any, worker_ptr: NDArray[np.int64], smoothing: float) -> tuple[Any, Any]:
-        """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K]: where the counts are.
+        """Return log pi, [rows, K], and the votes of each worker by true label, [workers, K], on the counts' device.
 
         Of counts on a device, the totals come to the host where smoothing needs them there.
         """

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Resident(NamedTuple):
     """Votes on devices."""
 
-    key: tuple[Any, ...]  # what they depend on, beside the votes themselves
+    key: tuple[Any, ...]  # everything they depend on except the votes
     plan: DevicePlan
     shards: list[tuple[DeviceLayout, TieIds]]  # the votes of every shard
 
@@ -112,7 +112,7 @@ class DeviceStore(VoteStore):
         return total
 
     def glad(self) -> GladPasses:
-        """Return the passes of GLAD over these votes: on the first device, where there is room for all of them."""
+        """Return the passes of GLAD over these votes, on the first device if they all fit there."""
         from adjudge.gpu.glad import glad_on
 
         fit_device, resident = self.rules.fit_devices[0], None
@@ -172,7 +172,7 @@ class DeviceStore(VoteStore):
         return self._divide()
 
     def _resident(self) -> Resident | None:
-        """Return the votes that a fit before has left on the devices, where they are what this one needs."""
+        """Return the votes that a previous fit left on the devices, if this fit can use them."""
         found = None if self.gold is not None else _RESIDENT.get(self.votes)
         return found if found is not None and found.key == self._key else None
 
@@ -193,7 +193,7 @@ class DeviceStore(VoteStore):
 
     @property
     def _key(self) -> tuple[Any, ...]:
-        """What the votes on devices depend on, beside themselves: the devices, and the seed where it is hashed on the host."""
+        """Return the key of votes on devices: the devices, and the seed if ids are hashed on the host."""
         seed = None if self.votes.tasks.kind == "integer" else self._seed
         return self.rules.devices, self._engine.memory, seed
 
@@ -252,7 +252,7 @@ def _run(
 
 
 def release(device: Device, needed: int) -> None:
-    """Free the votes that were kept for further fits, where a device has less memory than is needed."""
+    """Free the votes cached for further fits if a device is short of memory."""
     if _RESIDENT and usable(device.memory()[0], None) < needed:
         _RESIDENT.clear()
 
@@ -292,7 +292,7 @@ class ShardStream:
         self._turn = 0  # its buffer
 
     def __iter__(self) -> Iterator[tuple[slice, DeviceShard]]:
-        """Yield tasks and shard, whose votes are on the device until the next one is asked for."""
+        """Yield tasks and shard; its votes stay on the device until the next iteration."""
         for number, (cut, shard) in enumerate(self._shards):
             if self._ready != number:  # the first of all, or after a pass that was interrupted
                 self._start(number)

@@ -62,7 +62,7 @@ class DeviceLayout:
         return name in self._memo
 
     def uses(self, name: str) -> int:
-        """Return how often this was asked for, this time included."""
+        """Return the number of uses under this name, including this one."""
         self._uses[name] = self._uses.get(name, 0) + 1
         return self._uses[name]
 
@@ -96,11 +96,11 @@ class TieIds:
 DEVICE_COUNT_CHUNK_VOTES: Final = 1 << 27  # votes counted at once: the counting takes more memory than they do
 PART: Final = 1 << 20  # tasks that come to the host at once
 MAX_INT64_DIGITS: Final = 19  # of whole numbers of 64 bits
-LATER: Any = object()  # stands for an array that is copied when it is asked for
+LATER: Any = object()  # placeholder for an array that is copied on first use
 
 
 class DeviceVocabulary(Vocabulary):
-    """Ids that are whole numbers on a device; their values come to the host when they are asked for."""
+    """Integer ids on a device, copied to the host on first use."""
 
     is_hashed = True  # in effect: ids are found on the device, without a dictionary
 
@@ -181,7 +181,7 @@ class DeviceVotes(Votes):
     Access to `task_ptr`, `row` or the ids of all tasks copies them to the host. A pickled copy is plain `Votes`.
     """
 
-    engine: ClassVar[str] = "cuda"  # where these votes are
+    engine: ClassVar[str | None] = "cuda"  # where these votes are
 
     task_ptr: NDArray[np.int64] = field(default_factory=lambda: LATER)
     row: NDArray[np.uint32] = field(default_factory=lambda: LATER)

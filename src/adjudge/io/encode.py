@@ -17,7 +17,7 @@ from adjudge.data.vocabulary import Kind, Vocabulary, freeze, text_of
 from adjudge.data.votes import MOST_WEIGHT, FrameKind, Votes
 from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
 from adjudge.io.frames import WEIGHTS, column, id_columns, vocabulary
-from adjudge.kernels.cpu import compiled, cores
+from adjudge.kernels.cpu import compiled, cores, fastest
 
 ROLES: Final = ("task", "worker", "label")
 MISSING_CODE: Final = np.uint32(0xFFFFFFFF)  # the code of a label that is not there
@@ -197,6 +197,21 @@ def narrow_ids(ids: Vocabulary) -> Vocabulary:
     return vocabulary(numbers) if is_lossless else ids
 
 
+def encode_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
+    """Return the code of each pair of codes, [n]; MISSING_CODE where one of both is."""
+    pair = pl.Series((first.astype(np.int64) << 32) | second)
+    missing = (first == MISSING_CODE) | (second == MISSING_CODE)
+    return pairs.encode(pair.set(pl.Series(missing), None) if missing.any() else pair)
+
+
+def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
+    """Return the hash of every id's text, [n], which decides its partition, its position there, and ties."""
+    kernels: ModuleType = fastest()
+    if ids.kind == "integer":
+        return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
+    return kernels.hash_texts(*ids.text_buffers())  # type: ignore[no-any-return]
+
+
 def sort_order(ids: Vocabulary) -> Codes:
     """Return the codes in the order of their ids: numbers by value, texts by their bytes.
 
@@ -205,7 +220,7 @@ def sort_order(ids: Vocabulary) -> Codes:
     """
     if ids.kind != "string":
         return np.argsort(ids.values).astype(np.uint32)
-    if len(ids) > MAX_SORTED_TEXTS:
+    if len(ids.offsets) > MAX_SORTED_TEXTS:
         return column(ids).arg_sort().to_numpy()
     whole = ids.values.tobytes()
     texts = [whole[start:end] for start, end in pairwise(ids.offsets.tolist())]

@@ -124,7 +124,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
     repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
-    return votes.with_understood(understood)
+    return votes.with_fields(understood=understood)
 
 
 def check_read(votes: Votes, source: Opened, understood: Understood, notes: Notes, *, declared: bool, strict: bool) -> None:

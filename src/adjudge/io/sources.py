@@ -65,7 +65,7 @@ class Opened:
     def __init__(self, source: Any) -> None:
         self.source = source  # votes, or anything that is read
         # The engine that already holds the votes: "spark" for a Spark frame, "cuda" for arrays on a device; mostly None.
-        self.home: str | None = getattr(source, "engine", None) if isinstance(source, WorkerRows) else None
+        self.home: str | None = source.engine if isinstance(source, WorkerRows) else None
         if self.home is None:
             self.home = "spark" if is_spark_frame(source) else "cuda" if is_device_source(source) else None
 

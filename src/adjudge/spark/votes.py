@@ -35,7 +35,7 @@ GOLD_ROLE = "gold label"
 class SparkVotes(WorkerRows):
     """Votes in a Spark frame of task, worker and label; a missing label is an abstention."""
 
-    engine: ClassVar[str] = "spark"  # where these votes are
+    engine: ClassVar[str | None] = "spark"  # where these votes are
 
     frame: Frame
     task_kind: Kind

@@ -428,6 +428,7 @@ def checked(path, acknowledged):
     return last
 
 
+@pytest.mark.slow
 def test_a_writer_killed_while_committing(path):
     for turn in range(10):
         with committing(path) as writer:

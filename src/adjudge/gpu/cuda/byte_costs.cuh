@@ -2,8 +2,8 @@
 //
 // What a vote adds to the scores of all labels alike decides nothing. So the cost of a label in a row is by how much its
 // log-probability is below that of the row's likeliest label, in whole steps; the likeliest label of a task has the smallest
-// sum. A cost that does not fit is 255: a sum that reached 255 stands for anything from there up, and never wins. Tasks whose
-// two best sums are closer than what rounding can do go on a list, which the exact kernel decides.
+// sum. A cost that does not fit is 255: a sum that reached 255 means 255 or more, and never wins. Tasks whose
+// two best sums are closer than the rounding error are listed for the exact kernel.
 //
 // Macros: K, at most 16; LABEL_BYTES; EACH, the votes of every task where all have as many, else 0; SHARED, whether the lines are
 // read from shared memory, some of them at a time: the sums of the lines before are passed from launch to launch.
@@ -13,7 +13,7 @@
 #define WORDS ((K + 3) / 4)  // of four costs each
 
 // OUT lines [rows, WORDS]: the costs of the table's lines, [rows, K]; largest [1]: the bits of their largest finite magnitude,
-// or of what it was before.
+// or of the previous value, if that is larger.
 extern "C" __global__ void narrow_costs(const double* table, i64 rows, double steps, u32* lines, u64* largest) {
     double most = 0.0;
     for (i64 r = (i64)blockIdx.x * blockDim.x + threadIdx.x; r < rows; r += (i64)gridDim.x * blockDim.x) {

@@ -79,7 +79,7 @@ extern "C" __global__ void count_bits(const u32* bits, i64 words, u32* counts) {
     if (i < words) counts[i] = (u32)__popc(bits[i]);
 }
 
-// IN bits, and through [words]: the bits in all words up to each; ids [slots] or null, where an id is low + its slot.
+// IN bits, and through [words]: the running sum of bits per word; ids [slots], or null if an id is low + its slot.
 // IN first, OUT the code of each id in the order in which they come first; OUT numbers [codes]: the id of each code.
 extern "C" __global__ void number_ids(u32* first, i64 slots, i64 low, const i64* ids, const u32* bits, const u32* through,
                                       i64* numbers) {

@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(256) majority_grouped(VOTES, const 
         }
         int label = 0;
         if (task.active) {
-            // Numbers of votes tie where shares do; quotients take longer than all else, and are made where they are asked for.
+            // Vote counts tie if shares do. Divisions are the slowest part, so compute them only on demand.
             if (row_weight || confidence || posterior || to.how >= COUNT_COARSE)
 #pragma unroll
                 for (int c = 0; c < K; ++c) share[c] /= total;

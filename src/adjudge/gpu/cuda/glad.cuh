@@ -11,7 +11,7 @@ const double TIE = 1e-9;       // scores this close (relative to the best, absol
 const double FLAT = 1e-5;      // below this |x| the bound's curvature is 1/4 to the last digit
 const int FACTORS = 256;       // each is at most 2, and so their product far from overflow
 const int WARPS = 8;           // of a block
-const int SUMS = 2;            // of a pass beside the class counts: log-likelihood, labels changed
+const int SUMS = 2;            // of a pass, besides the class counts: log-likelihood, labels changed
 
 #if K <= 256
 typedef u8 Label;

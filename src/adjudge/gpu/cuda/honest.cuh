@@ -406,7 +406,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) below_chance_blocks(
 // ---- Pairs of votes ----------------------------------------------------------------------------------------------------------
 
 // The sum of products of the values of two votes, over tasks of fewer than LONG_TASK votes; one number for each block.
-// `values` is [2, rows]: where a vote differs from its task's label, and where it equals it.
+// `values` is [2, rows]: for votes that differ from their task's label, and for votes that equal it.
 extern "C" __global__ void __launch_bounds__(BLOCK) pair_products(
     const u32* ptr, const u32* row, const int* row_label, const Label* labels, const double* values, i64 rows, i64 tasks,
     double* out) {
@@ -557,7 +557,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) worker_totals(
 }
 
 // Log-probabilities of a row's votes by true label, with and without one of them, [rows, K] each; `lent` is [K given, K true]:
-// the votes of the mean worker that every worker is lent, `lent_all` of them in all.
+// the mean worker's votes lent to every worker, `lent_all` in total.
 extern "C" __global__ void __launch_bounds__(BLOCK) vote_lines(
     const i64* whole, const double* parts, const i64* row_worker, const int* row_label, const double* totals, const double* lent,
     double lent_all, i64 rows, double* lines, double* without) {

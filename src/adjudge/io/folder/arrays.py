@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, BinaryIO, Final, Self, TypedDict
 
 import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from adjudge.data.vocabulary import DTYPE_OF_KIND, Kind, Vocabulary
+from adjudge.data.vocabulary import DTYPE_OF_KIND, Kind, Vocabulary, require_below
 from adjudge.errors import InputError, read_error, write_error
 
 READ_BYTES: Final = 1 << 30  # per call: macOS reads less than 2 GiB at once
+COUNTED_VOTES: Final = 1 << 22  # per chunk, when the votes of rows are counted
 HEADER: Final = 128  # bytes before the items: enough for any length, which is written at the end
 
 
@@ -68,9 +72,9 @@ class ArrayFile:
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
     """Write all data to an unbuffered file, in as many writes as it takes; raise if the disk is full."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[file.write(unwritten) :]
 
 
 def header(dtype: np.dtype[Any], length: int) -> bytes:
@@ -168,9 +172,9 @@ class StoredArray:
 
     def check_header(self) -> None:
         """Raise unless the header is the one that was written."""
-        found = np.empty(HEADER, np.uint8)
-        read_at(self._descriptor, 0, found, self.path)
-        if found.tobytes() != header(self.dtype, self._length):
+        stored = np.empty(HEADER, np.uint8)
+        read_at(self._descriptor, 0, stored, self.path)
+        if stored.tobytes() != header(self.dtype, self._length):
             raise InputError(f"{self.path} is damaged: its header is not that of {self._length} items of type {self.dtype.str}")
 
     def map(self) -> NDArray[Any]:
@@ -185,15 +189,15 @@ class StoredArray:
 
 def read_at(descriptor: int, at: int, out: NDArray[Any], path: Path) -> None:
     """Fill OUT with items from this byte on; raise if the file ends before."""
-    rest = out.view(np.uint8).data if out.size else memoryview(b"")
-    while rest:
+    room = out.view(np.uint8).data if out.size else memoryview(b"")
+    while room:
         try:
-            got = os.preadv(descriptor, [rest[:READ_BYTES]], at)
+            got = os.preadv(descriptor, [room[:READ_BYTES]], at)
         except OSError as error:
             raise read_error(path, error) from error
         if not got:
             raise InputError(f"{path} is shorter than before: something else writes to it")
-        rest, at = rest[got:], at + got
+        room, at = room[got:], at + got
 
 
 def map_array(path: Path, dtype: DTypeLike, length: int) -> NDArray[Any]:
@@ -210,6 +214,14 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class TemporaryFolder:
+    """A folder that is removed with this object, or when the process exits normally."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="adjudge-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
 
 @contextmanager
@@ -255,11 +267,26 @@ def sharded_files(kind: Kind) -> dict[str, Any]:
 
 
 class FilesWriter:
-    """Appends to several array files; `lengths` has the items of files of an earlier run."""
+    """Appends to several array files; `lengths` has the items of files of an earlier run, `crc32` their checksums."""
 
-    def __init__(self, folder: Path, types: dict[str, Any], lengths: dict[str, int]) -> None:
+    def __init__(
+        self, folder: Path, types: dict[str, Any], lengths: dict[str, int], crc32: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self._files = {name: ArrayFile(folder / f"{name}.npy", dtype, lengths.get(name, 0)) for name, dtype in types.items()}
-        self.crc32: dict[str, int] = {}  # of whole files, where they have no shards
+        self.crc32 = dict(crc32)  # of whole files: those without shards
+        try:
+            for name in types:
+                if name.endswith(("_ptr", "_offsets")) and not lengths:  # the first position is 0
+                    self._append(name, np.zeros(1, np.int64))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _append(self, name: str, items: NDArray[Any]) -> memoryview:
+        data = self._files[name].append(items)
+        if name in self.crc32:
+            self.crc32[name] = zlib.crc32(data, self.crc32[name])
+        return data
 
     def lengths(self) -> dict[str, int]:
         """Return the number of items of each file."""
@@ -282,11 +309,9 @@ class VocabularyWriter(FilesWriter):
 
     def __init__(self, folder: Path, name: str, kind: Kind, state: IdsState | None = None) -> None:
         types: dict[str, Any] = {name: DTYPE_OF_KIND[kind]} | ({f"{name}_offsets": np.int64} if kind == "string" else {})
-        super().__init__(folder, types, state["lengths"] if state else {})
+        crc32: dict[str, int] = dict.fromkeys(types, 0) | (state["crc32"] if state else {})
+        super().__init__(folder, types, state["lengths"] if state else {}, crc32)
         self._name = name
-        self.crc32 = dict.fromkeys(types, 0) | (state["crc32"] if state else {})
-        if not state and kind == "string":
-            self._append(f"{name}_offsets", np.zeros(1, np.int64))
 
     def state(self) -> IdsState:
         """Return the state to resume from."""
@@ -297,9 +322,6 @@ class VocabularyWriter(FilesWriter):
         if ids.kind == "string":
             self._append(f"{self._name}_offsets", ids.offsets[1:] - ids.offsets[0] + self._files[self._name].length)
         self._append(self._name, ids.values)
-
-    def _append(self, name: str, items: NDArray[Any]) -> None:
-        self.crc32[name] = zlib.crc32(self._files[name].append(items), self.crc32[name])
 
 
 def _entry(file: ArrayFile, crc32: int | None = None) -> dict[str, Any]:
@@ -330,9 +352,6 @@ class ShardWriter(FilesWriter):
         self.shards = state["shards"] if state else []
         self.votes = sum(span.votes for span in self.shards)
         self._text = sum(span.text for span in self.shards)
-        if not state:  # the first position is 0
-            for name in self._files.keys() & {"task_ptr", "tasks_offsets"}:
-                self._files[name].append(np.zeros(1, np.int64))
 
     def state(self) -> ShardsState:
         """Return the state to resume from."""
@@ -370,11 +389,20 @@ class ShardWriter(FilesWriter):
                 span.text += len(parts["tasks"])
                 self._text += len(parts["tasks"])
             for name, items in parts.items():
-                span.crc32[name] = zlib.crc32(self._files[name].append(items), span.crc32.get(name, 0))
+                span.crc32[name] = zlib.crc32(self._append(name, items), span.crc32.get(name, 0))
             span.tasks += end - start
             span.votes += len(votes)
             self.votes += len(votes)
             start = end
+
+    def votes_per_row(self, rows: int) -> NDArray[np.int64]:
+        """Return how many votes each row has, [rows], as the finished file says: an earlier run may have written some."""
+        row, counts = StoredArray(self._files["row"].path, np.uint32, self.votes), np.zeros(rows, np.int64)
+        for start in range(0, len(row), COUNTED_VOTES):
+            votes = row[start : start + COUNTED_VOTES]
+            require_below(str(row.path), votes, rows)
+            counts += np.bincount(votes, minlength=rows)
+        return counts
 
     def _room(self) -> int:
         return self._shard_votes - self.shards[-1].votes

@@ -9,7 +9,6 @@ A folder is opened once, and its files stay open. Open votes do not change when 
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import shutil
@@ -28,11 +27,11 @@ from adjudge.data.options import ReadOptions
 from adjudge.data.vocabulary import Id, Kind, Vocabulary, text_of
 from adjudge.data.votes import NOT_COUNTED, Understood, Votes
 from adjudge.errors import AdjudgeError, InputError, OptionError, refuse_windows, warn_abstentions
+from adjudge.io.encode import hash_ids
 from adjudge.io.files import is_encoded, votes_in
 from adjudge.io.folder import job
-from adjudge.io.folder.arrays import Span, StoredArray, sync
+from adjudge.io.folder.arrays import Span, StoredArray
 from adjudge.io.folder.manifest import Manifest, check_content
-from adjudge.io.folder.spill import hash_ids
 from adjudge.io.read import check_read
 from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source, open_table
@@ -189,18 +188,12 @@ class EncodedVotes(Votes):
         kept = {name: self.__dict__[name] for name in ("labels", "row_label", "understood")}
         return _reopen, (self.folder, self.identity, changed | kept)
 
-    def with_fields(self, **changes: Any) -> EncodedVotes:
-        """Return the same votes with other values of some fields, without reading arrays."""
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__ | changes)
-        return out
-
     def release(self) -> None:
         """Free the memory of arrays that can be read again."""
-        for file in self.files.values():
-            file.release()
         if isinstance(self.tasks, StoredVocabulary):
             self.tasks.release()
+        for file in self.files.values():
+            file.release()
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return the number of votes of each row, [rows]."""
@@ -268,7 +261,7 @@ def open_encoded(folder: str | os.PathLike[str], *, check: bool = True, hold: bo
         return EncodedVotes(
             worker_ptr=files["worker_ptr"].all(),
             row_label=files["row_label"].all(),
-            row_weight=files["row_weight"].all() if manifest.is_weighted else None,
+            row_weight=files["row_weight"].all() if "row_weight" in files else None,
             tasks=HashedVocabulary(kinds["task"], files["tasks"], files.get("tasks_offsets"), files["task_hash"]),
             workers=ids("workers", kinds["worker"]),
             labels=ids("labels", kinds["label"]),
@@ -364,7 +357,8 @@ def encode(
     ['t1', 't2']
     """
     options = Reading.of(reading)
-    return encode_to(source, Path(folder), options, memory=memory, resume=resume, progress=progress, plan=plan)
+    limit = parse_memory(memory)
+    return encode_to(source, Path(folder), options, memory=limit, resume=resume, progress=progress, plan=plan)
 
 
 def encode_to(
@@ -376,20 +370,26 @@ def encode_to(
     resume: bool = False,
     progress: job.Progress | None = None,
     plan: job.EncodingPlan | None = None,
+    shard_votes: int = job.SHARD,
     temporary: bool = False,
 ) -> EncodedVotes:
-    """Return votes encoded into a folder, as by `encode`; a `temporary` one that fails is removed."""
+    """Return votes encoded into a folder, as by `encode`.
+
+    A `temporary` folder is the caller's own, and removed if encoding fails.
+    """
     opened = Opened.of(source)
-    limit, paths = parse_memory(memory), opened.paths
+    paths, aside = opened.paths, target.parent / f".{target.name}.partial"
     if paths is None and resume:
         raise OptionError("resume needs files, and these votes are not files: encode them again")
-    identity = {} if paths is None else job.fingerprint(paths, reading)
-    aside = target.parent / f".{target.name}.partial"
-    _check_target(target, opened)
-    if resume and is_encoded(target) and not aside.exists() and job.is_of_source(target, identity):
-        shutil.rmtree(_old(target), ignore_errors=True)
-        return open_encoded(target)
+    if not temporary:
+        _check_target(target, opened)
     table = open_table(opened, None, reading)
+    votes_estimate = None if paths is None else votes_in(paths)
+    plan = plan or job.EncodingPlan.of(parse_memory(memory), votes_estimate, shard_votes)
+    identity = {} if paths is None else job.fingerprint(paths, reading)
+    if resume and is_encoded(target) and not aside.exists() and job.is_of_source(target, identity):
+        shutil.rmtree(job.old_votes(target), ignore_errors=True)
+        return open_encoded(target)
     if table.gold is not None:
         log.warning("%d labels that the export itself gives are not encoded: give them as gold", len(table.gold))
     declared = None if table.labels is None else Vocabulary.of(table.labels, "label")
@@ -399,10 +399,9 @@ def encode_to(
     with job.lock_folder(aside):
         if resume and aside.joinpath(job.STATE).exists() and not job.is_of_source(aside, identity):
             raise InputError(f"{aside} was started with other files or options: start again without resume")
-        _restore_old(target)
+        job.restore_old(target)
         state = job.EncodingState.load(aside) if resume else None
         resumed, kept = state is not None, paths is not None and not temporary
-        plan = plan or job.EncodingPlan.of(limit, None if paths is None or resumed else votes_in(paths))
         if state is None:
             job.clear(aside)
             job.write_source(aside, identity)
@@ -423,10 +422,10 @@ def encode_to(
         except BaseException as error:
             _forget(aside, keep=kept and not isinstance(error, AdjudgeError))
             raise
-        _replace(aside, target)
+        job.replace_votes(aside, target)
     if not reading.abstain:  # or they are expected
         warn_abstentions(state.missing, state.rows, weighted=is_weighted)
-    return open_encoded(target, check=False).with_understood(understood)
+    return open_encoded(target, check=False).with_fields(understood=understood)
 
 
 def _check_target(target: Path, opened: Opened) -> None:
@@ -434,49 +433,6 @@ def _check_target(target: Path, opened: Opened) -> None:
     check_replaced(target, opened)
     if target.exists() and not is_encoded(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} exists and holds no encoded votes: name a new folder")
-
-
-def _replace(aside: Path, target: Path) -> None:
-    """Move a finished folder to its target atomically: a reader finds the old votes or the new ones."""
-    if target.exists():
-        _sync(aside)  # before the old votes go
-        with job.lock_folder(target):  # so that no process works in the old votes
-            if not _exchange(aside, target):
-                target.rename(_old(target))
-                aside.rename(target)
-            _sync(target.parent)
-            for path in (aside, _old(target)):
-                shutil.rmtree(path, ignore_errors=True)
-    else:
-        aside.rename(target)
-    (target / job.STATE).unlink(missing_ok=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders atomically, and return whether the file system could do that."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):  # another system than Linux
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(exchange)) == 0)
-
-
-def _restore_old(target: Path) -> None:
-    """Restore the old votes after a process died between two renames; otherwise remove them."""
-    if not target.exists() and is_encoded(_old(target)):
-        _old(target).rename(target)
-    shutil.rmtree(_old(target), ignore_errors=True)
-
-
-def _old(target: Path) -> Path:
-    return target.parent / f".{target.name}.old"
-
-
-def _sync(folder: Path) -> None:
-    """Wait until the arrays of a folder, its manifest and all names in it are on disk."""
-    for path in [*folder.glob("*.npy"), *folder.glob("*.json"), folder]:
-        sync(path)
 
 
 def _forget(aside: Path, *, keep: bool) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -16,14 +18,13 @@ import numpy as np
 import polars as pl
 
 from adjudge.data.memory import MIN_MEMORY_BYTES
-from adjudge.data.vectors import pieces
 from adjudge.data.vocabulary import Kind, Vocabulary, require_below
 from adjudge.errors import InputError, OptionError, read_error, refuse_windows, write_error
 from adjudge.io.columns import VOTE_ROLES
-from adjudge.io.encode import KIND_OF_DTYPE, MISSING_CODE, narrow_ids, require_same
-from adjudge.io.files import votes_in
+from adjudge.io.encode import KIND_OF_DTYPE, MISSING_CODE, hash_ids, narrow_ids, require_same
+from adjudge.io.files import is_encoded, votes_in
 from adjudge.io.folder import arrays, spill
-from adjudge.io.folder.arrays import Checksum, Count, IdsState, ShardsState
+from adjudge.io.folder.arrays import Checksum, Count, IdsState, ShardsState, sync
 from adjudge.io.folder.manifest import Manifest, convert, digest, read_json, write_sealed
 from adjudge.io.frames import id_columns, prepare_ids, vocabulary
 from adjudge.io.reading import Reading
@@ -39,8 +40,6 @@ ABSTAINED: Final[Log] = "abstained"  # the log of abstentions: the worker's code
 MAX_BITS: Final = 10  # of partitions
 Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in all (0: not known)
 BATCH = 1 << 18  # rows read at once
-SPLIT_BITS = 6  # a partition that is too large is split into 64
-COUNT_VOTES = 1 << 22  # votes counted at once
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ class EncodingPlan:
     shard_votes: int = SHARD
 
     @classmethod
-    def of(cls, memory: int, votes: int | None) -> EncodingPlan:
+    def of(cls, memory: int, votes: int | None, shard_votes: int = SHARD) -> EncodingPlan:
         """Return the plan for this memory, in bytes, and about so many votes."""
         max_votes = min(max((memory - MIN_MEMORY_BYTES) // SORT_BYTES_PER_VOTE, 1 << 16), 1 << 22)
         bits = 6 if votes is None else min(max((2 * votes // max_votes).bit_length(), 0), 10)
-        return cls(bits=bits, partition_votes=max_votes, held_votes=min(max_votes, 1 << 21))
+        return cls(bits=bits, partition_votes=max_votes, held_votes=min(max_votes, 1 << 21), shard_votes=shard_votes)
 
 
 Log = Literal["workers", "labels", "rows", "weights", "cells", "abstained"]  # files of ids, and of abstentions
@@ -171,6 +170,50 @@ def clear(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def replace_votes(aside: Path, target: Path) -> None:
+    """Move a finished folder to its target atomically: a reader finds the old votes or the new ones."""
+    if target.exists():
+        _sync(aside)  # before the old votes go
+        with lock_folder(target):  # so that no process works in the old votes
+            if not _exchange(aside, target):
+                target.rename(old_votes(target))
+                aside.rename(target)
+            _sync(target.parent)
+            for path in (aside, old_votes(target)):
+                shutil.rmtree(path, ignore_errors=True)
+    else:
+        aside.rename(target)
+    (target / STATE).unlink(missing_ok=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders atomically, and return whether the file system could do that."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # another system than Linux
+        return False
+    cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(cwd, os.fsencode(one), cwd, os.fsencode(other), ctypes.c_uint(exchange)) == 0)
+
+
+def restore_old(target: Path) -> None:
+    """Restore the old votes after a process died between two renames; otherwise remove them."""
+    if not target.exists() and is_encoded(old_votes(target)):
+        old_votes(target).rename(target)
+    shutil.rmtree(old_votes(target), ignore_errors=True)
+
+
+def old_votes(target: Path) -> Path:
+    """Return where the votes of a folder are while others replace them."""
+    return target.parent / f".{target.name}.old"
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the arrays of a folder, its manifest and all names in it are on disk."""
+    for path in [*folder.glob("*.npy"), *folder.glob("*.json"), folder]:
+        sync(path)
+
+
 class EncodingJob:
     """An encoding in progress in its folder."""
 
@@ -188,10 +231,10 @@ class EncodingJob:
         self._folder, self._state, self._plan = folder, state, plan
         self._duplicates, self._is_text = duplicates, is_text
         self._report: Progress = progress or (lambda *_: None)
-        self._rows = spill.RunningRows(declared, is_weighted=is_weighted)
-        self._logged = dict.fromkeys(self._rows.dictionaries(), 0)  # ids already in the files of ids
-        self._abstained = np.zeros(0, np.int64)  # [workers] abstentions already in their file
         self._partitions = spill.Spill(folder / "spill", state.bits)
+        self._rows = spill.RunningRows(declared, is_weighted=is_weighted)
+        self._logged = Counter[str]()  # how many ids are in the files of ids
+        self._abstained = np.zeros(0, np.int64)  # [workers] abstentions already in their file
         self._restore()
 
     def read(self, table: OpenTable, paths: list[Path] | None) -> None:
@@ -211,56 +254,45 @@ class EncodingJob:
 
     def build(self) -> None:
         """Append all partitions to the shards, and complete the folder."""
-        state, partitions = self._state, self._partitions
+        state, partitions, folder = self._state, self._partitions, self._folder
         narrow = self._is_text and state.whole and state.rows > 0
         kind: Kind = "integer" if narrow else state.kind or "string"
         rows = self._rows.finish(narrow=self._is_text)
-        shards = arrays.ShardWriter(self._folder, kind, state.shard_votes, state.shards)
-        unvoted = arrays.VocabularyWriter(self._folder, "unvoted", kind, state.unvoted)
-        try:
+        with ExitStack() as failing:
+            shards = arrays.ShardWriter(folder, kind, state.shard_votes, state.shards)
+            failing.callback(shards.abandon)
+            unvoted = arrays.VocabularyWriter(folder, "unvoted", kind, state.unvoted)
+            failing.callback(unvoted.abandon)
             for part in range(state.done, 1 << state.bits):
-                for votes in self._small_enough(partitions, part):
+                for votes in spill.read_in_parts(partitions, part, self._plan.partition_votes):
                     arranged = spill.arrange(votes, rows, duplicates=self._duplicates, narrow=narrow)
                     shards.add(*arranged[:4])
                     unvoted.add(arranged.unvoted)
                     state.repeated += arranged.repeated
                 state.done, state.shards, state.unvoted = part + 1, shards.state(), unvoted.state()
-                state.save(self._folder)
+                state.save(folder)
                 shutil.rmtree(partitions.folder / f"{part:05d}", ignore_errors=True)
-                partitions.remove(part)
+                partitions.path(part).unlink(missing_ok=True)
                 self._report("sorting votes", int(partitions.votes[: part + 1].sum()), int(partitions.votes.sum()))
-        except BaseException:
-            shards.abandon()
-            unvoted.abandon()
-            raise
-        self._complete(rows, shards, unvoted, kind)
-
-    def _complete(self, rows: spill.FinalRows, shards: arrays.ShardWriter, unvoted: arrays.VocabularyWriter, kind: Kind) -> None:
-        """Write everything that is not in shards, and the manifest."""
-        folder, files = self._folder, shards.entries() | unvoted.entries()
-        row = arrays.StoredArray(folder / "row.npy", np.uint32, shards.votes)
-        counts = np.zeros(len(rows.row_label), np.int64)
-        for cut in pieces(len(row), COUNT_VOTES):
-            some = row[cut]
-            require_below(str(row.path), some, len(counts))
-            counts += np.bincount(some, minlength=len(counts))
-        items: dict[str, Any] = {"worker_ptr": rows.worker_ptr, "row_label": rows.row_label, "row_votes": counts}
+            failing.pop_all()
+        files = shards.entries() | unvoted.entries()
+        files |= arrays.write_ids(folder, "workers", rows.workers) | arrays.write_ids(folder, "labels", rows.labels)
+        items: dict[str, Any] = {"worker_ptr": rows.worker_ptr, "row_label": rows.row_label}
+        items["row_votes"] = shards.votes_per_row(len(rows.row_label))
         items |= {} if rows.row_weight is None else {"row_weight": rows.row_weight}
-        items |= {"abstained": rows.abstained} if self._state.missing else {}
+        items |= {"abstained": rows.abstained} if state.missing else {}
         for name, array in items.items():
             files |= arrays.write_items(folder, name, array)
-        files |= arrays.write_ids(folder, "workers", rows.workers) | arrays.write_ids(folder, "labels", rows.labels)
-        manifest = Manifest(
+        Manifest(  # the last file: it makes the folder one of encoded votes
             votes=shards.votes,
             tasks=sum(span.tasks for span in shards.shards),
-            rows_read=self._state.rows,
+            rows_read=state.rows,
             kinds={"task": kind, "worker": rows.workers.kind, "label": rows.labels.kind},
-            abstentions=self._state.missing,
+            abstentions=state.missing,
             duplicates=cast(Any, "all" if self._duplicates == "error" else self._duplicates),
             files=cast(Any, dict(sorted(files.items()))),
             shards=tuple(shards.shards),
-        )
-        manifest.write(folder)
+        ).write(folder)
 
     def _take(self, coming: Iterable[pl.DataFrame], total: int) -> None:
         state = self._state
@@ -276,20 +308,20 @@ class EncodingJob:
     def _add(self, batch: pl.DataFrame) -> None:
         state, first = self._state, self._state.rows
         columns = id_columns(batch, VOTE_ROLES, first, keep_categories=compiled() is not None)
+        task = prepare_ids(columns["task"], "task")  # categories as texts
+        tasks = vocabulary(task)
         weight = batch["weight"] if "weight" in batch.columns else None
         row = self._rows.encode(columns["worker"], columns["label"], first, weight)
         state.missing += int(np.count_nonzero(row == MISSING_CODE))
         if not len(batch):
             return
-        task = prepare_ids(columns["task"], "task")  # categories as texts
         kind = KIND_OF_DTYPE[task.dtype]
         if state.kind is not None:
             require_same("task", state.kind, kind)
         state.kind = kind
-        tasks = vocabulary(task)
         if self._is_text and state.whole:
             state.whole = narrow_ids(tasks).kind == "integer"
-        self._partitions.add(task, row, spill.hash_ids(tasks))
+        self._partitions.add(task, row, hash_ids(tasks))
 
     def _save_read(self) -> None:
         """Write what is in memory, and store how far the input was read."""
@@ -328,29 +360,16 @@ class EncodingJob:
             clear(partitions.folder)
             return
         for name, ids in self._rows.dictionaries().items():
-            for some in self._logs(name):
-                ids.encode(some)
-                self._logged[name] += len(some)
+            for chunk in self._logs(name):
+                ids.encode(chunk)
+                self._logged[name] += len(chunk)
             if len(ids) != self._logged[name]:
                 raise InputError(f"{partitions.folder / name} is not valid: an id occurs twice; start again without resume")
         self._rows.check()
         self._abstained = np.zeros(len(self._rows.workers), np.int64)
-        for some in self._logs(ABSTAINED):
-            worker, number = np.divmod(some.cast(pl.Int64).to_numpy(), 1 << 32)
+        for chunk in self._logs(ABSTAINED):
+            worker, number = np.divmod(chunk.cast(pl.Int64).to_numpy(), 1 << 32)
             require_below("the worker of an abstention", worker, len(self._abstained))
             np.add.at(self._abstained, worker, number)
         self._rows.abstained = self._abstained
         partitions.restore(state.votes, state.sizes, state.sums, first=state.done)
-
-    def _small_enough(self, partitions: spill.Spill, part: int) -> Iterator[Iterable[pl.DataFrame]]:
-        """Yield the votes of a partition, split by further bits of the hash until they fit in memory."""
-        is_large = partitions.votes[part] > self._plan.partition_votes
-        finer = spill.split(partitions, part, SPLIT_BITS) if is_large else None
-        if finer is None:  # it is small, or one task, which cannot be split
-            if partitions.votes[part]:
-                yield partitions.read(part)
-            return
-        for some in range(1 << finer.bits):
-            yield from self._small_enough(finer, some)
-            finer.remove(some)
-        shutil.rmtree(finer.folder)

@@ -58,11 +58,6 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return digest(self._body())
 
     @property
-    def is_weighted(self) -> bool:
-        """Whether votes have weights."""
-        return "row_weight" in self.files
-
-    @property
     def sizes(self) -> dict[str, int]:
         """The number of items of every file."""
         return {name: entry["length"] for name, entry in self.files.items()}

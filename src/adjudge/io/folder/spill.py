@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +23,14 @@ from adjudge.data.vocabulary import Vocabulary, require_below
 from adjudge.data.votes import MOST_WEIGHT
 from adjudge.errors import InputError, label_error, quote
 from adjudge.io import encode
-from adjudge.io.encode import MISSING_CODE, Codes, Dictionary, narrow_ids, rank_of, sort_order
-from adjudge.io.folder.arrays import write_all
+from adjudge.io.encode import MISSING_CODE, Codes, Dictionary, encode_pairs, hash_ids, narrow_ids, rank_of, sort_order
 from adjudge.io.frames import vocabulary
 from adjudge.io.read import count_repeats
-from adjudge.kernels.cpu import compiled, fastest
+from adjudge.kernels.cpu import compiled
 
 MAX_STREAM_VOTES = 1 << 16  # per Arrow stream, the unit in which a partition is read
 MAX_HELD_VOTES = 1 << 20  # while a partition is split
+SPLIT_BITS = 6  # a partition that is too large is split into 64
 SPILL_CRC_CHUNK_BYTES = 1 << 20  # bytes checked at once
 
 
@@ -138,13 +138,6 @@ class RunningRows:
             raise label_error(fresh[int(strange[0])], declared.ids(), f" in row {row}")
 
 
-def encode_pairs(pairs: Dictionary, first: Codes, second: Codes) -> Codes:
-    """Return the code of each pair of codes, [n]; MISSING_CODE where one of both is."""
-    pair = pl.Series((first.astype(np.int64) << 32) | second)
-    missing = (first == MISSING_CODE) | (second == MISSING_CODE)
-    return pairs.encode(pair.set(pl.Series(missing), None) if missing.any() else pair)
-
-
 def check_pairs(pairs: Dictionary, *bounds: tuple[str, int]) -> None:
     """Raise unless the codes of both parts of every pair are below their bounds, which are given with their names."""
     if not len(pairs):
@@ -161,19 +154,11 @@ def group(task: Codes, row: Codes, n_tasks: int) -> tuple[NDArray[np.int64], Cod
     if core is not None:
         task_ptr, votes = core.group_by_task(task, row, n_tasks, os.cpu_count() or 1)
         return task_ptr, row[:votes]
-    given = row != MISSING_CODE
-    task, row = task[given], row[given]
+    is_vote = row != MISSING_CODE
+    task, row = task[is_vote], row[is_vote]
     task_ptr = np.zeros(n_tasks + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=n_tasks), out=task_ptr[1:])
     return task_ptr, row[np.lexsort((row, task))]
-
-
-def hash_ids(ids: Vocabulary) -> NDArray[np.uint64]:
-    """Return the hash of every id's text, [n], which decides its partition, its position there, and ties."""
-    kernels: ModuleType = fastest()
-    if ids.kind == "integer":
-        return kernels.hash_integers(ids.values)  # type: ignore[no-any-return]
-    return kernels.hash_texts(*ids.text_buffers())  # type: ignore[no-any-return]
 
 
 class Spill:
@@ -224,14 +209,23 @@ class Spill:
         """Yield the votes of a partition in order, in chunks."""
         return read_streams(self.path(part), "task", "row") if self.votes[part] else iter(())
 
-    def remove(self, part: int) -> None:
-        """Remove the file of a partition."""
-        self.path(part).unlink(missing_ok=True)
-
     def _write(self, part: int, frame: pl.DataFrame) -> None:
         size, self.sums[part] = append_streams(self.path(part), frame, int(self.sums[part]))
         self.sizes[part] += size
         self.votes[part] += len(frame)
+
+
+def read_in_parts(spill: Spill, part: int, max_votes: int) -> Iterator[Iterable[pl.DataFrame]]:
+    """Yield the votes of a partition, split by further bits of the hash until they fit in memory."""
+    finer = split(spill, part, SPLIT_BITS) if spill.votes[part] > max_votes else None
+    if finer is None:  # it is small, or one task, which cannot be split
+        if spill.votes[part]:
+            yield spill.read(part)
+        return
+    for number in range(1 << finer.bits):
+        yield from read_in_parts(finer, number, max_votes)
+        finer.path(number).unlink(missing_ok=True)
+    shutil.rmtree(finer.folder)
 
 
 def split(spill: Spill, part: int, bits: int) -> Spill | None:
@@ -260,13 +254,13 @@ def _has_one_hash(spill: Spill, part: int) -> bool:
 def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int, int]:
     """Append a frame to a file, and return the bytes written and the CRC-32 of the file."""
     size = 0
-    with path.open("ab", buffering=0) as file:
-        for some in frame.iter_slices(MAX_STREAM_VOTES):
+    with path.open("ab") as file:
+        for part in frame.iter_slices(MAX_STREAM_VOTES):
             packed = io.BytesIO()
-            some.rechunk().write_ipc_stream(packed, compression="lz4", compat_level=pl.CompatLevel.oldest())
+            part.rechunk().write_ipc_stream(packed, compression="lz4", compat_level=pl.CompatLevel.oldest())
             data = packed.getbuffer()
             for block in (len(data).to_bytes(8, "little"), data):
-                write_all(file, block)
+                file.write(block)
                 crc32 = zlib.crc32(block, crc32)
                 size += len(block)
     return size, crc32

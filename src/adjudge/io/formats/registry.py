@@ -113,7 +113,7 @@ class Content:
 
     @cached_property
     def data(self) -> bytes:
-        """The bytes of a JSON file, as UTF-8 and unpacked."""
+        """The bytes of a file, as UTF-8 and unpacked."""
         assert self.path is not None
         data = archive.unpack(self.path, self.name)
         encoding = files.encoding_of(data)
