@@ -186,9 +186,8 @@ def measure(port, chosen):
         medians[is_open].append((statistics.median(load.took), statistics.mean(load.took)))
     for at, what in enumerate(("median", "mean")):
         open_, closed = (statistics.median(row[at] for row in medians[which]) for which in (True, False))
-        print(
-            f"{what} seconds of a request of ten votes: {1000 * open_:.2f} ms with the page, {1000 * closed:.2f} without: {open_ / closed:.2f}"
-        )
+        ratio = f"{1000 * open_:.2f} ms with the page, {1000 * closed:.2f} without: {open_ / closed:.2f}"
+        print(f"{what} time of a request of ten votes: {ratio}")
 
 
 if __name__ == "__main__":

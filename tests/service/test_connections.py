@@ -11,7 +11,7 @@ import pytest
 
 from adjudge.service.http import limits
 from adjudge.service.http.errors import HeadersTooLarge, Malformed
-from adjudge.service.http.headers import read_headers
+from adjudge.service.http.parsing import read_headers
 from server_process import Served, until
 from service.serving import BASE, Client, serving
 
@@ -279,7 +279,7 @@ def test_a_client_that_reads_slowly_gets_everything(server, monkeypatch):
 
 def test_pipelined_requests_are_not_taken_while_earlier_ones_wait(server, monkeypatch):
     """One packet held as many requests as fit into it, each with everything that a request needs."""
-    from adjudge.service.http.short import Protocol
+    from adjudge.service.http.connections import Protocol
 
     most, begin = [], Protocol.begin
 

@@ -13,7 +13,7 @@ import pytest
 import postgres
 from adjudge.cli.doctor import store_findings
 from adjudge.errors import AdjudgeError
-from adjudge.service.campaigns.archived import Archived
+from adjudge.service.campaigns.tasks import Archived
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
@@ -21,7 +21,7 @@ from adjudge.service.store import ids
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES
 from adjudge.service.store.verify import verify, verify_shared
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds

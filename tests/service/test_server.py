@@ -13,11 +13,10 @@ import pytest
 
 from adjudge.errors import InputError, OptionError
 from adjudge.service.http import logs
-from adjudge.service.http.server import run
-from adjudge.service.http.settings import Settings
+from adjudge.service.http.server import Settings, run
 from service.serving import Client, serving
 
-PROGRAM = "import sys; from adjudge.service.http.server import serve; from adjudge.service.http.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
+PROGRAM = "import sys; from adjudge.service.http.server import serve; from adjudge.service.http.server import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
 
 
 @pytest.fixture

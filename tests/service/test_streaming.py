@@ -9,14 +9,13 @@ import time
 import pytest
 
 from adjudge.service.http import limits, streaming
-from adjudge.service.http.authority import Authority
 from adjudge.service.http.errors import Conflict, Unavailable
 from adjudge.service.http.limits import MAX_LINE_BYTES, Bucket
 from adjudge.service.http.streaming import VoteStream
-from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.http.tokens import FULL_GRANT, Authority, Permit, TokenIndex
 from adjudge.service.http.types import Label, VoteAnswer
 from service.serving import BASE, serving
-from service.test_sse import decided
+from service.test_feed import decided
 
 
 def line(task, worker="w", label="spam", **more):
@@ -274,7 +273,7 @@ def through(campaign, chunks, bucket=None, gone=False):
         sent.append(message.get("body", b""))
 
     async def main():
-        permit = Authority(TokenIndex(), None).permit(FULL_GRANT, "vote", "default")
+        permit = Permit(Authority(TokenIndex(), None), FULL_GRANT, "vote", "default")
         stream = VoteStream(campaign, bucket or Bucket(None), asyncio.Event(), permit)
         await asyncio.wait_for(stream({}, receive, send), 20)
 

@@ -12,7 +12,7 @@ import uvicorn
 
 ROOT = Path(__file__).parents[2]
 OLD = ROOT / "build" / "old-uvicorn"
-FILES = ("test_short.py", "test_connections.py", "test_streaming.py", "test_sse.py")
+FILES = ("test_fast_votes.py", "test_connections.py", "test_streaming.py", "test_feed.py")
 
 
 def allowed():

@@ -18,7 +18,7 @@ from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemiz
 
 if TYPE_CHECKING:
     from adjudge.service.store.store import Store
-    from adjudge.service.store.tokens import TokenRow
+    from adjudge.service.store.tables import TokenRow
 
 DEFAULT_STORE: Final = "votes.db"
 MAX_TOKEN_NAME_CHARACTERS: Final = 64
@@ -79,7 +79,7 @@ def serve(
         settings["policy"] = Policy.read(policy).document()  # type: ignore[arg-type]
     try:
         from adjudge.service.http import server
-        from adjudge.service.http.settings import Settings
+        from adjudge.service.http.server import Settings
 
         if ui:
             import adjudge.service.board.pages  # noqa: F401 (report a missing library before opening the store)
@@ -108,10 +108,10 @@ def add(
 
     A service that runs takes it within a second.
     """
-    from adjudge.service.http.tokens import digest, make, scopes
+    from adjudge.service.http.tokens import hash_token, make_token, parse_scopes
     from adjudge.service.store.opening import open_token_store
 
-    wanted = scopes(scope)
+    wanted = parse_scopes(scope)
     if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
         raise InputError(f"a token cannot be called {quote(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
     with closing(open_token_store(store)) as writable:
@@ -119,8 +119,8 @@ def add(
             raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
             out.say(f"there is no campaign {quote(campaign)} yet: the token reaches it once there is")
-        secret = make()
-        writable.tokens.add(digest(secret), name, wanted, campaign, time.time_ns() // 1000)
+        secret = make_token()
+        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000)
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 

@@ -68,7 +68,7 @@ def test_items_are_in_backups_and_checked(tmp_path):
     store.write(Batch(items=[ItemRow(number, f"t{n}", b'{"n":%d}' % n, n) for n in range(5)]))
     store.write(Batch(items=[ItemRow(number, "t1", b'"later"', 9)]))
     assert store.items.find(number, "t1") == b'{"n":1}'
-    assert [names for names in store.items.seen_before(number, 3)] == [["t0", "t1", "t2"]]
+    assert list(store.items.seen_before(number, 3)) == [["t0", "t1", "t2"]]
     assert verify(store)[0].items == 5
     store.backup(tmp_path / "copy.db")
     copy = open_store(str(tmp_path / "copy.db"), readonly=True)

@@ -31,7 +31,7 @@ def secured(tmp_path_factory):
 
 
 def path_of(route):
-    path = route.path.replace("{campaign}", "default").replace("{name}", "style.css")
+    path = "/" if route.path == "/start" else route.path.replace("{campaign}", "default").replace("{name}", "style.css")
     return f"{path}?id={'t' if path.endswith('/task') else 'w'}" if path.endswith(("/task", "/worker", "/audit")) else path
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.standing import Standing
+from adjudge.service.campaigns.decision import Standing
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import begin
@@ -182,7 +182,7 @@ def test_a_task_without_votes_can_leave_and_come_back(event):
     before = told.state.decision(told.state.find("a"), told.state.answer("a"))
     told(e.Sweep(time=told.time, decided=1, others=1))
     assert told.state.archived_tasks == 1
-    assert told.state.decision(*told.state.archived("a")) == before
+    assert told.state.decision(*told.state.find_archived("a")) == before
     assert told.state.has_gold("a") == isinstance(event, e.GoldSet)
     told.vote("a", 1, 0)
     assert told.state.archived_tasks == 0
@@ -291,10 +291,10 @@ def test_a_task_that_comes_into_memory_is_listed_by_its_own_confidence():
     told.decide(["sure"])
     told(e.Sweep(time=told.time, decided=1))
     told(e.TasksAdded(time=told.time, tasks=["new"]))  # takes the line that the other had
-    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    listed = {name: key for key, name in told.state.tasks.list_page({"open", "decided"}, "uncertainty", limit=9, after=None)}
     assert listed == {"new": 0.0}
     told.vote("sure", 9, 1)  # from the archive, for a vote that is kept aside
-    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    listed = {name: key for key, name in told.state.tasks.list_page({"open", "decided"}, "uncertainty", limit=9, after=None)}
     assert listed["sure"] == pytest.approx(told.state.answer("sure")[4][0])
     assert listed["sure"] > 0.6
 
@@ -307,7 +307,7 @@ def test_why_is_the_same_once_a_task_has_left_memory():
 
     def why():
         task = told.state.find("t")
-        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.archived("t")[1]
+        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.find_archived("t")[1]
         return told.state.rule.why(task.standing, told.state.evidence(task, answer))
 
     before = why()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from adjudge.errors import InputError
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.settings import Retention
+from adjudge.service.campaigns.tasks import Archived
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import MemoryArchive
 from live_stories import POLICIES, Story, begin, fold, ops

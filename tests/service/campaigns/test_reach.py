@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived, VotesOf
-from adjudge.service.campaigns.tasks import Task
+from adjudge.service.campaigns.tasks import Archived, Task, VotesOf
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import begin, fold

@@ -19,7 +19,7 @@ from adjudge.service.store.events import Change, Created, LabelAdded, Retraction
 from adjudge.service.store.export import DECISIONS_SCHEMA, decision_frames, vote_frames
 from adjudge.service.store.ids import IdIndex, content_of
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -32,7 +32,7 @@ def everything(store):
             log_of(store, row.number),
             list(store.workers(row.number)),
             list(store.decisions(row.number)),
-            sorted((task, store.archived(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
+            sorted((task, store.find_record(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
             store.webhooks.dead(row.number),
             store.id_generations(row.number),
         )

@@ -14,7 +14,7 @@ import stored_logs
 from adjudge.service.store import postgres as module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, OutOfStep, StoreError, StoreUnavailable
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES, VERSION
+from adjudge.service.store.rows import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 

@@ -21,7 +21,7 @@ from adjudge.service.store import sqlite as module
 from adjudge.service.store import store as store_module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, StoreError, StoreUnavailable
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES, VERSION
+from adjudge.service.store.rows import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from adjudge.service.campaigns.decision import Decision
-from adjudge.service.campaigns.standing import REASONS
+from adjudge.service.campaigns.decision import REASONS, Decision
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES
-from adjudge.service.http.folding import Folding
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.fold import LiveCampaign, Slice, Steps
 from adjudge.service.store.batch import OutboxRow
 
 if TYPE_CHECKING:
@@ -117,11 +115,11 @@ class Activities:
             self._campaigns.start(known.recall())
         return known
 
-    def _note(self, folding: Folding, decision: Decision, body: bytes) -> list[OutboxRow]:
-        known = self._known.get(folding.number)
+    def _note(self, live: LiveCampaign, decision: Decision, body: bytes) -> list[OutboxRow]:
+        known = self._known.get(live.number)
         if known is not None:
             known.note(decision)
-        return [] if self._post is None else self._post(folding, decision, body)
+        return [] if self._post is None else self._post(live, decision, body)
 
     async def run(self) -> None:
         """Count for as long as the server runs."""

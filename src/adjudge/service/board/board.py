@@ -17,19 +17,20 @@ from adjudge.service.board.pictures import people
 from adjudge.service.board.roster import Roster, Rosters
 from adjudge.service.board.routes import PAGES
 from adjudge.service.board.sessions import SESSION_COOKIE, Session, Sessions
-from adjudge.service.board.visit import FORM_MEDIA_TYPE, MAX_FORM_BYTES, Visit, address, parse_cookies, parse_fields
+from adjudge.service.board.visit import FORM_MEDIA_TYPE, Visit, address, parse_cookies, parse_fields
 from adjudge.service.http import limits
 from adjudge.service.http.app import HEADERS, as_problem, require_local
 from adjudge.service.http.call import Context
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Malformed, Problem, Unauthorized
-from adjudge.service.http.headers import Headers
 from adjudge.service.http.logs import LOGGER, request_ids
-from adjudge.service.http.table import Route, Router
-from adjudge.service.http.tokens import FULL_GRANT, Grant
+from adjudge.service.http.parsing import Headers
+from adjudge.service.http.routing import Route, Router
+from adjudge.service.http.tokens import FULL_GRANT, Grant, Permit
 
 ROOTS: Final = (b"/c/", b"/assets/")
 PATHS: Final = frozenset({b"/", b"/sign-in", b"/sign-out", b"/theme"})
+START: Final = b"/start"  # for routing, in place of "/"
 NO_PAGE: Final = "page"  # route label in metrics if no route matches
 
 
@@ -70,7 +71,7 @@ class Board:
         cookies = parse_cookies([value for key, value in scope["headers"] if key == b"cookie"])
         visit: Visit | None = None
         try:
-            route, ids = self._router.find(scope["method"], scope["raw_path"])
+            route, ids = self._router.find(scope["method"], START if scope["raw_path"] == b"/" else scope["raw_path"])
             name = route.name
             grant, session = self._admit(route, headers, cookies)
             if route.scope is not None:
@@ -78,7 +79,7 @@ class Board:
                 grant.bucket.take(1)
             query = scope["query_string"]
             path = scope["raw_path"].decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
-            permit = self.context.authority.permit(grant, route.scope, ids[0] if ids else None)
+            permit = Permit(self.context.authority, grant, route.scope, ids[0] if ids else None)
             fields = parse_fields(query)
             visit = Visit(self, self.context, headers, grant, session, ids, fields, path, request_id.decode(), permit, cookies)
             if route.method == "POST":
@@ -90,7 +91,7 @@ class Board:
         except Exception as error:
             problem = as_problem(error, request_id)
             response = self._refuse(problem, route=name, scope=scope, visit=visit, request_id=request_id)
-        self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
+        self.context.metrics.count_answer(name, response.status_code, time.perf_counter() - began)
         if scope["method"] == "POST":
             extra = {"route": name, "status": response.status_code, "request": request_id.decode()}
             LOGGER.info("done", extra=extra | ({} if visit is None else {"ids": visit.ids, "token": visit.grant.name}))
@@ -117,7 +118,7 @@ class Board:
         kinds = [value for key, value in scope["headers"] if key == b"content-type"]
         if len(kinds) != 1 or kinds[0].partition(b";")[0].strip().lower() != FORM_MEDIA_TYPE:
             raise Malformed("a form has to be sent as application/x-www-form-urlencoded")
-        return parse_fields(await limits.body(receive, headers.content_length, most=MAX_FORM_BYTES))
+        return parse_fields(await limits.read_body(receive, headers.content_length))
 
     async def _answer(self, route: Route, visit: Visit) -> Response:
         """Return what the handler answers, if this server may answer now what it has read."""

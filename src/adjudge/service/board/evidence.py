@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.service.http import views
-from adjudge.service.http.names import Names
+from adjudge.service.http.loading import Names
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
@@ -58,7 +58,7 @@ class Weighed(NamedTuple):
 
 def weigh(state: CampaignState, names: Names, task: str) -> Weighed:
     """Return what every vote on a task adds."""
-    _, answer, _ = views.standing(state, task)
+    _, answer, _ = views.find_task(state, task)
     likely = np.asarray(answer[4], float)
     ballots = state.ballots(task)
     workers = [state.crowd.all[number] for number, _, _ in ballots]

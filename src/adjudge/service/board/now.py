@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from adjudge.service.board.figures import Figures, headline
 from adjudge.service.board.pages import redirect
 from adjudge.service.board.visit import Visit
-from adjudge.service.http.sse import KEEP_ALIVE, STUCK, last_event
+from adjudge.service.http.feed import KEEP_ALIVE, STUCK, format_last_event
 
 LIVE_INTERVAL_S: Final = 1.0
 MAX_TOLD_TASKS: Final = 50  # changed tasks per event of the live stream
@@ -112,7 +112,7 @@ class LiveStream(Response):
             gone = asyncio.ensure_future(_gone(receive))
             stop = asyncio.ensure_future(visit.context.stopping.wait())
             try:
-                with visit.permit.watched() as revoked, suppress(TimeoutError):
+                with visit.permit.watch() as revoked, suppress(TimeoutError):
                     async for chunk in self._events({gone, stop, revoked}, stop):
                         async with asyncio.timeout(STUCK):
                             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -137,13 +137,13 @@ class LiveStream(Response):
                 yield b"event: alive\ndata: {}\n\n"
             await asyncio.wait(ends, timeout=LIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
             if stop.done():
-                yield last_event("stopping", "the service is stopping")
+                yield format_last_event("stopping", "the service is stopping")
                 return
             if time.monotonic() >= visit.session.expires:
-                yield last_event("expired", "the session has expired")
+                yield format_last_event("expired", "the session has expired")
                 return
             if any(end.done() for end in ends):
-                yield last_event("unauthorized", "the session has ended")
+                yield format_last_event("unauthorized", "the session has ended")
                 return
 
 

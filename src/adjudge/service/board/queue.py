@@ -16,7 +16,7 @@ from adjudge.service.board.now import read, server_address
 from adjudge.service.board.pages import redirect
 from adjudge.service.board.visit import Visit
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import lists, views
+from adjudge.service.http import views
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
 from adjudge.service.http.types import TaskView
 
@@ -67,7 +67,7 @@ async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | 
         raise Invalid(f"sort has to be one of {', '.join(ORDERS)}")
     if filters["reason"] and filters["reason"] not in REASONS:
         raise Invalid(f"reason has to be one of {', '.join(REASONS)}")
-    after = lists.decode_cursor(filters["after"]) if filters["after"] else None
+    after = views.decode_cursor(filters["after"]) if filters["after"] else None
     label = campaign.code(unquote(filters["label"])) if filters["label"] else None
     found = await campaign.read(
         lambda: list(_waiting(campaign.state, activity, order, after, label=label, reason=filters["reason"])),
@@ -114,7 +114,7 @@ async def _shown(visit: Visit, name: str, listed: Waiting | None) -> Shown | Non
         return None
     weighed = await campaign.read(lambda: weigh(campaign.state, campaign.names, name), 500)
     key = listed.key if listed is not None and listed.task == name else None
-    cursor = "" if key is None else lists.encode_cursor(key, name)
+    cursor = "" if key is None else views.encode_cursor(key, name)
     return Shown(view, await item_of(campaign, name), weighed, cursor)
 
 
@@ -123,7 +123,7 @@ async def _done(campaign: Campaign, name: str | None) -> Decision | None:
     if not name:
         return None
     try:
-        decision = await campaign.read(lambda: views.decision(campaign.state, name), 50)
+        decision = await campaign.read(lambda: views.view_decision(campaign.state, name), 50)
     except NotFound:
         return None
     return decision if decision.reason == "override" else None
@@ -165,7 +165,7 @@ def _merged(
     """Yield key and name of escalated and contested tasks after a cursor, in order."""
     others = [row for row in contested if after is None or row > after]
     while reason != REOPENED:
-        page = state.tasks.listed({"escalated"}, order, limit=PAGE_TASKS, after=after)
+        page = state.tasks.list_page({"escalated"}, order, limit=PAGE_TASKS, after=after)
         for row in page:
             while others and others[0] < row:
                 yield others.pop(0)

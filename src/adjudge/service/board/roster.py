@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.service.http import views
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.fold import Slice, Steps
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.crowd import Worker

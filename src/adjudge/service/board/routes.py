@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from adjudge.service.board import audit, history, now, people, policies, queue, signing, task_page
-from adjudge.service.http.table import Route
+from adjudge.service.http.routing import Route
 from adjudge.service.http.tokens import Scope
 
 
@@ -15,7 +15,7 @@ def _page(method: str, path: str, scope: Scope | None, handler: Any) -> Route:
 
 CAMPAIGN: Final = "/c/{campaign}"
 PAGES: Final[tuple[Route, ...]] = (
-    _page("GET", "/", "read", now.home),
+    _page("GET", "/start", "read", now.home),
     _page("GET", "/sign-in", None, signing.ask),
     _page("POST", "/sign-in", None, signing.sign_in),
     _page("POST", "/sign-out", None, signing.sign_out),

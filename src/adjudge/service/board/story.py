@@ -11,7 +11,7 @@ import msgspec
 from adjudge.service.campaigns.decision import Decision, moment
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
-from adjudge.service.http.names import Names
+from adjudge.service.http.loading import Names
 from adjudge.service.store import events
 from adjudge.service.store.store import Store
 

@@ -7,12 +7,11 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from adjudge.service.http.authority import Permit
 from adjudge.service.http.call import Context
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Invalid, Malformed
-from adjudge.service.http.headers import Headers
-from adjudge.service.http.tokens import Grant, Scope
+from adjudge.service.http.parsing import Headers
+from adjudge.service.http.tokens import Grant, Permit, Scope
 from adjudge.service.http.types import MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from adjudge.service.board.sessions import Session
 
 FORM_MEDIA_TYPE: Final = b"application/x-www-form-urlencoded"
-MAX_FORM_BYTES: Final = 1_000_000
 MAX_FORM_FIELDS: Final = 5000  # a policy may name a threshold for each label
 LOCAL_NAME: Final = "local"  # who acts while no token is needed
 

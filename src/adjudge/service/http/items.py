@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from adjudge.errors import quote
 from adjudge.service.http.errors import Invalid, NotFound
+from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.http.types import MAX_ITEM_BYTES
 from adjudge.service.store.batch import ItemRow
 
@@ -37,6 +39,30 @@ def rows_of(campaign: Campaign, sent: Iterable[tuple[str, Any]]) -> list[ItemRow
 async def find(campaign: Campaign, task: str) -> bytes | None:
     """Return the item of a task as JSON, None if it has none."""
     return await asyncio.to_thread(campaign.campaigns.store.items.find, campaign.number, task)
+
+
+async def forget_items(campaign: Campaign, before: int) -> None:
+    """Delete the items of tasks whose votes expired before a time, or that never had any.
+
+    - `before`: the time, in microseconds since 1970.
+    """
+    store = campaign.campaigns.store
+    pages = store.items.seen_before(campaign.number, before)
+
+    def select(names: list[str]) -> Steps[list[str]]:
+        over, pace = list[str](), Slice()
+        for name in names:
+            task = campaign.state.find(name)
+            if task is None or task.expired or task.touched < before:
+                over.append(name)
+            if pace.is_over():
+                yield None
+                pace.begin()
+        return over
+
+    while names := await campaign.campaigns.in_thread(partial(next, pages, None)):
+        over = await campaign.in_turn(select(names))
+        await campaign.campaigns.in_writer(store.items.remove, campaign.number, over)
 
 
 async def erase(campaign: Campaign, task: str) -> int:

@@ -76,5 +76,5 @@ async def refit(call: Call) -> Reply:
 
 
 async def reset_breaker(call: Call) -> t.Done:
-    """Let automatic decisions go on after a circuit breaker has held them."""
+    """Resume automatic decisions after a circuit breaker has held them."""
     return t.Done(await call.campaign.reset_breaker(call.body.by))

@@ -1,14 +1,14 @@
-"""Tasks and what is decided of them."""
+"""Tasks and their decisions."""
 
 from __future__ import annotations
 
 import asyncio
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import items, sse
+from adjudge.service.http import feed, items
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
-from adjudge.service.http.listening import Place, stored
+from adjudge.service.http.feed import Place, read_decisions
 
 
 async def list_tasks(call: Call) -> t.TasksPage:
@@ -20,8 +20,11 @@ async def list_tasks(call: Call) -> t.TasksPage:
 async def add_tasks(call: Call) -> t.Done:
     """Name tasks that wait for their first votes, so that the queue can give them out."""
     campaign, sent = call.campaign, call.body.tasks
-    content = items.rows_of(campaign, [(one.task, one.data) for one in sent if isinstance(one, t.TaskItem)])
-    return t.Done(await campaign.add_tasks([one if isinstance(one, str) else one.task for one in sent], content))
+    content = items.rows_of(campaign, [(task.task, task.data) for task in sent if isinstance(task, t.TaskItem)])
+    position = await campaign.add_tasks([task if isinstance(task, str) else task.task for task in sent], content)
+    if content:
+        await campaign.campaigns.commit()
+    return t.Done(position)
 
 
 async def erase_item(call: Call) -> t.Done:
@@ -45,7 +48,7 @@ async def delete_gold(call: Call) -> Decision:
 
 
 async def override(call: Call) -> Decision:
-    """Decide a task as a person, whatever the votes say."""
+    """Decide a task as a person, regardless of its votes."""
     body = call.body
     return await call.campaign.override(call.ids[1], body.label, body.by, body.reason, body.position)
 
@@ -58,9 +61,9 @@ async def reopen(call: Call) -> Decision:
 async def history(call: Call) -> t.HistoryAnswer:
     """List every decision on a task, oldest first."""
     campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
-    await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
-    found = await asyncio.to_thread(lambda: [sse.decision(row.body) for row in store.decisions(campaign.number, task=task)])
-    return t.HistoryAnswer(found)
+    await campaign.task(task)  # raises if there is none, and waits for the commit
+    decisions = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
+    return t.HistoryAnswer(decisions)
 
 
 async def list_decisions(call: Call) -> t.DecisionsPage:
@@ -69,12 +72,12 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
     after = Place.of_query(call.query.after)
 
     def read() -> t.DecisionsPage:
-        found = stored(store, campaign.number, after, limit + 1)
-        more = len(found) > limit
-        del found[limit:]
+        placed = read_decisions(store, campaign.number, after, limit + 1)
+        more = len(placed) > limit
+        del placed[limit:]
         # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
-        cursor = "{}.{}".format(*found[-1][0]) if more else None
-        return t.DecisionsPage([sse.decision(body) for _, body in found], cursor)
+        cursor = "{}.{}".format(*placed[-1][0]) if more else None
+        return t.DecisionsPage([feed.decision(body) for _, body in placed], cursor)
 
     return await asyncio.to_thread(read)
 

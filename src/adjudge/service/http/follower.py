@@ -2,7 +2,7 @@
 
 Several servers can share one database. Each campaign is written by one of them, whose lock the database holds for as long as
 it is connected. The others read its log as it grows and fold it into a state of their own, so that they answer readers too, a
-moment later. Whoever finds the lock free takes it, reads what is left of the log, and writes from then on.
+moment later. The process that finds the lock free takes it, reads the rest of the log, and writes from then on.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
-from adjudge.service.http.duties import run_refit
+from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.http.leases import UNKNOWN_OWNER, now
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.maintenance import run_refit
 from adjudge.service.store import events
 from adjudge.service.store.errors import Expired, NotOwner
 from adjudge.service.store.ids import IdIndex
@@ -39,7 +39,7 @@ def owner_of(store: Store, campaign: int) -> str | None:
     """Become the writer of a campaign, and return None; or say which other process is.
 
     - `campaign`: its number.
-    - `store`: is asked in the thread of its writer.
+    - `store`: used in the thread of its writer.
     """
     try:
         store.own(campaign)
@@ -48,7 +48,7 @@ def owner_of(store: Store, campaign: int) -> str | None:
     return None
 
 
-class Following:
+class Follower:
     """Follows the campaigns that others write.
 
     - `campaigns`: those of this server.
@@ -86,7 +86,7 @@ class Following:
             asked, followed = now(), {name for name, campaign in campaigns.by_name.items() if campaign.follows is not None}
             for number, name, last in await asyncio.to_thread(campaigns.store.ends):
                 campaign = campaigns.by_name.get(name)
-                if campaign is None and last:  # before its first event, whoever makes it may not own it yet
+                if campaign is None and last:  # before its first event, its creator may not own it yet
                     await self._join(number, name)
                 elif campaign is not None and campaign.follows is not None:
                     await self._advance(campaign, last)
@@ -96,7 +96,7 @@ class Following:
     async def _join(self, number: int, name: str) -> None:
         """Follow a campaign that another process has made."""
         campaigns = self._campaigns
-        loaded = await campaigns.loaded(number)
+        loaded = await campaigns.load(number)
         owner = await asyncio.to_thread(campaigns.store.owner, number)
         if loaded is not None and name not in campaigns.by_name:
             campaigns.take(Campaign(campaigns, number, name, loaded), owner or UNKNOWN_OWNER)
@@ -152,7 +152,7 @@ class Following:
         """Read what is left of a log whose lock this process has got: nobody else writes it any more."""
         campaigns, number = self._campaigns, campaign.number
         await self._advance(campaign, await asyncio.to_thread(campaigns.store.last, number))
-        ids = await asyncio.to_thread(_caught_up, campaigns.store, number, campaign.loaded.ids, campaign.position)
+        ids = await asyncio.to_thread(_catch_up_ids, campaigns.store, number, campaign.loaded.ids, campaign.position)
         if campaigns.on_taken is not None:
             await campaigns.on_taken(campaign)
         self._refits.pop(number, None)
@@ -186,7 +186,7 @@ class Following:
                 await self._load_again(campaign)
 
     async def _load_again(self, campaign: Campaign) -> None:
-        loaded = await self._campaigns.loaded(campaign.number)
+        loaded = await self._campaigns.load(campaign.number)
         if loaded is not None:
             self._refits.pop(campaign.number, None)
             campaign.adopt(loaded)
@@ -198,7 +198,7 @@ class Following:
                 await self._finish_refit(campaign)
             elif isinstance(event, events.Erase):
                 campaign.names.erase(event.worker)
-            await campaign.in_turn(_folding(state, event))
+            await campaign.in_turn(_apply_steps(state, event))
             if isinstance(event, events.RefitBegun):
                 work = self._campaigns.in_thread(partial(run_refit, state.refit_under_way))
                 self._refits[campaign.number] = asyncio.ensure_future(work)
@@ -209,7 +209,7 @@ class Following:
         self._note_progress(campaign)
 
     async def _finish_refit(self, campaign: Campaign) -> None:
-        """Wait for the fit that the log is about to take up; where it began before this server did, make it now."""
+        """Wait for the fit that the log is about to take up; if it began before this server did, make it now."""
         work = self._refits.pop(campaign.number, None)
         if work is None and campaign.state.refit_under_way is not None:
             work = asyncio.ensure_future(self._campaigns.in_thread(partial(run_refit, campaign.state.refit_under_way)))
@@ -223,7 +223,7 @@ class Following:
         campaign.on_disk(campaign.state.position)
 
 
-def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
+def _apply_steps(state: CampaignState, event: events.Event) -> Steps[None]:
     """Fold an event of the log: in another thread where it takes long."""
     if is_heavy(state, event):
         yield partial(state.apply, state.position + 1, event)
@@ -231,11 +231,11 @@ def _folding(state: CampaignState, event: events.Event) -> Steps[None]:
         state.apply(state.position + 1, event)
 
 
-def _caught_up(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
-    """Return the ids of a campaign up to a position, from those known and what the store has beyond them."""
+def _catch_up_ids(store: Store, campaign: int, known: IdIndex, position: int) -> IdIndex:
+    """Return the ids of a campaign up to a position, from those in memory and newer ones in the store."""
     base = store.bases.find(campaign)
     if base is not None and base.position > known.after:  # the log between may be deleted
-        ids = IdIndex(store, campaign, snapshot.opened(store.bases.data(base))[2])
+        ids = IdIndex(store, campaign, snapshot.unbundle(store.bases.data(base))[2])
     else:
         ids = IdIndex(store, campaign, known.state(known.after))
     ids.catch_up(position)

@@ -7,11 +7,10 @@ import threading
 import pytest
 
 from adjudge.service.campaigns.decision import Decision, moment
-from adjudge.service.http import listening, sse
-from adjudge.service.http.authority import Authority
+from adjudge.service.http import feed
 from adjudge.service.http.errors import Malformed
-from adjudge.service.http.listening import MAX_DECISIONS_PER_POSITION, Place, Tail
-from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, Tail
+from adjudge.service.http.tokens import FULL_GRANT, Authority, Permit, TokenIndex
 from adjudge.service.store.batch import DecisionRow
 from service.serving import BASE, serving
 
@@ -162,7 +161,7 @@ def row(position, task):
 
 def allowed():
     """A permit that holds."""
-    return Authority(TokenIndex(), None).permit(FULL_GRANT, "read", "default")
+    return Permit(Authority(TokenIndex(), None), FULL_GRANT, "read", "default")
 
 
 async def taken(stream, n):
@@ -174,10 +173,10 @@ def ids(text):
 
 
 def test_silence_is_broken_by_comments(monkeypatch):
-    monkeypatch.setattr(sse, "KEEP_ALIVE", 0.01)
+    monkeypatch.setattr(feed, "KEEP_ALIVE", 0.01)
 
     async def main():
-        stream = sse.events(Tail(Stored(), 1, lambda: 0), None, allowed(), set(), lambda: False)
+        stream = feed.events(Tail(Stored(), 1, lambda: 0), None, allowed(), set(), lambda: False)
         text = await taken(stream, 3)
         await stream.aclose()
         return text
@@ -188,14 +187,14 @@ def test_silence_is_broken_by_comments(monkeypatch):
 @pytest.mark.parametrize("window", [2, 2000])
 def test_every_listener_gets_what_is_after_its_place(monkeypatch, window):
     """A wake-up carries nothing: listeners before, in and behind the window read the same sequence."""
-    monkeypatch.setattr(listening, "MAX_WINDOW_DECISIONS", window)
-    monkeypatch.setattr(listening, "MAX_PAGE_DECISIONS", 3)
+    monkeypatch.setattr(feed, "MAX_WINDOW_DECISIONS", window)
+    monkeypatch.setattr(feed, "MAX_PAGE_DECISIONS", 3)
     store = Stored([row(4, "a"), row(4, "b"), row(6, "c"), row(7, "d"), row(7, "e")])
 
     async def main():
         tail = Tail(store, 1, lambda: 7)
         every = [
-            sse.events(tail, after, allowed(), set(), lambda: False)
+            feed.events(tail, after, allowed(), set(), lambda: False)
             for after in (Place(0, MAX_DECISIONS_PER_POSITION), Place(4, 1), None)
         ]
         for stream in every:
@@ -216,7 +215,7 @@ def test_every_listener_gets_what_is_after_its_place(monkeypatch, window):
 
 
 def test_memory_for_listeners_is_bounded(monkeypatch):
-    monkeypatch.setattr(listening, "MAX_WINDOW_BYTES", 100)
+    monkeypatch.setattr(feed, "MAX_WINDOW_BYTES", 100)
     store = Stored([row(n, "x" * 20) for n in range(1, 30)])
 
     async def main():

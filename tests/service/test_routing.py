@@ -4,7 +4,7 @@ import pytest
 
 from adjudge.service.http.errors import Malformed, NotAllowed, NotFound
 from adjudge.service.http.routes import ROUTES
-from adjudge.service.http.table import Router
+from adjudge.service.http.routing import Router
 from service.serving import segment
 
 ROUTER = Router(ROUTES)

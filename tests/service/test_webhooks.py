@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from adjudge.service.http import addresses, outgoing
-from adjudge.service.http.addresses import check, public, resolve, target
+from adjudge.service.http import webhooks
 from adjudge.service.http.errors import Invalid
+from adjudge.service.http.webhooks import check, is_public, parse_target, resolve
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.rows import update_rows
 from service.serving import serving
@@ -65,8 +65,8 @@ def until(found, seconds=20):
 def allowing(tmp_path_factory):
     """A server that posts to loopback, hurries, and gives up after three attempts."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(outgoing, "FIRST_RETRY_PAUSE_S", 0.02)
-    patch.setattr(outgoing, "OUTBOX_INTERVAL_S", 0.02)
+    patch.setattr(webhooks, "FIRST_RETRY_PAUSE_S", 0.02)
+    patch.setattr(webhooks, "OUTBOX_INTERVAL_S", 0.02)
     with serving(tmp_path_factory.mktemp("webhooks"), allow_private=True, attempts=3) as client:
         yield client
     patch.undo()
@@ -216,8 +216,8 @@ def test_some_are_refused_even_where_private_ones_are_allowed(url):
 def test_public_addresses_are_taken():
     assert check("https://example.org:8443/a?b", allow_private=False) == (True, "example.org", 8443, "/a?b")
     assert check("http://93.184.216.34", allow_private=False).path == "/"
-    assert target("https://[2606:2800:220:1::]:8443/").authority == "[2606:2800:220:1::]:8443"
-    assert public(ipaddress.ip_address("2606:2800:220:1::"))
+    assert parse_target("https://[2606:2800:220:1::]:8443/").authority == "[2606:2800:220:1::]:8443"
+    assert is_public(ipaddress.ip_address("2606:2800:220:1::"))
 
 
 def test_a_name_that_comes_to_mean_a_private_address_is_refused_at_delivery(monkeypatch):
@@ -227,8 +227,8 @@ def test_a_name_that_comes_to_mean_a_private_address_is_refused_at_delivery(monk
         lambda host, port, **_: [(2, 1, 6, "", ("93.184.216.34", port)), (2, 1, 6, "", ("127.0.0.1", port))],
     )
     with pytest.raises(Invalid, match="private"):
-        resolve(target("http://rebound.example/"), allow_private=False)
-    assert "private" in outgoing.post("http://rebound.example/", SECRET, "key", b"{}", allow_private=False)
+        resolve(parse_target("http://rebound.example/"), allow_private=False)
+    assert "private" in webhooks.post("http://rebound.example/", SECRET, "key", b"{}", allow_private=False)
 
 
 def test_the_connection_is_made_to_the_address_that_was_checked(monkeypatch):
@@ -249,9 +249,9 @@ def test_the_connection_is_made_to_the_address_that_was_checked(monkeypatch):
             monkeypatch.undo()
             return real(address, **options)
 
-        monkeypatch.setattr(addresses.socket, "getaddrinfo", rebinding)
-        monkeypatch.setattr(outgoing.socket, "create_connection", connect)
-        assert outgoing.post(f"http://rebound.example:{port}/", SECRET, "key", b"{}", allow_private=True) is None
+        monkeypatch.setattr(webhooks.socket, "getaddrinfo", rebinding)
+        monkeypatch.setattr(webhooks.socket, "create_connection", connect)
+        assert webhooks.post(f"http://rebound.example:{port}/", SECRET, "key", b"{}", allow_private=True) is None
     assert (asked, connected) == (["rebound.example"], [("127.0.0.1", port)])
     assert seen[0][1]["Host"] == f"rebound.example:{port}"
 
@@ -260,11 +260,11 @@ def test_failures_of_the_network_are_told_in_a_line():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        assert "refused" in outgoing.post(f"http://127.0.0.1:{port}/", SECRET, "key", b"{}", allow_private=True)
+        assert "refused" in webhooks.post(f"http://127.0.0.1:{port}/", SECRET, "key", b"{}", allow_private=True)
 
 
 def test_a_receiver_that_never_ends_is_left(monkeypatch):
-    monkeypatch.setattr(outgoing, "RESPONSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(webhooks, "RESPONSE_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         stop = threading.Event()
@@ -280,16 +280,16 @@ def test_a_receiver_that_never_ends_is_left(monkeypatch):
 
         thread = threading.Thread(target=drip)
         thread.start()
-        assert outgoing.post(f"http://127.0.0.1:{port}/", SECRET, "key", b"{}", allow_private=True)
+        assert webhooks.post(f"http://127.0.0.1:{port}/", SECRET, "key", b"{}", allow_private=True)
         stop.set()
         thread.join(10)
 
 
 def test_pauses_grow_and_differ():
-    first = outgoing.FIRST_RETRY_PAUSE_S
-    assert [outgoing.pause(n, 1.0) / first for n in (1, 2, 3)] == [1.0, 2.0, 4.0]
-    assert outgoing.pause(3, 0.0) / first == 2.0
-    assert outgoing.pause(60, 1.0) == outgoing.MAX_RETRY_PAUSE_S
+    first = webhooks.FIRST_RETRY_PAUSE_S
+    assert [webhooks.pause(n, 1.0) / first for n in (1, 2, 3)] == [1.0, 2.0, 4.0]
+    assert webhooks.pause(3, 0.0) / first == 2.0
+    assert webhooks.pause(60, 1.0) == webhooks.MAX_RETRY_PAUSE_S
 
 
 def test_deliveries_survive_a_restart(tmp_path):

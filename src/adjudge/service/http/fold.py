@@ -1,13 +1,21 @@
-"""How requests to a campaign become events: each in its turn, folded in slices or in another thread, written as a whole."""
+"""Requests become events: each waits for its turn on the campaign, is folded in slices or in a thread, and is written as a whole.
+
+Work on the state of a campaign is a generator. It yields None when its time slice is used up, so that the event loop can answer
+other requests; or it yields a slow function, and receives the result from another thread. Until the work ends, no other request
+reads or changes that campaign, so nobody sees a partial change.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,10 +25,9 @@ from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState, Touched
 from adjudge.service.http.clock import MAX_STEP_S
 from adjudge.service.http.errors import Unavailable
+from adjudge.service.http.feed import Tail
 from adjudge.service.http.leases import UNKNOWN_OWNER, Lease, now
-from adjudge.service.http.listening import Tail
 from adjudge.service.http.loading import Loaded
-from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, Turn, drain, finish
 from adjudge.service.store import events
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, ArchiveRow, DecisionRow, OutboxRow
 from adjudge.service.store.ids import Generation
@@ -28,15 +35,111 @@ from adjudge.service.store.ids import Generation
 if TYPE_CHECKING:
     from adjudge.service.http.campaigns import Campaigns
 
-log = logging.getLogger(__name__)
+C = TypeVar("C", bound="LiveCampaign")
+P = ParamSpec("P")
 T = TypeVar("T")
-Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and what is written of them
-ENDLESS: Final = Slice(math.inf)
+Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
+LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
+SLICE_S: Final = 0.005  # of work on the loop, after which others have their turn
+log = logging.getLogger(__name__)
+Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and their rows
 NO_ROWS: Final[Rows] = ([], [], [])
 _ENCODE_JSON = msgspec.json.Encoder().encode
 
 
-class Folding:
+class Slice:
+    """Tells when a slice of work on the loop is over; the next one begins when it has told so.
+
+    >>> Slice(seconds=60).is_over(), Slice(seconds=0).is_over()
+    (False, True)
+    """
+
+    __slots__ = ("_seconds", "_until")
+
+    def __init__(self, seconds: float = SLICE_S) -> None:
+        self._seconds = seconds
+        self._until = time.perf_counter() + seconds
+
+    def is_over(self) -> bool:
+        """Return whether the slice is used up."""
+        return time.perf_counter() >= self._until
+
+    def begin(self) -> None:
+        """Begin the next one."""
+        self._until = time.perf_counter() + self._seconds
+
+
+class Turn:
+    """Lets one piece of work at a time have a campaign, in the order in which they ask."""
+
+    __slots__ = ("_waiting", "is_taken")
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Take the turn if it is free; return whether it was."""
+        if self.is_taken:
+            return False
+        self.is_taken = True
+        return True
+
+    async def wait(self) -> None:
+        """Take the turn, after all who asked before."""
+        if self.take():
+            return
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():  # it was handed over at the same moment
+                self.give()
+            raise
+
+    def give(self) -> None:
+        """Hand the turn to the next who waits; it stays taken where there is one."""
+        while self._waiting:
+            following = self._waiting.popleft()
+            if not following.done():
+                following.set_result(None)
+                return
+        self.is_taken = False
+
+
+def drain(steps: Steps[T]) -> T:
+    """Run work to its end at once, without slices."""
+    try:
+        job = steps.send(None)
+        while True:
+            job = steps.send(None if job is None else job())
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def finish(steps: Steps[T], job: Callable[[], Any] | None, in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> T:
+    """Go on with work that has yielded `job`, in slices and in threads, to its end."""
+    try:
+        while True:
+            try:
+                if job is None:
+                    await asyncio.sleep(0)
+                    done = None
+                else:
+                    done = await in_thread(job)
+            except BaseException as error:
+                job = steps.throw(error)
+            else:
+                job = steps.send(done)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+ENDLESS: Final = Slice(math.inf)
+
+
+class LiveCampaign:
     """The state of a campaign, and the only way to read and change it: one reader or writer at a time, in any thread."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
@@ -87,7 +190,7 @@ class Folding:
         Work that ends within its first slice never waits. Longer work runs to its end even if its caller was cancelled.
         """
         if not self.turn.take():
-            return await asyncio.shield(self._kept(self._wait_and_finish(steps)))
+            return await asyncio.shield(self._keep(self._wait_and_finish(steps)))
         try:
             job = next(steps)
         except StopIteration as end:
@@ -96,9 +199,9 @@ class Folding:
         except BaseException:
             self.turn.give()
             raise
-        return await asyncio.shield(self._kept(self._finish(steps, job)))
+        return await asyncio.shield(self._keep(self._finish(steps, job)))
 
-    def _kept(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # seen, whether or not anybody waits
         return task
@@ -121,12 +224,12 @@ class Folding:
         """
 
         def steps() -> Steps[T]:
-            found: T = (yield work) if cost > LONG_READ_US else work()
-            return found
+            result: T = (yield work) if cost > LONG_READ_US else work()
+            return result
 
-        found = await self.in_turn(steps())
+        result = await self.in_turn(steps())
         await self.on_disk_now()
-        return found
+        return result
 
     # --- events
 
@@ -186,32 +289,44 @@ class Folding:
 
         return await self.in_turn(steps())
 
-    def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
-        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
-        state, pace = self.state, Slice()
-        before = state.position
+    def applying(self, event: events.Event) -> Steps[Touched | None]:
+        """Apply the next event to the state, in another thread if that takes long."""
+        state = self.state
+        apply = partial(state.apply, state.position + 1, event)
+        if not is_heavy(state, event):
+            return apply()
+        touched: Touched | None = yield apply
+        self.require_state(state)
+        return touched
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Reload the state from the log if an error aborts a fold that has changed it."""
+        state, before = self.state, self.state.position
         try:
-            if is_heavy(state, event):
-                touched: Touched | None = yield partial(state.apply, before + 1, event)
-                self.require_state(state)
-            else:
-                touched = state.apply(before + 1, event)
-            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
+            yield
         except BaseException as error:
             self.drop(state, before, error)
             raise
-        self.write(before + 1, [event], rows, workers)
+
+    def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
+        """Reload the state from the log if an aborted fold has changed it since position `before`."""
+        if state.position != before and self.state is state and not self.campaigns.is_broken:
+            self.campaigns.distrust(error)
+
+    def folding(self, event: events.Event, workers: Sequence[tuple[int, str]] = ()) -> Steps[Touched | None]:
+        """Fold an event, in another thread where that takes long, and have it written with the names of new workers."""
+        state, pace, first = self.state, Slice(), self.position + 1
+        with self.whole():
+            touched = yield from self.applying(event)
+            rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
+        self.write(first, [event], rows, workers)
         return touched
 
     def _require_free(self) -> None:
         """Raise where other work has the turn: two folds at once would mix their events."""
         if self.turn.is_taken:
             raise Unavailable(f"campaign {quote(self.name)} is busy: try again", retry_after=1)
-
-    def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
-        """Reload the state from the log if an aborted fold has changed it since position `before`."""
-        if state.position != before and self.state is state and not self.campaigns.is_broken:
-            self.campaigns.distrust(error)
 
     def require_state(self, state: CampaignState) -> None:
         """Raise where the state was built again from the log meanwhile: what was folded into the old one is lost."""
@@ -225,7 +340,7 @@ class Folding:
             self.require_state(state)
             pace.begin()
 
-    def told_rows(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
+    def encode_decisions(self, state: CampaignState, pace: Slice) -> Steps[Rows]:
         """Return what is written of the decisions that the last events made."""
         changes, state.changes = state.changes, []
         rows: list[DecisionRow] = []
@@ -277,3 +392,19 @@ class Folding:
         if self.state.position > self.committed:
             self.campaigns.require_sound()
             await self.campaigns.commit()
+
+
+def atomic(steps: Callable[Concatenate[C, P], Steps[T]]) -> Callable[Concatenate[C, P], Coroutine[Any, Any, T]]:
+    """Return a change to a campaign as a call to be awaited: it has its turn, and returns once its events are on disk."""
+
+    @wraps(steps)
+    async def change(campaign: C, /, *args: P.args, **options: P.kwargs) -> T:
+        def require_open_first() -> Steps[T]:
+            campaign.require_open()
+            return (yield from steps(campaign, *args, **options))
+
+        result = await campaign.in_turn(require_open_first())
+        await campaign.on_disk_now()
+        return result
+
+    return change

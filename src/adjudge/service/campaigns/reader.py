@@ -1,6 +1,6 @@
 """What readers ask of a campaign's state. Nothing here changes it, so that who reads what never changes a decision.
 
-Readers are told the confidence by what the fold has measured last: measuring again is a step of the fold.
+Readers get the confidence from the latest measurement of the fold; measuring again is a step of the fold.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from adjudge.data.options import StreamedModel
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.online import Online
+from adjudge.online import CONFIDENCE_CODES, Online
 from adjudge.online.reading import crowd_sums
-from adjudge.service.campaigns.archived import NO_ANSWER, Answer, Archived
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import Crowd, Worker
-from adjudge.service.campaigns.decision import Decision, moment
-from adjudge.service.campaigns.policy import Policy
+from adjudge.service.campaigns.decision import Decision, Evidence, moment
+from adjudge.service.campaigns.policy import Policy, PolicyVersion
 from adjudge.service.campaigns.rule import Rule
-from adjudge.service.campaigns.standing import Evidence
+from adjudge.service.campaigns.settings import RefitSettings, Retention
 from adjudge.service.campaigns.tally import Ballot, Tally
-from adjudge.service.campaigns.tasks import Task, Tasks
+from adjudge.service.campaigns.tasks import NO_ANSWER, Answer, Archived, Task, Tasks
 from adjudge.service.store import events
 from adjudge.service.store.archive import Archive
 
@@ -45,28 +45,52 @@ def prepare_intervals() -> None:
     accuracy_columns(np.array([0.5]), np.array([2.0]))
 
 
-class Readable:
-    """A state as its readers see it; `CampaignState` fills it in."""
+class StateReader:
+    """The state of a campaign up to `position`, as its readers see it; `CampaignState` folds events into it.
 
-    position: int
-    time: int
-    labels: list[str]
-    codes: dict[str, int]
-    archive: Archive
-    online: Online
-    stream: Any  # what `online` calls vote by vote: `Online.state`
-    lasting: int
-    policy: Policy
-    version: int
-    rule: Rule
-    tasks: Tasks
-    crowd: Crowd
-    expired: int  # the time since when an archived task must have been touched, to have votes
-    breakers: Breakers
-    tallies: dict[str, Tally]  # of tasks in memory whose votes were counted once; every change of them is counted, too
-    _dues: list[tuple[int, str]]
-    _crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
-    _absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
+    - `created`: the first event of the log, which is to be applied like all others.
+    - `archive`: where tasks go that leave memory.
+    """
+
+    def __init__(self, created: events.Created, archive: Archive) -> None:
+        self.created = created
+        self.archive = archive
+        self.position, self.time = 0, created.time
+        self.labels, self.names = list(created.labels), list(created.names)
+        self.codes = {label: code for code, label in enumerate(self.labels)}
+        self.online = Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings)
+        self.stream: Any = self.online.state  # called vote by vote
+        self.online.expect_every_label()  # they were chosen beforehand
+        self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
+        self.lasting = 2 * self.kind  # the same confidence, from the latest measurement however old
+        self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
+        self.policies: list[PolicyVersion] = []
+        self.image_hosts: list[str] = []  # from which the page shows images of items
+        self.tasks, self.crowd = Tasks(), Crowd()
+        self.tallies: dict[str, Tally] = {}
+        self.changes: list[Decision] = []  # decisions of the latest events; the caller of `apply` takes them out
+        self.since_refit = 0  # votes learned and taken back
+        self.votes = 0  # in force, those kept aside among them
+        self.archived_tasks = 0  # that have left memory
+        self.begins = 1  # the first position of the log that is kept
+        self.expired = 0  # archived tasks that were last touched before this time have no votes
+        self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
+        self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
+        self.unreached: dict[int, int] = {}  # worker: position of a ban or unban that has not reached the whole archive
+        self.refit_read = 0  # where the refit under way has read; 0: none is
+        self.refit_under_way: Any = None
+        self._dues: list[tuple[int, str]] = []
+        self.breakers = Breakers()
+        self._crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
+        self._absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
+        self._adopt_policy(created.policy, created.time, None)
+
+    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None, note: str | None = None) -> None:
+        policy = Policy.of(document)
+        self.rule = Rule(policy, self.labels)
+        self.tallies = {}  # the quorum may ask for other counts
+        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by, note))
+        self.policy, self.version = policy, len(self.policies)
 
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""
@@ -77,15 +101,15 @@ class Readable:
         task = self.tasks.by_name.get(name)
         if task is not None:
             return task
-        record = self._archived(name)
+        record = self._find_record(name)
         return None if record is None else record.task
 
-    def archived(self, name: str) -> tuple[Task, Answer] | None:
-        """Return a task that is not in memory, and what the stream said of it when it left."""
-        record = self._archived(name)
+    def find_archived(self, name: str) -> tuple[Task, Answer] | None:
+        """Return a task that is not in memory, and the stream's prediction at the time it left."""
+        record = self._find_record(name)
         return None if record is None else (record.task, record.answer)
 
-    def _archived(self, name: str) -> Archived | None:
+    def _find_record(self, name: str) -> Archived | None:
         if name is self._absent or not self.archive.may_have(name):
             self._absent = name
             return None
@@ -99,12 +123,12 @@ class Readable:
         """Return (worker, label, whether it counts) of every vote in force on a task."""
         task, workers = self.tasks.by_name.get(name), self.crowd.all
         votes = self.stream.votes_of(name) or ()
-        if task is None and (record := self._archived(name)) is not None:
+        if task is None and (record := self._find_record(name)) is not None:
             task, votes = record.task, record.ballots
-        found = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
+        counted = [(int(text), label, not workers[int(text)].banned) for text, label in votes]
         aside = [workers[number] for number in (task.aside if task is not None else None) or ()]
         kept = ((worker.number, worker.aside[name], self.counts(worker)) for worker in aside if worker.aside is not None)
-        return [*found, *kept]
+        return [*counted, *kept]
 
     def has_gold(self, name: str) -> bool:
         """Return whether the true label of a task is known."""
@@ -112,7 +136,7 @@ class Readable:
 
     def gold_of(self, name: str) -> int:
         """Return the code of the true label of a task, -1 if it is unknown."""
-        record = None if name in self.tasks.by_name else self._archived(name)
+        record = None if name in self.tasks.by_name else self._find_record(name)
         label, _, _, is_gold, _ = self.answer(name) if record is None else record.answer
         return label if is_gold else -1
 
@@ -138,7 +162,7 @@ class Readable:
         if known.aside is not None and (aside := known.aside.get(name)) is not None:
             return aside
         if name not in self.tasks.by_name:
-            record = self._archived(name)
+            record = self._find_record(name)
             return -1 if record is None else dict(record.ballots).get(known.text, -1)
         label: int = self.stream.voted(name, known.text)
         return label
@@ -148,7 +172,7 @@ class Readable:
         return cast(Answer, self.stream.predict(name, self.lasting) or NO_ANSWER)
 
     def decision(self, task: Task, answer: Answer) -> Decision:
-        """Return what is decided of a task, as it is told."""
+        """Return the decision on a task, as clients see it."""
         standing = task.standing
         label = standing.label if standing.label >= 0 else answer[0]
         return Decision(
@@ -173,25 +197,25 @@ class Readable:
         """Return what the policy looks at."""
         label, tie, votes, gold, likely = answer
         confidence = likely[label] if label >= 0 else 0.0
-        found = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
+        evidence = Evidence(votes, label, confidence, likely, tie, self.time, gold, self.breakers.tripped is not None)
         if self.rule.needs_votes:
-            self.tally(task.name).fill(found, len(self.labels))
-        return found
+            self.tally(task.name).fill(evidence, len(self.labels))
+        return evidence
 
     def tally(self, name: str) -> Tally:
         """Return the votes on a task that count, counted. Those of a task in memory are walked the first time alone."""
-        found = self.tallies.get(name)
-        if found is None:
+        tally = self.tallies.get(name)
+        if tally is None:
             quorum = self.policy.quorum
-            found = Tally(1 if quorum is None else quorum.votes, self._ballots(name))
+            tally = Tally(1 if quorum is None else quorum.votes, self._ballots(name))
             if name in self.tasks.by_name:
-                self.tallies[name] = found
-        return found
+                self.tallies[name] = tally
+        return tally
 
     def _ballots(self, name: str) -> list[Ballot]:
         """Return (label, group, whether from an expert) of every vote on a task that counts."""
         workers, cast = self.crowd.all, self.stream.votes_of(name) or ()
-        if name not in self.tasks.by_name and (record := self._archived(name)) is not None:
+        if name not in self.tasks.by_name and (record := self._find_record(name)) is not None:
             cast = record.ballots
         votes = ((label, workers[int(text)]) for text, label in cast)
         return [(label, worker.group, worker.expert) for label, worker in votes if not worker.banned]
@@ -203,19 +227,19 @@ class Readable:
         return self._accuracy_by(self._crowd_at[1], workers)
 
     def _crowd_view(self) -> CrowdView | None:
-        """Return what workers are judged by beside their own votes; None while it has to be measured again."""
-        found = self.stream.crowd(self.lasting)
-        if found is False:
+        """Return the statistics of the crowd by which workers are judged; None if they are out of date."""
+        crowd = self.stream.crowd(self.lasting)
+        if crowd is False:
             return None
-        sums = crowd_sums(found)
+        sums = crowd_sums(crowd)
         return *sums.by_answer(), sums.law
 
     def _accuracy_by(self, view: CrowdView | None, workers: Sequence[Worker]) -> list[Accuracy]:
         """Return how often workers are right, with the interval by the library's rule where confidence is honest."""
-        found = None if view is None else self.stream.judge([worker.text for worker in workers], *view[:2])
-        if view is None or found is None:
+        figures_of_votes = None if view is None else self.stream.judge([worker.text for worker in workers], *view[:2])
+        if view is None or figures_of_votes is None:
             return [UNKNOWN_ACCURACY] * len(workers)
-        votes, right, doubt = found
+        votes, right, doubt = figures_of_votes
         counted = np.maximum(votes, 1)
         columns = accuracy_columns(*view[2](right / counted, doubt / counted, votes))
         bounds = zip(columns["accuracy_low"].tolist(), columns["accuracy_high"].tolist(), strict=True)
@@ -228,7 +252,7 @@ class Readable:
 
     def is_concerned(self, name: str) -> bool:
         """Return whether a ban or an unban changes which votes of an archived task count."""
-        record = None if name in self.tasks.by_name else self._archived(name)
+        record = None if name in self.tasks.by_name else self._find_record(name)
         if record is None:
             return False
         workers = self.crowd.all

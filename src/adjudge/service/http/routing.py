@@ -6,12 +6,12 @@ So a task called "a/b" is `a%2Fb` in a path and one segment of it, and "..", "%"
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from adjudge.service.http.call import Call
 from adjudge.service.http.errors import NotAllowed, NotFound
-from adjudge.service.http.reading import segment
+from adjudge.service.http.parsing import decode_segment
 from adjudge.service.http.tokens import Scope
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
@@ -22,19 +22,19 @@ JSON_MEDIA_TYPE: Final = "application/json"
 class Route:
     """One operation.
 
-    - `method`, `path`: how it is asked for; names in braces are ids.
-    - `scope`: what a token needs; None: no token is asked for.
+    - `method`, `path`: of the request; names in braces are ids.
+    - `scope`: required of the token; None: no token is required.
     - `handler`: makes the answer; its docstring is the description.
     - `answers`: what the answer holds, by status.
     - `body`: what the request carries; `optional`: whether it may be left out.
-    - `query`: what may stand behind the question mark.
+    - `query`: the type of the query parameters; None: there are none.
     - `content`, `takes`: media types of the answer and of the body.
     - `everywhere`: whether a token has to reach all campaigns.
     - `streams`: whether the handler reads the body itself.
     - `reads`: whether it changes nothing, although its method is not GET.
     - `long`: whether the handler may take long, and is stopped when the client goes away.
     - `foreign`: whether the body is of another program, most of which is not looked at.
-    - `problems`: statuses of this one beside those that many have.
+    - `problems`: statuses of this route in addition to the common ones.
     """
 
     method: str
@@ -70,13 +70,6 @@ class Route:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
 
-@dataclass
-class _Node:
-    literals: dict[str, _Node] = field(default_factory=dict)
-    anything: _Node | None = None
-    routes: dict[str, Route] = field(default_factory=dict)
-
-
 class Router:
     """Finds the route of a request.
 
@@ -84,52 +77,32 @@ class Router:
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._root = _Node()
+        methods: dict[tuple[str, ...], dict[str, Route]] = {}
         for route in routes:
-            node = self._root
-            for part in route.path.split("/")[1:]:
-                if part.startswith("{"):
-                    node.anything = node.anything or _Node()
-                    node = node.anything
-                else:
-                    node = node.literals.setdefault(part, _Node())
-            assert route.method not in node.routes, route.name
-            node.routes[route.method] = route
+            known = methods.setdefault(tuple("" if part.startswith("{") else part for part in route.path.split("/")), {})
+            assert route.method not in known, route.name
+            known[route.method] = route
+        # By number of segments; "" stands for an id. Earlier segments count more, and literal ones come before ids.
+        self._paths: dict[int, list[tuple[tuple[str, ...], dict[str, Route]]]] = {}
+        for path, known in sorted(methods.items(), key=lambda row: [part == "" for part in row[0]]):
+            self._paths.setdefault(len(path), []).append((path, known))
 
     def find(self, method: str, raw: bytes) -> tuple[Route, list[str]]:
         """Return the route, and the ids in the path in order.
 
         - `method`: HEAD is answered as GET, without the body.
-        - `raw`: the path as it was sent.
+        - `raw`: the path, still percent-encoded.
         """
-        parts = [segment(part) for part in raw.split(b"/")]
-        ids: list[str] = []
-        node = None if parts[0] or len(parts) > 12 else _walk(self._root, parts, 1, ids)
-        if node is None:
-            raise NotFound("there is nothing at this address")
-        route = node.routes.get("GET" if method == "HEAD" else method)
-        if route is None:
-            raise NotAllowed(", ".join(allowed(node.routes)))
-        return route, ids
+        parts = [decode_segment(part) for part in raw.split(b"/")]
+        for path, known in self._paths.get(len(parts), ()) if not parts[0] else ():
+            if all(part and wanted in ("", part) for part, wanted in zip(parts[1:], path[1:], strict=True)):
+                route = known.get("GET" if method == "HEAD" else method)
+                if route is None:
+                    raise NotAllowed(", ".join(list_methods(known)))
+                return route, [part for part, wanted in zip(parts[1:], path[1:], strict=True) if not wanted]
+        raise NotFound("there is nothing at this address")
 
 
-def allowed(routes: Iterable[str]) -> list[str]:
+def list_methods(routes: Iterable[str]) -> list[str]:
     """Return the methods of an address, for the header Allow."""
     return sorted({*routes} | ({"HEAD"} if "GET" in routes else set()))
-
-
-def _walk(node: _Node, parts: list[str], at: int, ids: list[str]) -> _Node | None:
-    """Return the node at the end of the path, literal parts before ids; `ids` are filled on the way."""
-    if at == len(parts):
-        return node if node.routes else None
-    part = parts[at]
-    literal = node.literals.get(part)
-    if literal is not None and (found := _walk(literal, parts, at + 1, ids)) is not None:
-        return found
-    if node.anything is None or not part:
-        return None
-    ids.append(part)
-    found = _walk(node.anything, parts, at + 1, ids)
-    if found is None:
-        ids.pop()
-    return found

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from adjudge.service.http import short as protocol
+from adjudge.service.http import connections as protocol
 from adjudge.service.http.app import Service
 from adjudge.service.store.errors import StoreUnavailable
 from adjudge.service.store.sqlite import SqliteStore

@@ -1,4 +1,7 @@
-"""Bases: the state that a log begins with once its first events are deleted.
+"""The log in pages, each with a checksum over itself and everything before it, and the base that an expired log begins with.
+
+A page holds the events that one commit wrote to one campaign. Its checksum is the hash of the previous page's checksum and its
+own body. So reading the log finds and names a page that was changed or belongs to another log; positions reveal a missing one.
 
 A base is the whole state of a campaign at a position, with the checksum of the log up to the first event that is kept. Unlike a
 snapshot it is required: the state follows from the base and the events behind it. Kept events before its position are history,
@@ -9,23 +12,117 @@ earlier bases are deleted afterwards, in chunks with commits in between; readers
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from adjudge.service.store.batch import DecisionRow
 from adjudge.service.store.errors import DamagedStore, Expired, StoreError
-from adjudge.service.store.events import Event
-from adjudge.service.store.pages import Chain, LogHead, StoredPage, checksum, empty_head
-from adjudge.service.store.rows import Link, as_bytes, insert_rows, read_rows
+from adjudge.service.store.events import Event, decode, encode
+from adjudge.service.store.rows import CHECKSUM_BYTES, Link, as_bytes, insert_rows, read_rows
 
 if TYPE_CHECKING:
     from adjudge.service.store.store import Store
 
+_decisions: Final = msgspec.json.Decoder(list[tuple[int, str, msgspec.Raw]])
+_encoder: Final = msgspec.json.Encoder()
 PART_BYTES: Final = 1 << 20  # of a state in one row
 DELETE_CHUNK_BYTES: Final = 1 << 20  # deleted at once, approximately
 DELETE_CHUNK_PAGES: Final = 1024  # deleted at once, at most
 PAGE_AT: Final = """SELECT first, count, body, checksum FROM log WHERE campaign = ? AND first <= ?
     ORDER BY first DESC LIMIT 1"""
+
+
+class StoredPage(NamedTuple):
+    """A page as stored: positions `first` to `first + size - 1`."""
+
+    first: int
+    size: int  # events
+    body: bytes
+    checksum: bytes
+
+    @property
+    def last(self) -> int:
+        """The position of its last event."""
+        return self.first + self.size - 1
+
+
+class LogHead(NamedTuple):
+    """The end of a log: its last position (0 if it is empty), and the checksum up to there."""
+
+    last: int
+    checksum: bytes
+
+
+def empty_head(campaign: int) -> LogHead:
+    """Return the head of a log without events; it differs by campaign, so that no log can replace another."""
+    return LogHead(0, checksum(b"adjudge", b"%d" % campaign))
+
+
+def checksum(*parts: bytes | memoryview) -> bytes:
+    """Return the hash of the parts, joined."""
+    whole = blake2b(digest_size=CHECKSUM_BYTES)
+    for part in parts:
+        whole.update(part)
+    return whole.digest()
+
+
+def seal_page(head: LogHead, events: list[Event]) -> StoredPage:
+    """Return the page that continues a log with these events."""
+    body = encode(events)
+    return StoredPage(head.last + 1, len(events), body, checksum(head.checksum, body))
+
+
+@dataclass(slots=True)
+class Chain:
+    """Checks the pages of a campaign, one after another, starting from a head."""
+
+    campaign: int
+    head: LogHead
+
+    def open_page(self, page: StoredPage) -> list[Event]:
+        """Return the events of the next page, and move the head to its end; raise `DamagedStore` if it is damaged."""
+        where = f"positions {page.first} to {page.last} of campaign {self.campaign}"
+        if page.first != self.head.last + 1:
+            gap = f"the log of campaign {self.campaign} is damaged: a page with {where} follows position {self.head.last}"
+            raise DamagedStore(f"{gap}; restore a backup")
+        if checksum(self.head.checksum, page.body) != page.checksum:
+            raise DamagedStore(f"the log is damaged at {where}: the checksum differs; restore a backup")
+        try:
+            events = decode(page.body)
+        except msgspec.DecodeError as error:  # the bytes are intact, so a newer version wrote them
+            raise DamagedStore(f"{where} cannot be read: {error}; a newer adjudge may have written them") from error
+        if len(events) != page.size:
+            raise DamagedStore(f"the log is damaged at {where}: {len(events)} events are there; restore a backup")
+        self.head = LogHead(page.last, page.checksum)
+        return events
+
+
+def find_damage(chain: Chain, pages: Iterable[StoredPage]) -> Iterator[str]:
+    """Yield an error message for each damaged page, and continue behind it."""
+    for page in pages:
+        try:
+            chain.open_page(page)
+        except DamagedStore as error:
+            yield str(error)
+            chain.head = LogHead(page.last, page.checksum)
+
+
+def decision_page(rows: list[DecisionRow]) -> bytes:
+    """Return decisions as the body of a page: a JSON list of position, task, decision."""
+    return _encoder.encode([(position, task, msgspec.Raw(body)) for position, task, body in rows])
+
+
+def decision_rows(body: bytes) -> list[DecisionRow]:
+    """Return the decisions in the body of a page."""
+    return [DecisionRow(position, task, bytes(raw)) for position, task, raw in _decisions.decode(body)]
+
+
+def json_text(text: str) -> bytes:
+    """Return text as JSON writes it into a page, to search pages for it."""
+    return _encoder.encode(text)
 
 
 class Base(NamedTuple):

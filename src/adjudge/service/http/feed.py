@@ -1,7 +1,12 @@
-"""Decisions by their place in the store, for those who listen: a wake-up says that there may be more, and never what.
+"""The feed of decisions: server-sent events, read from the store from the place where a client stopped.
 
-So nothing depends on which code wrote a decision, or whether it learned that it was written: a commit whose reply was lost, a
-campaign that was loaded again, another process. A listener has a place, and gets what the store has after it.
+A wake-up only says that there may be more; a listener keeps its place and reads what the store has after it. So the feed does
+not depend on which code wrote a decision, or whether that code learned of the commit: the reply may have been lost, the
+campaign reloaded, or the decision written by another process.
+
+The id of an event is the position of its decision. One event of the log (a refit, a ban) can decide many tasks: the second
+decision at position 17 has the id `17.2`, the third `17.3`. A client that resumes with the last id it has seen gets
+everything after it, once.
 """
 
 from __future__ import annotations
@@ -10,12 +15,18 @@ import asyncio
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from adjudge.errors import AdjudgeError
+from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http.errors import Malformed
+from adjudge.service.http.tokens import Permit
 from adjudge.service.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -27,6 +38,10 @@ MAX_LOOK_INTERVAL_S: Final = 5.0  # without a wake-up
 RETRY_S: Final = 0.5  # after a read that failed
 _ID: Final = re.compile("[0-9]{1,18}([.][0-9]{1,9})?")  # numbers that a store can compare with
 MAX_DECISIONS_PER_POSITION: Final = 10**9  # decisions at one position, all of them
+KEEP_ALIVE: Final = 15.0  # seconds of silence after which a comment shows that the connection stands
+STUCK: Final = 30.0  # seconds after which a client that reads nothing is cut off
+decision: Callable[[bytes], Decision] = msgspec.json.Decoder(Decision).decode
+encode: Final = msgspec.json.Encoder().encode
 
 
 class Place(NamedTuple):
@@ -63,7 +78,7 @@ class Placed(NamedTuple):
     body: bytes
 
 
-def stored(store: Store, campaign: int, after: Place, limit: int) -> list[Placed]:
+def read_decisions(store: Store, campaign: int, after: Place, limit: int) -> list[Placed]:
     """Return stored decisions after a place.
 
     - `store`: is read in the thread that calls.
@@ -74,16 +89,16 @@ def stored(store: Store, campaign: int, after: Place, limit: int) -> list[Placed
     whole = after.seen >= MAX_DECISIONS_PER_POSITION
     skipped = 0 if whole else after.seen
     rows = store.decisions(campaign, after=after.position if whole else after.position - 1, limit=limit + skipped)
-    found: list[Placed] = []
+    decisions: list[Placed] = []
     position = seen = 0
     for row in rows:
         position, seen = row.position, seen + 1 if row.position == position else 1
         place = Place(position, seen)
         if place > after:
-            found.append(Placed(place, row.body))
-            if len(found) == limit:
+            decisions.append(Placed(place, row.body))
+            if len(decisions) == limit:
                 break
-    return found
+    return decisions
 
 
 class Tail:
@@ -111,13 +126,13 @@ class Tail:
     @contextmanager
     def listen(self) -> Iterator[Place]:
         """Read the store for a listener for as long as this lasts; yield the place from which new decisions come."""
-        here = Place(self._committed(), MAX_DECISIONS_PER_POSITION)
+        start = Place(self._committed(), MAX_DECISIONS_PER_POSITION)
         if not self.listeners:
-            self._window, self._start, self._end = [], here, here
+            self._window, self._start, self._end = [], start, start
             self._reader = asyncio.ensure_future(self._read_on())
         self.listeners += 1
         try:
-            yield here
+            yield start
         finally:
             self.listeners -= 1
             if not self.listeners and self._reader is not None:
@@ -174,7 +189,7 @@ class Tail:
         is_logged = False
         while True:
             try:
-                return await asyncio.to_thread(stored, self._store, self._number, after, MAX_PAGE_DECISIONS)
+                return await asyncio.to_thread(read_decisions, self._store, self._number, after, MAX_PAGE_DECISIONS)
             except (AdjudgeError, OSError) as error:  # as while the database is down: the place stays
                 if not is_logged:
                     log.warning("decisions cannot be read for those who listen: %s", error)
@@ -184,3 +199,111 @@ class Tail:
 
 def _place(placed: Placed) -> Place:
     return placed.place
+
+
+def format_event(place: Place, body: bytes) -> bytes:
+    r"""Return one event; JSON has no line breaks of its own.
+
+    >>> format_event(Place(17, 1), b'{"task":"a"}')
+    b'id: 17\nevent: decision\ndata: {"task":"a"}\n\n'
+    """
+    return b"id: %b\nevent: decision\ndata: %b\n\n" % (str(place).encode(), body)
+
+
+def format_last_event(name: str, detail: str) -> bytes:
+    """Return the event that ends a stream, and says why; it has no id, so that the client resumes where it was."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode({"detail": detail}))
+
+
+async def events(
+    tail: Tail,
+    after: Place | None,
+    permit: Permit,
+    ends: set[asyncio.Future[Any]],
+    stopping: Callable[[], bool],
+) -> AsyncGenerator[bytes, None]:
+    """Yield events as bytes.
+
+    - `tail`: of the campaign.
+    - `after`: where to begin; None: with the next decision.
+    - `permit`: of the request; the stream ends when it does.
+    - `ends`: the stream ends when one of these is done.
+    - `stopping`: whether that is because the server stops.
+    """
+    reading: asyncio.Future[tuple[list[Placed], Place]] | None = None  # for a client that is behind the window
+    with tail.listen() as newest, permit.watch() as revoked:
+        place = newest if after is None else after
+        try:
+            yield b"retry: 2000\n: adjudge\n\n"
+            while True:
+                more = tail.more()  # before the window is looked at: nothing comes between the two
+                page = tail.after(place)
+                if page is None and reading is None:
+                    reading = asyncio.ensure_future(tail.catch_up(place))
+                if not page:
+                    waited: set[asyncio.Future[Any]] = {more if reading is None else reading, revoked, *ends}
+                    await asyncio.wait(waited, timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+                if stopping():
+                    yield format_last_event("stopping", "the server stops: connect again, with the last id")
+                    return
+                if revoked.done():
+                    problem = revoked.result()
+                    yield format_last_event(problem.code, str(problem))
+                    return
+                if any(end.done() for end in ends):
+                    return
+                if reading is not None and reading.done():
+                    page, place = reading.result()
+                    reading = None
+                elif page:
+                    place = page[-1].place
+                elif not more.done():
+                    yield b": still here\n\n"
+                if page:
+                    yield b"".join(format_event(*each) for each in page)
+        finally:
+            if reading is not None:
+                reading.cancel()
+
+
+class EventStream(Response):
+    """The answer: events until the client goes or reads nothing, its token is revoked, or the server stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, tail: Tail, after: Place | None, permit: Permit, stopping: asyncio.Event) -> None:
+        super().__init__()
+        self._tail, self._after, self._permit, self._stopping = tail, after, permit, stopping
+
+    def init_headers(self, headers: Any = None) -> None:
+        """Set headers: no length, nothing kept or gathered on the way."""
+        self.raw_headers = [
+            (b"content-type", b"text/event-stream"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events as they come."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        gone = asyncio.ensure_future(_gone(receive))
+        stop = asyncio.ensure_future(self._stopping.wait())
+        stream = events(self._tail, self._after, self._permit, {gone, stop}, self._stopping.is_set)
+        try:
+            async for chunk in stream:
+                async with asyncio.timeout(STUCK):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            async with asyncio.timeout(STUCK):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return  # the connection is closed by the server, as the answer has no end
+        finally:
+            gone.cancel()
+            stop.cancel()
+            await stream.aclose()
+
+
+async def _gone(receive: Callable[[], Any]) -> None:
+    message: MutableMapping[str, Any] = {"type": ""}
+    while message["type"] != "http.disconnect":
+        message = await receive()
