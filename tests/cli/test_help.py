@@ -54,7 +54,7 @@ def test_help_has_a_short_name_and_fits(adjudge, name):
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"], ["datasets"]])
 def test_every_command_is_summed_up_in_full(adjudge, arguments):
     code, out, err = adjudge(*arguments)
-    assert (code, err) == (0, ""), "help is what was asked for"
+    assert (code, err) == (0, ""), "help was requested"
     assert max(map(len, out.splitlines())) <= 80
     sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n)+)", out.split("Options:\n")[1], re.MULTILINE))
     listed = {panel: [line.split()[0] for line in lines.splitlines()] for panel, lines in sections.items()}

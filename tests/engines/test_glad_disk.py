@@ -38,7 +38,7 @@ def fitted(source, engine, *, settings=None, **options):
 
 
 def same(here, there, near=1e-9):
-    """The same labels, in whatever order tasks come; the same figures, to the last bit or nearly."""
+    """The same labels for any order of tasks; the same figures, to the last bit or nearly."""
     a, b = (one.labels_frame().sort("task") for one in (here, there))
     floats = ["confidence", "difficulty"]
     assert a.drop(floats).equals(b.drop(floats))

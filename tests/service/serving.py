@@ -1,4 +1,4 @@
-"""A real server on loopback in a thread, and a client that sends exactly what it is told."""
+"""A real server on loopback in a thread, and a client that sends exactly the given bytes."""
 
 import asyncio
 import http.client
@@ -61,7 +61,7 @@ class Client:
         return self("POST", "votes", {"task": task, "worker": worker, "label": label} | ({} if id is None else {"id": id}))
 
     def decide(self, task, label="spam"):
-        """A worker votes, and a person decides: whatever is known of workers, this is a decision."""
+        """A worker votes, and a person decides: this is a decision regardless of the workers."""
         self.vote(task, "ann", label)
         return self("POST", f"tasks/{segment(task)}/override", {"label": label, "by": "eve"}).json
 

@@ -1,4 +1,4 @@
-"""Authority is checked when it is used: streams end with their token, and what was begun with one is not finished without it."""
+"""Authority is checked when it is used: streams end with their token, and work begun with one is not finished without it."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ def test_an_idle_stream_of_events_ends_with_its_token(tmp_path, change, code):
         assert one.event() == {}
         client.token = client.tokens["two"]
         made = client.decide("t")
-        assert json.loads(two.event()["data"]) == made, "the other goes on"
+        assert json.loads(two.event()["data"]) == made, "the other stream continues"
         one.close()
         two.close()
 

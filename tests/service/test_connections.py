@@ -353,7 +353,7 @@ def opened_stream(client, campaign="default", token=None):
 
 
 def test_streams_of_one_token_block_no_other(tmp_path):
-    """500 idle ones blocked the streams of all tokens in all campaigns."""
+    """500 idle streams used to block those of all tokens in all campaigns."""
     given = [("one", "admin", None), ("two", "vote,read", "default")]
     with serving(tmp_path, given=given) as client:
         one, two = client.tokens["one"], client.tokens["two"]

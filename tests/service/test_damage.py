@@ -1,4 +1,4 @@
-"""Bits that flip in what is stored: `doctor` finds each, and no answer of the service changes without an error."""
+"""Flipped bits in a store: `doctor` finds each, and no answer of the service changes without an error."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ async def expire(campaign, clock):
 
 
 async def answers(url):
-    """What the service tells of every task, worker, id and vote."""
+    """The service's answers on every task, worker, id and vote."""
     clock = Time()
     clock.now += 24 * DAY
     campaigns = await opened(url, clock)
@@ -171,7 +171,7 @@ def doctor(url):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory, small_pages):
-    """A store in a file, what the service tells of it, and every table that it fills."""
+    """A store in a file, the service's answers from it, and all of its tables."""
     path = tmp_path_factory.mktemp("damage") / "votes.db"
     asyncio.run(fill(str(path)))
     connection = sqlite3.connect(path)

@@ -116,7 +116,7 @@ def test_commits_whose_reply_was_lost(database, tmp_path):
 
 @pytest.mark.slow
 def test_take_overs(database):
-    """Listeners at the owner, at a follower, and one that goes to whoever answers."""
+    """Listeners at the owner, at a follower, and one at the first server that answers."""
     with Served(database) as one, Served(database) as two:
         servers = {"owner": one, "follower": two}
         assert servers["owner"].ask("PUT", CAMPAIGN, SPEC)[0] == 201
@@ -135,7 +135,7 @@ def test_take_overs(database):
                 cast(two, "taken over")
                 servers["follower"] = third = Served(database)
             else:
-                for each in (two, third):  # whoever is first
+                for each in (two, third):  # in either order
                     if any(_status(each, {"task": f"again {n}", "worker": "w", "label": "ok"}) == 200 for _ in range(40)):
                         servers["owner"] = each
                         break
@@ -159,7 +159,7 @@ def _cut_off(database, server):
 
 @pytest.mark.slow
 def test_votes_that_expire_at_a_follower():
-    """A follower that is behind what was deleted loads the campaign again: what was decided meanwhile is told all the same."""
+    """A follower behind the deleted part reloads the campaign, and still delivers the decisions made meanwhile."""
     database = postgres.server().fresh()
 
     async def story():
@@ -190,7 +190,7 @@ def test_votes_that_expire_at_a_follower():
 
 @pytest.mark.slow
 def test_restarts_and_many_decisions_at_one_position(tmp_path):
-    """A client that is cut off after any decision goes on with the next one, also within a position."""
+    """A client cut off after any decision resumes with the next one, also within a position."""
     store = tmp_path / "votes.db"
     strict = {"labels": ["spam", "ok"], "policy": {"minimum_votes": 2}}
     with Served(store) as server:

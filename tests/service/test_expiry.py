@@ -131,7 +131,7 @@ def test_votes_go_decisions_and_what_was_learned_stay(url):
             assert listed(await campaign.votes(5, 1000)) == recent
             for task, before in decided.items():
                 view = await campaign.task(task)
-                assert view.decision == before, "whatever became of its votes"
+                assert view.decision == before, "regardless of its votes"
                 assert bool(view.evidence) == (task in recent)
                 assert ("expired" in view.why[0]) == (task not in recent)
             assert (await campaign.task("open2")).decision == escalated

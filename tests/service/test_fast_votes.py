@@ -1,4 +1,4 @@
-"""The short way of votes: the same answers as the long one, in order, whatever the pieces in which requests come."""
+"""The short way of votes: the same answers as the long one, in order, for any fragmentation of the requests."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The server as a process: where it listens, what it says, how it ends."""
+"""The server as a process: its address, its output, its end."""
 
 import asyncio
 import json
@@ -130,7 +130,7 @@ def test_settings_are_checked(name, value):
 
 
 def test_many_clients_at_once(server):
-    """Every vote is taken once, whoever comes when."""
+    """Every vote is taken once, in any order of clients."""
     answers = []
 
     def load(worker):

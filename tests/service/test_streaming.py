@@ -194,7 +194,7 @@ def test_unread_answers_of_all_streams_are_limited_together(server, loud, monkey
     assert [(each["error"], each["line"]) for each in found] == [("unavailable", 1)]
 
 
-@pytest.mark.parametrize("sent", [b"", b"x"])  # half a line is no line
+@pytest.mark.parametrize("sent", [b"", b"x"])  # half a line does not count
 def test_a_stream_without_lines_ends(server, monkeypatch, sent):
     monkeypatch.setattr(limits, "STREAM_IDLE_SECONDS", 0.4)
     connection = server.connection()

@@ -118,14 +118,14 @@ def add(
         if any(row.name == name for row in _valid(writable)):
             raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
-            out.say(f"there is no campaign {quote(campaign)} yet: the token reaches it once there is")
+            out.say(f"campaign {quote(campaign)} does not exist yet: the token will reach it once it is created")
         secret = make_token()
         writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000)
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 
 
-@command(("All tokens, and what they are good for:", "adjudge token list"))
+@command(("All tokens and their scopes:", "adjudge token list"))
 def list_tokens(
     store: StoreUrl = DEFAULT_STORE,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -138,7 +138,7 @@ def list_tokens(
     if as_json:
         out.document([dict(zip(columns, row, strict=True)) for row in rows])
     elif not rows:
-        out.say("there are no tokens: on this machine the service answers everybody, beyond it nobody")
+        out.say("no tokens yet: the service answers every program on this machine, and refuses to listen beyond it")
     else:
         cells = [(name, ",".join(scopes), campaign or "all", *times) for name, scopes, campaign, *times in rows]
         out.screen().table(columns, cells, left=5)

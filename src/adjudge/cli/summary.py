@@ -43,7 +43,7 @@ PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spam
 
 
 class Overview(NamedTuple):
-    """What is shown beside the figures: each is empty or None where it cannot be had cheaply."""
+    """The parts of a summary other than figures: each is empty or None if it would be expensive."""
 
     shares: Sequence[LabelShare] | None
     uncertain: Sequence[UncertainTask] = ()
@@ -52,7 +52,7 @@ class Overview(NamedTuple):
 
 
 def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Overview:
-    """Return what to show of a result beside its figures; `workers` is their frame where it was made for another reason.
+    """Return the summary's other parts; `workers` is their frame if it was made for another reason.
 
     Else workers are judged for the screen alone, if people see it, and that takes no longer than they would wait.
     """
@@ -67,7 +67,7 @@ def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Ove
 
 
 def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview: Overview, evaluation: Any) -> None:
-    """Print the summary of what was asked to stderr."""
+    """Print the requested summary to stderr."""
     understood = result.understood
     if understood is not None:
         out.say(out.read_as(asked.votes, understood))
@@ -117,7 +117,7 @@ def _size(facts: Mapping[str, Any]) -> str:
 
 
 def _together(facts: Mapping[str, Any]) -> str:
-    """Return what stands behind effective votes: how they were measured, and what to do where they are few."""
+    """Explain the effective votes: how they were measured, and the remedy if they are few."""
     if not is_few(facts):
         return ", measured without truth"
     remedy = "ask judges who differ more"
@@ -162,7 +162,7 @@ def _show_workers(overview: Overview, width: int) -> None:
     rows: list[tuple[str, str, str]] = []
     lines = 0
     for worker in overview.workers.flagged:
-        lines += -(-len(worker.why) // (width * 5 // 8))  # as words are wrapped beside ids
+        lines += -(-len(worker.why) // (width * 5 // 8))  # as words wrap next to ids
         if not rows or lines <= MAX_WHY:
             rows.append((out.shorten(worker.worker), worker.verdict, out.shorten(worker.why, 160)))
     if rows:

@@ -49,7 +49,7 @@ def join(
     prefix: str = DEFAULT_PREFIX,
     where: str = FRAME,
 ) -> Frame:
-    """Return a frame of any kind, or the table of a file, with the label of each row's task beside it; see `Result.join`.
+    """Return a frame of any kind, or the table of a file, with the label of each row's task added; see `Result.join`.
 
     `where` is the file that the frame was read from, in messages.
 
@@ -200,7 +200,7 @@ def _contents(source: Source) -> list[Content]:
             )
         raise InputError(
             f"labels cannot be written back to {quote(source)}: name the file that the votes came from; result.join(frame) puts "
-            "labels beside the rows of a frame"
+            "labels next to the rows of a frame"
         )
     for path in opened.paths:
         if is_encoded(path):

@@ -46,7 +46,7 @@ def figure1(grid: Grid) -> pl.DataFrame:
 def table1(grid: Grid) -> pl.DataFrame:
     """Return the speed-ups in time and iterations, averaged over the numbers of annotators from 2.
 
-    The paper's averages leave out one annotator, where nothing is left to decide: its own curves say so.
+    The paper's averages leave out one annotator, when there is nothing to decide: its own curves say so.
     """
     rows = []
     for name in dict.fromkeys(name for name, _, _ in grid):
@@ -80,7 +80,7 @@ def table3(online: pl.DataFrame) -> pl.DataFrame:
 
 
 def table4(grid: Grid, online: pl.DataFrame) -> pl.DataFrame:
-    """Return FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid beside them."""
+    """Return FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid."""
     paper = published.figures()["table4"]
     rows = []
     for place, k in enumerate(paper["annotators"]):

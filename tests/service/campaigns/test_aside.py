@@ -13,7 +13,7 @@ PROBATION = {**EASY, "probation": {"votes": 3, "accuracy": 0.6}}
 
 
 class Told:
-    """A campaign that is told events in short; the time goes on by one with each."""
+    """A campaign with shorthands for events; each advances the time by one."""
 
     def __init__(self, policy=EASY, **settings):
         created = e.Created(time=0, labels=["x", "y"], names=["X", "Y"], model="fds", policy=policy, settings=settings)
@@ -56,7 +56,7 @@ def test_a_newcomer_is_promoted_once_enough_votes_were_right():
         told.vote(task, 9, label)
     assert told.counts("a") == {1: True, 2: True, 3: True, 9: False}
     assert (told.state.crowd.all[9].judged, told.state.crowd.all[9].right) == (2, 1)
-    told.vote("b", 9, 0)  # a change of mind is judged anew
+    told.vote("b", 9, 0)  # a changed vote is judged again
     assert told.state.on_probation(told.state.crowd.all[9])
     told.vote("c", 9, 0)
     assert not told.state.on_probation(told.state.crowd.all[9])

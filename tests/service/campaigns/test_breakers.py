@@ -1,4 +1,4 @@
-"""Breakers: a flood of colluders trips them within one window, honest traffic does not, and a person lets go on."""
+"""Breakers: a flood of colluders trips them within one window, honest traffic does not, and a person resets them."""
 
 from random import Random
 

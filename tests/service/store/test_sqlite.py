@@ -440,7 +440,7 @@ def test_a_writer_killed_while_committing(path):
 
 
 def test_a_torn_write_ahead_log(path, tmp_path):
-    """Whatever end of the write-ahead log is missing, every commit before the cut is there."""
+    """With any tail of the write-ahead log missing, every commit before the cut survives."""
     with committing(path, 14, "no checkpoint") as writer:
         acknowledged = [int(line) for line in writer.stdout]
     wal = path.with_name("votes.db-wal").read_bytes()

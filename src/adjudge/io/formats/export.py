@@ -1,7 +1,7 @@
 """What readers and writers of exports share.
 
-A reader is asked for votes (`Ask`), takes answers one by one (`AnswerCollector`), and returns what an export gives (`Extract`).
-A writer is given the labels of a result (`Consensus`), and finds out how the tool itself writes each of them (`Values`).
+A reader gets a request (`Ask`), collects answers one by one (`AnswerCollector`), and returns an `Extract`.
+A writer gets the labels of a result (`Consensus`), and looks up how the tool itself writes each of them (`Values`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Extract:
 
 
 def choose(questions: Iterable[str], ask: Ask, where: str, prefix: str = "") -> str:
-    """Return the question that is asked for, or the only one; the error lists them otherwise."""
+    """Return the requested question, or the only one; otherwise the error lists them."""
     names = sorted(set(questions))
     wanted = ask.column("label", prefix)
     if wanted is not None:
@@ -205,7 +205,7 @@ def chosen_label(options: Sequence[object] | None, where: str, task: object, *, 
 
 
 def label_text(value: object, where: str, task: object) -> str:
-    """Return the text of a label; numbers with decimals, boxes and spans are no labels."""
+    """Return the text of a label; numbers with decimals, boxes and spans are not labels."""
     if type(value) is str:
         return value
     if isinstance(value, float) and value.is_integer():

@@ -7,7 +7,7 @@ To add a format, write one file in this folder and one line in `FORMATS`. The fi
     def read(content: Content, ask: Ask) -> Extract
 
 which returns votes, gold, truth and notes (`adjudge.io.formats.export`; its `AnswerCollector` takes answers one by one). The
-line has the name, the reader, the test, and what the test looks for, in words. Tests use what `Content` shows, so that a module
+line has the name, the reader, the test, and a description of the test. Tests use the fields of `Content`, so that a module
 is loaded only for its own exports. A table whose column names are all there is to know needs no file: its line has `columns`.
 A module may also have `read_all(contents, ask)`, which is given several files together. Verdicts of evaluation tools, whose files
 do not say whether two scorers answer one question, go through `Verdicts` of verdicts.py, as in inspect.py.
@@ -18,8 +18,8 @@ Another package adds a format with an entry point, named like the format, in the
     [project.entry-points."adjudge.formats"]
     my-tool = "my_package.reader"
 
-The module has `read` as above, `recognise(content) -> bool`, and `NEEDS`, what that looks for, in words. It is loaded when
-`format="my-tool"` asks for it, or when a content passes no test of `FORMATS` and is no table of task, worker and label either.
+The module has `read` as above, `recognise(content) -> bool`, and `NEEDS`, its description in words. It is loaded for
+`format="my-tool"`, or if a content passes no test of `FORMATS` and is not a table of task, worker and label either.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[{}\[\]:]', re.DOTALL
 SHEET: Final = ".xlsx"
 SHEET_MEMBER: Final = "xl/workbook.xml"  # that every such file has
 AUTO: Final = "auto"
-TABLE: Final = "table"  # as a format: an ordinary table, whatever it looks like
+TABLE: Final = "table"  # as a format: always an ordinary table
 MODULES: Final = "adjudge.io.formats."
 
 
@@ -284,7 +284,7 @@ def _schema(path: Path, start: bytes) -> tuple[str, ...]:
     try:
         return tuple(pl.read_parquet_schema(path) if start.startswith(b"PAR1") else pl.read_ipc_schema(path))
     except (pl.exceptions.PolarsError, OSError, files.PANIC):
-        return ()  # whoever reads it says what is wrong
+        return ()  # its reader raises the error
 
 
 def _series(values: list[Any]) -> pl.Series:
@@ -340,7 +340,7 @@ class Format:
 
 
 def _records(*names: str, begins: str = "", kinds: Sequence[Kind] = RECORDS) -> tuple[Test, str]:
-    """Return the test for records with all these fields and one that begins so, and what it looks for, in words."""
+    """Return the test for records with all these fields and one with this prefix, and its description."""
     needs = [*names, *([f"{begins}…"] if begins else [])]
     return lambda c: c.kind in kinds and c.has(*names, begins=begins), f"{', '.join(needs[:-1])} and {needs[-1]}"
 
@@ -499,7 +499,7 @@ def _load_installed(name: str) -> Format:
 
 
 def _is_installed(name: str, content: Content) -> bool:
-    """Return whether a content is of the format of an entry point; reading goes on without one that fails."""
+    """Return whether a content has the format of an entry point; an entry point that fails is skipped."""
     try:
         return bool(_load_installed(name).test(content))
     except Exception as error:

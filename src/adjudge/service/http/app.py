@@ -154,7 +154,7 @@ class Service:
             if route.query is not None:
                 call.query = decode_query(scope["query_string"], route.query)
             elif scope["query_string"]:
-                raise Invalid("nothing may stand behind the question mark here")
+                raise Invalid("this endpoint takes no query parameters")
             if route.body is not None and not route.streams:
                 call.body = await self._body(route, headers, receive)
             if route.stays_open:

@@ -389,7 +389,7 @@ class Campaigns:
         except Unavailable:
             pass  # it will be due again
         except Exception:
-            log.exception("work beside requests failed")
+            log.exception("background work failed")
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run slow work that touches no state in a thread."""

@@ -333,7 +333,7 @@ class Backlog:
 
 
 class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
-    """The answer has ended, so there is no point in reading more lines."""
+    """The answer has ended, so the remaining lines are not read."""
 
 
 def _forget(part: Part | None) -> None:

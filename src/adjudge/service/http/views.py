@@ -221,7 +221,7 @@ def decode_cursor(cursor: str) -> tuple[float, str]:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, str])
     except (msgspec.MsgspecError, binascii.Error, ValueError):
-        raise Invalid("after is no cursor: give the `next` of the page before") from None
+        raise Invalid("after is not a cursor: pass the `next` of the previous page") from None
 
 
 def list_workers(state: CampaignState, names: Names, limit: int, after: int) -> t.WorkersPage:

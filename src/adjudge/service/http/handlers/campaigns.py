@@ -35,7 +35,7 @@ async def change_campaign(call: Call) -> t.CampaignView:
     known = {label.id for label in campaign.labels}
     for label in change.names:
         if label not in known:
-            raise NotFound("there is no label of that id")
+            raise NotFound("no label has that id")
     if change.refit is not None or change.retention is not None or change.image_hosts is not None:
         await campaign.settings(refit=change.refit, retention=change.retention, image_hosts=change.image_hosts)
     for label, name in change.names.items():

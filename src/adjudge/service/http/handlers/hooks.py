@@ -67,7 +67,7 @@ async def delete_webhook(call: Call) -> t.WebhooksAnswer:
     def remove() -> list[WebhookRow]:
         webhooks = call.context.campaigns.store.webhooks
         if all(hook.number != number for hook in webhooks.targets(campaign.number)):
-            raise NotFound("there is no webhook of that id")
+            raise NotFound("no webhook has that id")
         webhooks.remove(number, now)
         return webhooks.targets(campaign.number)
 
@@ -106,7 +106,7 @@ async def redeliver(call: Call) -> Reply:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
     campaigns = call.context.campaigns
     if not await campaigns.in_writer(campaigns.store.webhooks.redeliver, campaign.number, number, now):
-        raise NotFound("there is no delivery of that id that was given up")
+        raise NotFound("no failed delivery has that id")
     call.context.wake.set()
     return Reply(202, t.RedeliveryAnswer(number))
 
