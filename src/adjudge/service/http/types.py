@@ -486,19 +486,6 @@ class WebhooksAnswer(_Out, frozen=True):
     webhooks: list[WebhookView]
 
 
-class WebhookKey(_In, frozen=True):
-    """Which webhook."""
-
-    id: Position
-
-
-class DeadQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 100
-
-
 class DeadLetter(_Out, frozen=True, kw_only=True):
     """A delivery that was given up."""
 
@@ -535,58 +522,6 @@ class LabelStudioAnswer(_Out, frozen=True, kw_only=True):
     retracted: int = 0
     skipped: Annotated[list[str], says("What changed nothing, and why.")] = []
     decisions: list[Decision] = []
-
-
-# --- query parameters
-
-
-class VotesQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 1000
-
-
-class TasksQuery(_In, frozen=True, kw_only=True):
-    """Which tasks, in which order."""
-
-    status: Status | None = None
-    sort: Annotated[Literal["uncertainty", "age"], says("The least certain first, or the oldest.")] = "uncertainty"
-    limit: Limit = 100
-    after: Cursor | None = None
-
-
-class WorkersQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 100
-
-
-class NextQuery(_In, frozen=True, kw_only=True):
-    """For whom, and how many."""
-
-    worker: Id
-    n: Annotated[int, Meta(ge=1, le=100)] = 1
-
-
-class DecisionsQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Annotated[Place, says("The `next` of the page before, or a position.")] = "0"
-    limit: Limit = 1000
-
-
-class EventsQuery(_In, frozen=True, kw_only=True):
-    """Where to resume."""
-
-    after: Annotated[Place | None, says("A position; without it only new decisions are sent.")] = None
-
-
-class LabelStudioQuery(_In, frozen=True, kw_only=True):
-    """Which question of the labelling interface holds the label."""
-
-    question: Id | None = None
 
 
 class HealthAnswer(_Out, frozen=True):
