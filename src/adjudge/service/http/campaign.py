@@ -472,7 +472,7 @@ class Campaign(LiveCampaign):
         view = await self.in_turn(steps())
         await self.on_disk_now()
         data = await items.find(self, task)
-        return view if data is None else msgspec.structs.replace(view, data=msgspec.Raw(data))
+        return view if data is None else msgspec.structs.replace(view, data=msgspec.json.decode(data))
 
     async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""

@@ -138,7 +138,7 @@ class LabelsAnswer(_Out, frozen=True):
 # --- votes
 
 
-class VoteIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class VoteIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One vote. With an `id`, sending it again is safe even after the worker has changed their mind."""
 
     task: Id
