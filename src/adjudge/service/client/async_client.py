@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from adjudge.service.campaigns.decision import Decision
+from adjudge.service.client.base import ClientOptions
 from adjudge.service.client.client import Client
-from adjudge.service.client.options import ClientOptions
 from adjudge.service.client.request import Address, Request
 from adjudge.service.client.streams import DEFAULT_WINDOW, AsyncEvents, EventCursor, Refused
 from adjudge.service.client.votes import Vote

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
+from adjudge.service.client.base import ClientOptions
 from adjudge.service.client.blocking import iterate, run
-from adjudge.service.client.options import ClientOptions
 from adjudge.service.client.request import (
     Address,
     Request,

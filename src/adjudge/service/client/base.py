@@ -1,4 +1,4 @@
-"""What both clients have in common: their options, and the requests about a campaign."""
+"""What both clients have in common: their options, and their requests."""
 
 from __future__ import annotations
 
