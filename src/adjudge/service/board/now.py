@@ -57,9 +57,15 @@ async def show(visit: Visit) -> Response:
         "began": int(activity.began * 1e6),
         "server": server_address(visit),
         "label": visit.campaign.state.labels[0],
-        "audit": getattr(visit.campaign.state, "audit", None),
+        "audits": await _audits(visit),
     }
     return visit.board.pages.page("now.html", visit, values)
+
+
+async def _audits(visit: Visit) -> Any:
+    """Return the figures of the audits of decisions, None if the campaign has none."""
+    campaign: Any = visit.campaign
+    return await campaign.audits() if getattr(campaign.state, "audits", None) is not None else None
 
 
 async def find(visit: Visit) -> Response:

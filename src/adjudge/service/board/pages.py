@@ -68,6 +68,7 @@ class Pages:
         self._environment = Environment(
             loader=PackageLoader("adjudge.service.board"),
             autoescape=True,
+            auto_reload=False,
             undefined=StrictUndefined,
             finalize=_as_text,
             trim_blocks=True,
