@@ -102,6 +102,9 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, for people and for logs.")],
     scope: Annotated[str, typer.Option(help=f"What it is for, joined by commas: {SCOPES_HELP}.")],
     campaign: Annotated[str | None, typer.Option(help="The only campaign that it reaches (default: all).")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="The only labels that it may decide as a moderator, joined by commas (default: all).")
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Make a token and print it: only a hash of it is kept.
@@ -120,7 +123,8 @@ def add(
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
             out.say(f"campaign {quote(campaign)} does not exist yet: the token will reach it once it is created")
         secret = make_token()
-        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000)
+        only = None if labels is None else split_words(labels)
+        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000, only)
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 

@@ -9,10 +9,11 @@ from urllib.parse import quote
 import pytest
 
 from adjudge.service.board.routes import PAGES
+from adjudge.service.http import tokens
 from adjudge.service.http.tokens import IMPLIED, SCOPES
 from adjudge.service.store.opening import open_token_store
 from service.board.visitor import Visitor
-from service.serving import serving
+from service.serving import Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [("elsewhere", "admin", "other"), ("leaving", "admin", None)]
 GUARDED = [route for route in PAGES if route.scope is not None]
@@ -92,6 +93,28 @@ def test_a_token_of_another_campaign_reaches_nothing_here(people):
     assert visitor.get("/c/default/now").status == 403
     assert b"default" not in visitor.get("/c/other/now").body
     assert visitor.get("/c/nowhere/now").status == 403  # the same, whether there is such a campaign or not
+
+
+def test_a_token_decides_its_labels_only(people, secured):
+    with closing(open_token_store(secured.path)) as store:
+        token = tokens.make_token()
+        store.tokens.add(tokens.hash_token(token), "junior", ["moderate"], "default", time.time_ns() // 1000, ["spam"])
+    visitor, end = Visitor(secured), time.monotonic() + 5
+    while visitor.sign_in(token).status != 303:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    page = visitor.get("/c/default/task?id=t").body.decode()
+    assert set(re.findall(r'name="label" value="([^"]+)"', page)) == {"spam"}
+    position = re.search(r'name="position" value="(\d+)"', page)[1]
+    csrf = visitor.csrf("/c/default/now")
+    for path, action in (("task", "override"), ("task", "gold"), ("queue", ""), ("audit", "")):
+        sent = {"id": "t", "task": "t", "action": action, "label": "ok", "position": position}
+        answer = visitor.post(f"/c/default/{path}", sent, csrf=csrf)
+        assert (answer.status, "may not decide" in answer.body.decode()) == (403, True), path
+    junior = Client(secured.address, token)
+    assert junior("PUT", "tasks/t/gold", {"label": "ok"}).status == 403
+    assert junior("POST", "tasks/t/override", {"label": "ok"}).status == 403
+    assert junior("POST", "tasks/t/override", {"label": "spam"}).status == 200
 
 
 @pytest.mark.parametrize("route", POSTS, ids=lambda route: route.name)

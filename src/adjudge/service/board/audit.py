@@ -141,5 +141,5 @@ async def show(visit: Visit) -> Response:
 async def answer(visit: Visit) -> Response:
     """Take the second reviewer's answer as gold, and go to the next task."""
     name, task = visit.identity(), visit.identity("task")
-    await visit.campaign.gold(task, visit.identity("label"), visit.name)
+    await visit.campaign.gold(task, visit.label(), visit.name)
     return redirect(visit.here("audit", id=name))

@@ -178,7 +178,7 @@ def _merged(
 
 async def decide(visit: Visit) -> Response:
     """Decide a task as a person, and go to the next one."""
-    name, label = visit.identity(), visit.identity("label")
+    name, label = visit.identity(), visit.label()
     kept = {key: visit.form[key] for key in ("filter_label", "reason", "sort", "after") if visit.form.get(key)}
     label_filter = kept.pop("filter_label", "")
     try:

@@ -61,11 +61,11 @@ async def act(visit: Visit) -> Response:
     note = visit.text("note") or None
     try:
         if action == "override":
-            await campaign.override(task, visit.identity("label"), visit.name, note, visit.position())
+            await campaign.override(task, visit.label(), visit.name, note, visit.position())
         elif action == "reopen":
             await campaign.reopen(task, visit.name, note, visit.position())
         elif action == "gold":
-            await campaign.gold(task, visit.identity("label"), visit.name)
+            await campaign.gold(task, visit.label(), visit.name)
         elif action == "no-gold":
             await campaign.gold(task, None, visit.name)
         else:

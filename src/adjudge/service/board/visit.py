@@ -12,7 +12,7 @@ from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Invalid, Malformed
 from adjudge.service.http.parsing import Headers
 from adjudge.service.http.tokens import Grant, Permit, Scope
-from adjudge.service.http.types import MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS
+from adjudge.service.http.types import MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS, Label
 
 if TYPE_CHECKING:
     from adjudge.service.board.board import Board
@@ -109,6 +109,18 @@ class Visit:
     def name(self) -> str:
         """Who acts, as the log has it."""
         return self.grant.name or LOCAL_NAME
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels that the token may decide."""
+        only = self.grant.labels
+        return [label for label in self.campaign.labels if only is None or label.id in only]
+
+    def label(self) -> str:
+        """Return the label that the form names, if the token may decide it."""
+        label = self.identity("label")
+        self.grant.check_label(label)
+        return label
 
     def may(self, scope: Scope) -> bool:
         """Return whether the token allows something in this campaign."""

@@ -75,7 +75,7 @@ TABLES_1: Final = (
     """CREATE TABLE id_page (campaign {int} NOT NULL, generation {int} NOT NULL, first {bytes} NOT NULL, until {bytes} NOT NULL,
         body {bytes} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, generation, first))""",
     """CREATE TABLE token (number {serial}, hash {bytes} NOT NULL UNIQUE, name {text} NOT NULL, scopes {text} NOT NULL,
-        campaign {text}, created {int} NOT NULL, revoked {int}, checksum {bytes} NOT NULL)""",
+        campaign {text}, created {int} NOT NULL, revoked {int}, labels {text}, checksum {bytes} NOT NULL)""",
     """CREATE TABLE webhook (number {serial}, campaign {int} NOT NULL, url {text} NOT NULL, secret {text} NOT NULL,
         settings {text} NOT NULL, created {int} NOT NULL, removed {int}, checksum {bytes} NOT NULL)""",
     """CREATE TABLE outbox (number {serial}, webhook {int} NOT NULL, campaign {int} NOT NULL, position {int} NOT NULL,

@@ -39,6 +39,7 @@ async def get_task(call: Call) -> t.TaskView:
 
 async def put_gold(call: Call) -> Decision:
     """Say what the true label of a task is; workers are judged by it."""
+    call.grant.check_label(call.body.label)
     return await call.campaign.gold(call.ids[1], call.body.label)
 
 
@@ -50,6 +51,7 @@ async def delete_gold(call: Call) -> Decision:
 async def override(call: Call) -> Decision:
     """Decide a task as a person, regardless of its votes."""
     body = call.body
+    call.grant.check_label(body.label)
     return await call.campaign.override(call.ids[1], body.label, body.by, body.reason, body.position)
 
 
