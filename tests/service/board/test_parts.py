@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adjudge.service.board.activity import Activities
-from adjudge.service.board.audit import Gold
+from adjudge.service.board.audit import GoldRecord
 from adjudge.service.board.evidence import trace, weigh
 from adjudge.service.board.policies import document_of, fields_of
 from adjudge.service.board.story import position_at
@@ -121,13 +121,13 @@ def test_a_form_that_nobody_touched_changes_nothing(policy):
 
 def test_an_audit_says_how_many_answers_are_missing():
     for right, judged in ((0, 0), (3, 4), (12, 14), (23, 30)):
-        gold = Gold(judged, right, 0.8)
+        gold = GoldRecord(judged, right, 0.8)
         assert gold.verdict is None
         if gold.needed is not None:
             assert gold.judged + gold.needed >= 10
-    assert Gold(60, 58, 0.8).verdict == "good"
-    assert Gold(60, 30, 0.8).verdict == "poor"
-    assert Gold(9, 9, 0.5).verdict is None
+    assert GoldRecord(60, 58, 0.8).verdict == "good"
+    assert GoldRecord(60, 30, 0.8).verdict == "poor"
+    assert GoldRecord(9, 9, 0.5).verdict is None
 
 
 def test_the_live_stream_tells_what_changes(tmp_path):

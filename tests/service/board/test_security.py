@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from adjudge.service.board.routes import PAGES
+from adjudge.service.board.routes import PAGE_ROUTES
 from adjudge.service.http import tokens
 from adjudge.service.http.tokens import IMPLIED, SCOPES
 from adjudge.service.store.opening import open_token_store
@@ -16,8 +16,8 @@ from service.board.visitor import Visitor
 from service.serving import Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [("elsewhere", "admin", "other"), ("leaving", "admin", None)]
-GUARDED = [route for route in PAGES if route.scope is not None]
-POSTS = [route for route in PAGES if route.method == "POST"]
+GUARDED = [route for route in PAGE_ROUTES if route.scope is not None]
+POSTS = [route for route in PAGE_ROUTES if route.method == "POST"]
 EVIL = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>{{7*7}}"
 
 
@@ -179,7 +179,7 @@ def test_a_revoked_token_ends_its_session(people, secured):
 
 
 def test_every_page_says_what_browsers_may_load(people):
-    for route in PAGES:
+    for route in PAGE_ROUTES:
         if route.method != "GET" or route.path.endswith(("/live", "/{name}", "/download")):
             continue
         answer = people["admin"].get(path_of(route))

@@ -17,20 +17,20 @@ from adjudge.evaluation.intervals import quantile, wilson
 from adjudge.report import words
 from adjudge.service.board.items import item_of
 from adjudge.service.board.pages import redirect
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.queue import KEYS
+from adjudge.service.board.visit import PageRequest
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
 
 LINE: Final = 0.8  # the accuracy to reach, if the policy has no probation
-LEVEL: Final = 0.9  # of the interval
+AUDIT_LEVEL: Final = 0.9  # of the interval
 MIN_JUDGED: Final = 10  # answers before a verdict
 MAX_NEEDED: Final = 2000
-MAX_SAMPLED: Final = 20_000  # votes of a worker that the sample is drawn from
-KEYS: Final = "1234567890"
+MAX_SAMPLED_VOTES: Final = 20_000  # votes of a worker that the sample is drawn from
 
 
-class Gold(NamedTuple):
+class GoldRecord(NamedTuple):
     """How a worker's votes agree with gold."""
 
     judged: int  # votes on tasks whose true label is known
@@ -58,7 +58,7 @@ class Gold(NamedTuple):
         rate = (self.right + 1) / (self.judged + 2)
         for more in range(1, MAX_NEEDED):
             right, judged = self.right + round(rate * more), self.judged + more
-            if Gold(judged, right, self.line).verdict is not None:
+            if GoldRecord(judged, right, self.line).verdict is not None:
                 return more
         return None
 
@@ -80,7 +80,7 @@ class Gold(NamedTuple):
 def _interval(right: int, judged: int) -> tuple[float, float]:
     if not judged:
         return 0.0, 1.0
-    low, high = wilson(right / judged, judged, quantile(LEVEL, math.inf))
+    low, high = wilson(right / judged, judged, quantile(AUDIT_LEVEL, math.inf))
     return float(low), float(high)
 
 
@@ -92,10 +92,10 @@ def _votes(state: CampaignState, number: int) -> Sequence[tuple[str, int]]:
     worker = state.crowd.all.get(number)
     if worker is None:
         return []
-    return [*state.online.state.tasks_of(worker.text), *(worker.aside or {}).items()][-MAX_SAMPLED:]
+    return [*state.online.state.tasks_of(worker.text), *(worker.aside or {}).items()][-MAX_SAMPLED_VOTES:]
 
 
-def gold_of(state: CampaignState, number: int) -> Gold:
+def gold_of(state: CampaignState, number: int) -> GoldRecord:
     """Return how a worker's votes on tasks in memory agree with gold."""
     judged = right = 0
     for name, label in _votes(state, number):
@@ -103,7 +103,7 @@ def gold_of(state: CampaignState, number: int) -> Gold:
         if task is not None and task.standing.reason == "gold":
             judged += 1
             right += task.standing.label == label
-    return Gold(judged, right, _line(state))
+    return GoldRecord(judged, right, _line(state))
 
 
 def sample(state: CampaignState, number: int) -> Iterator[str]:
@@ -118,13 +118,13 @@ def sample(state: CampaignState, number: int) -> Iterator[str]:
             yield name
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show the item of the next task, without votes and without what is decided."""
     campaign, name = visit.campaign, visit.identity()
     number, skipped = campaign.number_of(name), visit.query.get("skip", "")
-    cost = 3 * min(len(campaign.state.tasks), MAX_SAMPLED)
+    cost = 3 * min(len(campaign.state.tasks), MAX_SAMPLED_VOTES)
 
-    def read() -> tuple[Gold, str | None]:
+    def read() -> tuple[GoldRecord, str | None]:
         state, is_past = campaign.state, not skipped
         for task in sample(state, number):
             if is_past:
@@ -138,7 +138,7 @@ async def show(visit: Visit) -> Response:
     return visit.board.pages.page("audit.html", visit, values, hosts=campaign.state.image_hosts)
 
 
-async def answer(visit: Visit) -> Response:
+async def answer(visit: PageRequest) -> Response:
     """Take the second reviewer's answer as gold, and go to the next task."""
     name, task = visit.identity(), visit.identity("task")
     await visit.campaign.gold(task, visit.label(), visit.name)

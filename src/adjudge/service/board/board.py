@@ -15,9 +15,9 @@ from adjudge.service.board.figures import FigureCache
 from adjudge.service.board.pages import Pages, redirect
 from adjudge.service.board.pictures import people
 from adjudge.service.board.roster import Roster, Rosters
-from adjudge.service.board.routes import PAGES
-from adjudge.service.board.sessions import SESSION_COOKIE, Session, Sessions
-from adjudge.service.board.visit import FORM_MEDIA_TYPE, Visit, address, parse_cookies, parse_fields
+from adjudge.service.board.routes import PAGE_ROUTES
+from adjudge.service.board.sessions import SESSION_COOKIE, BrowserSession, Sessions
+from adjudge.service.board.visit import FORM_MEDIA_TYPE, PageRequest, address, parse_cookies, parse_fields
 from adjudge.service.http import limits
 from adjudge.service.http.app import HEADERS, as_problem, require_local
 from adjudge.service.http.call import Context
@@ -29,7 +29,7 @@ from adjudge.service.http.routing import Route, Router
 from adjudge.service.http.tokens import FULL_GRANT, Grant, Permit
 
 ROOTS: Final = (b"/c/", b"/assets/")
-PATHS: Final = frozenset({b"/", b"/sign-in", b"/sign-out", b"/theme"})
+PAGE_PATHS: Final = frozenset({b"/", b"/sign-in", b"/sign-out", b"/theme"})
 START: Final = b"/start"  # for routing, in place of "/"
 NO_PAGE: Final = "page"  # route label in metrics if no route matches
 
@@ -45,12 +45,12 @@ class Board:
         self.activities, self.figures = Activities(context.campaigns), FigureCache()
         self.rosters, self.tests = Rosters(), Backtests()
         self._pictures: dict[int, tuple[int, Picture]] = {}  # of the workers of a campaign, at a position
-        self._router = Router(PAGES)
+        self._router = Router(PAGE_ROUTES)
         self._new_id = request_ids()
 
     def owns(self, path: bytes) -> bool:
         """Return whether an address is one of the page's."""
-        return path in PATHS or path.startswith(ROOTS)
+        return path in PAGE_PATHS or path.startswith(ROOTS)
 
     async def picture(self, campaign: Campaign, roster: Roster) -> Picture:
         """Return the picture of a roster, which is drawn once."""
@@ -69,7 +69,7 @@ class Board:
         began, name, request_id = time.perf_counter(), NO_PAGE, self._new_id()
         headers: Headers = scope["state"][HEADERS]
         cookies = parse_cookies([value for key, value in scope["headers"] if key == b"cookie"])
-        visit: Visit | None = None
+        visit: PageRequest | None = None
         try:
             route, ids = self._router.find(scope["method"], START if scope["raw_path"] == b"/" else scope["raw_path"])
             name = route.name
@@ -81,7 +81,9 @@ class Board:
             path = scope["raw_path"].decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
             permit = Permit(self.context.authority, grant, route.scope, ids[0] if ids else None)
             fields = parse_fields(query)
-            visit = Visit(self, self.context, headers, grant, session, ids, fields, path, request_id.decode(), permit, cookies)
+            visit = PageRequest(
+                self, self.context, headers, grant, session, ids, fields, path, request_id.decode(), permit, cookies
+            )
             if route.method == "POST":
                 visit.form = await self._form(scope, headers, receive)
                 session.check_form(visit.form.pop("csrf", ""))
@@ -97,7 +99,7 @@ class Board:
             LOGGER.info("done", extra=extra | ({} if visit is None else {"ids": visit.ids, "token": visit.grant.name}))
         await response(scope, receive, send)
 
-    def _admit(self, route: Route, headers: Headers, cookies: dict[str, str]) -> tuple[Grant, Session]:
+    def _admit(self, route: Route, headers: Headers, cookies: dict[str, str]) -> tuple[Grant, BrowserSession]:
         """Return what the session of a request allows, and the session."""
         authority, tokens = self.context.authority, self.context.tokens
         if route.method == "POST":
@@ -120,7 +122,7 @@ class Board:
             raise Malformed("a form has to be sent as application/x-www-form-urlencoded")
         return parse_fields(await limits.read_body(receive, headers.content_length))
 
-    async def _answer(self, route: Route, visit: Visit) -> Response:
+    async def _answer(self, route: Route, visit: PageRequest) -> Response:
         """Return what the handler answers, if this server may answer now what it has read."""
         visit.permit.check()
         authority = self.context.authority
@@ -136,7 +138,7 @@ class Board:
             visit.permit.check()
         return response
 
-    def _refuse(self, problem: Problem, *, route: str, scope: Scope, visit: Visit | None, request_id: bytes) -> Response:
+    def _refuse(self, problem: Problem, *, route: str, scope: Scope, visit: PageRequest | None, request_id: bytes) -> Response:
         """Return the page that says what is wrong; without a session, the way to sign in."""
         status = problem.status or 500
         LOGGER.info("refused", extra={"route": route, "status": status, "request": request_id.decode(), "detail": str(problem)})

@@ -16,14 +16,14 @@ from adjudge.service.campaigns.tasks import SETTLED_STATUSES, TaskSummary
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
 
-MAX_AGE_S: Final = 1.0
-REST_RATIO: Final = 50.0  # times as long as reading took that the figures hold at least
+FIGURES_AGE_S: Final = 1.0
+FIGURES_REST_RATIO: Final = 50.0  # times as long as reading took that the figures hold at least
 WATCHED_DECISIONS: Final = 200  # the latest ones, whose votes are compared with the decided label
 READ_US: Final = 500
 FEW_TASKS: Final = 20_000  # in memory: a summary takes less than a millisecond
 
 
-class LabelShare(msgspec.Struct, frozen=True):
+class DecidedLabel(msgspec.Struct, frozen=True):
     """How many tasks in memory are decided as one label."""
 
     label: str
@@ -55,7 +55,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     contested: int
     oldest_open: int | None
     oldest_waiting: int | None
-    labels: Sequence[LabelShare]
+    labels: Sequence[DecidedLabel]
     doubt: float | None
     disagreement: float | None
     breaker: str | None
@@ -84,7 +84,7 @@ def read_figures(activity: Activity, state: CampaignState, summary: TaskSummary)
     campaign = activity.campaign
     total = max(sum(summary.labels.values()), 1)
     shares = [
-        LabelShare(state.labels[code], state.names[code], number, number / total)
+        DecidedLabel(state.labels[code], state.names[code], number, number / total)
         for code, number in sorted(summary.labels.items(), key=lambda pair: -pair[1])
     ]
     return Figures(
@@ -139,7 +139,7 @@ class FigureCache:
         summary = tasks.summary() if len(tasks) < FEW_TASKS else await asyncio.to_thread(tasks.summary)
         figures = await campaign.read(lambda: read_figures(activity, campaign.state, summary), READ_US)
         end = time.monotonic()
-        self._known[campaign.number] = end + max(MAX_AGE_S, REST_RATIO * (end - began)), figures
+        self._known[campaign.number] = end + max(FIGURES_AGE_S, FIGURES_REST_RATIO * (end - began)), figures
         return figures
 
 

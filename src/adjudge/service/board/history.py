@@ -13,9 +13,9 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from adjudge.errors import make_visible
-from adjudge.service.board.pages import HEADERS
+from adjudge.service.board.pages import PAGE_HEADERS
 from adjudge.service.board.story import KINDS, Chapter, position_at, tell, tell_decision
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http.errors import Invalid
 from adjudge.service.store.events import Event
@@ -28,7 +28,7 @@ SCANNED_AT_ONCE: Final = 2000  # events read together
 MAX_SCANNED: Final = 100_000  # events looked at for one page …
 MAX_SCAN_S: Final = 0.1  # … and how long they are looked at
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets would run
-COLUMNS: Final = ("position", "time", "event", "task", "worker", "label", "actor", "reason", "confidence")
+LOG_COLUMNS: Final = ("position", "time", "event", "task", "worker", "label", "actor", "reason", "confidence")
 _decode: Final = msgspec.json.Decoder(Decision).decode
 
 
@@ -56,7 +56,7 @@ class Filter(NamedTuple):
         )
 
 
-class Span(NamedTuple):
+class LogSpan(NamedTuple):
     """The positions of a log that a filter's dates leave."""
 
     first: int
@@ -74,21 +74,21 @@ def _day(text: str) -> int | None:
     return int(day.timestamp() * 1e6)
 
 
-def _filter(visit: Visit) -> Filter:
+def _filter(visit: PageRequest) -> Filter:
     return Filter(**{name: visit.query.get(name, "").strip() for name in Filter._fields})
 
 
-async def _span(campaign: Campaign, wanted: Filter) -> Span:
+async def _span(campaign: Campaign, wanted: Filter) -> LogSpan:
     await campaign.on_disk_now()
     first, last, store = campaign.state.begins, campaign.committed, campaign.campaigns.store
     since, until = _day(wanted.since), _day(wanted.until)
 
-    def find() -> Span:
+    def find() -> LogSpan:
         begin = first if since is None else position_at(store, campaign.number, first, last, since)
         if until is None:
-            return Span(begin, last)
+            return LogSpan(begin, last)
         end = until + int(timedelta(days=1).total_seconds() * 1e6)
-        return Span(begin, position_at(store, campaign.number, first, last, end) - 1)
+        return LogSpan(begin, position_at(store, campaign.number, first, last, end) - 1)
 
     return await campaign.campaigns.in_thread(find)
 
@@ -125,7 +125,7 @@ async def _read(campaign: Campaign, wanted: Filter, first: int, last: int) -> li
     return await campaign.read(put, 5 * (len(told) + len(decided)))
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show the log, the latest line first."""
     campaign, wanted = visit.campaign, _filter(visit)
     span = await _span(campaign, wanted)
@@ -156,7 +156,7 @@ async def show(visit: Visit) -> Response:
     return visit.board.pages.page("log.html", visit, values)
 
 
-async def download(visit: Visit) -> Response:
+async def download(visit: PageRequest) -> Response:
     """Give every line that a filter leaves, oldest first, as CSV or JSON lines."""
     campaign, wanted, form = visit.campaign, _filter(visit), visit.query.get("format", "csv")
     if form not in ("csv", "jsonl"):
@@ -165,7 +165,7 @@ async def download(visit: Visit) -> Response:
 
     async def chunks() -> AsyncIterator[bytes]:
         if form == "csv":
-            yield (",".join(COLUMNS) + "\r\n").encode()
+            yield (",".join(LOG_COLUMNS) + "\r\n").encode()
         for begin in range(span.first, span.last + 1, SCANNED_AT_ONCE):
             visit.permit.check()
             rows = await _read(campaign, wanted, begin, min(begin + SCANNED_AT_ONCE - 1, span.last))
@@ -173,7 +173,10 @@ async def download(visit: Visit) -> Response:
             yield (_csv(kept) if form == "csv" else _lines(kept)).encode("utf-8", "replace")
 
     kind = "text/csv" if form == "csv" else "application/x-ndjson"
-    headers = HEADERS | {"content-disposition": f'attachment; filename="log.{form}"', "content-type": f"{kind}; charset=utf-8"}
+    headers = PAGE_HEADERS | {
+        "content-disposition": f'attachment; filename="log.{form}"',
+        "content-type": f"{kind}; charset=utf-8",
+    }
     return StreamingResponse(chunks(), headers=headers)
 
 
@@ -201,6 +204,6 @@ def _harmless(text: str) -> str:
 def _lines(rows: list[Chapter]) -> str:
     def objects() -> Iterator[str]:
         for chapter in rows:
-            yield msgspec.json.encode(dict(zip(COLUMNS, _values(chapter), strict=True))).decode() + "\n"
+            yield msgspec.json.encode(dict(zip(LOG_COLUMNS, _values(chapter), strict=True))).decode() + "\n"
 
     return "".join(objects())

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from adjudge.service.board.figures import Figures, headline
 from adjudge.service.board.pages import redirect
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.http.feed import KEEP_ALIVE, STUCK, format_last_event
 
 LIVE_INTERVAL_S: Final = 1.0
@@ -22,7 +22,7 @@ MAX_TOLD_TASKS: Final = 50  # changed tasks per event of the live stream
 encode: Final = msgspec.json.Encoder().encode
 
 
-async def home(visit: Visit) -> Response:
+async def home(visit: PageRequest) -> Response:
     """Lead to the first campaign, or say how to make one."""
     names = visit.campaigns
     if not names:
@@ -32,19 +32,19 @@ async def home(visit: Visit) -> Response:
     return redirect(visit.here("now"))
 
 
-def server_address(visit: Visit) -> str:
+def server_address(visit: PageRequest) -> str:
     """Return the address of this server, as the browser knows it."""
     host = (visit.headers.host or b"127.0.0.1:8000").decode("latin-1")
     is_tls = (visit.headers.origin or b"").startswith(b"https:")
     return f"http{'s' if is_tls else ''}://{host}"
 
 
-async def read(visit: Visit) -> Figures:
+async def read(visit: PageRequest) -> Figures:
     """Return the figures of the campaign."""
     return await visit.board.figures.read(visit.board.activities.of(visit.campaign))
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show the campaign at this moment."""
     activity, figures = visit.board.activities.of(visit.campaign), await read(visit)
     made = activity.decisions["votes"] + activity.decisions["people"]
@@ -62,13 +62,13 @@ async def show(visit: Visit) -> Response:
     return visit.board.pages.page("now.html", visit, values)
 
 
-async def _audits(visit: Visit) -> Any:
+async def _audits(visit: PageRequest) -> Any:
     """Return the figures of the audits of decisions, None if the campaign has none."""
     campaign: Any = visit.campaign
     return await campaign.audits() if getattr(campaign.state, "audits", None) is not None else None
 
 
-async def find(visit: Visit) -> Response:
+async def find(visit: PageRequest) -> Response:
     """Lead to the task or worker of a name."""
     text, campaign = visit.query.get("q", "").strip(), visit.campaign
     if campaign.names.number(text) is not None and campaign.state.find(text) is None:
@@ -78,13 +78,13 @@ async def find(visit: Visit) -> Response:
     return redirect(visit.here("workers", q=text))
 
 
-async def reset_breaker(visit: Visit) -> Response:
+async def reset_breaker(visit: PageRequest) -> Response:
     """Resume automatic decisions."""
     await visit.campaign.reset_breaker(visit.name)
     return redirect(visit.here("now"))
 
 
-async def live(visit: Visit) -> Response:
+async def live(visit: PageRequest) -> Response:
     """Tell open pages what has changed, at most once a second."""
     return LiveStream(visit)
 
@@ -97,7 +97,7 @@ class LiveStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageRequest) -> None:
         super().__init__()
         self._visit = visit
 

@@ -25,7 +25,7 @@ from adjudge.service.http.errors import Problem
 
 if TYPE_CHECKING:
     from adjudge.report.picture import Picture
-    from adjudge.service.board.visit import Visit
+    from adjudge.service.board.visit import PageRequest
 
 THEMES: Final = ("system", "light", "dark")
 VIEWS: Final = (("now", "Now"), ("queue", "Needs a person"), ("workers", "Reviewers"), ("policy", "Policy"), ("log", "Log"))
@@ -33,7 +33,7 @@ SURE, LEANING = 0.9, 0.7
 MEDIA_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 ASSETS: Final = ("style.css", "board.js", "mark.svg")
 ONE_YEAR_S: Final = 31_536_000
-HEADERS: Final = {
+PAGE_HEADERS: Final = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -45,7 +45,7 @@ HEADERS: Final = {
 
 def redirect(to: str) -> Response:
     """Return the answer that leads to another page, to be fetched with GET."""
-    return Response(status_code=303, headers={"location": to, **HEADERS})
+    return Response(status_code=303, headers={"location": to, **PAGE_HEADERS})
 
 
 def security_policy(image_hosts: Sequence[str] = ()) -> str:
@@ -92,7 +92,7 @@ class Pages:
             "shapes": Markup(shapes()),
         }
 
-    def render(self, template: str, visit: Visit | None, values: Mapping[str, Any]) -> str:
+    def render(self, template: str, visit: PageRequest | None, values: Mapping[str, Any]) -> str:
         """Return a template as text."""
         theme = "system" if visit is None else visit.cookies.get("theme", "system")
         known = {
@@ -106,12 +106,12 @@ class Pages:
         return self._environment.get_template(template).render({**known, **values})
 
     def page(
-        self, template: str, visit: Visit | None, values: Mapping[str, Any], *, status: int = 200, hosts: Sequence[str] = ()
+        self, template: str, visit: PageRequest | None, values: Mapping[str, Any], *, status: int = 200, hosts: Sequence[str] = ()
     ) -> Response:
         """Return a template as an answer."""
         return as_page(self.render(template, visit, values), status=status, hosts=hosts)
 
-    def problem(self, problem: Problem, visit: Visit | None, request_id: str) -> Response:
+    def problem(self, problem: Problem, visit: PageRequest | None, request_id: str) -> Response:
         """Return the page that says what is wrong."""
         known = visit if visit is not None and visit.ids and visit.ids[0] in visit.campaigns else None
         values = {"detail": str(problem), "code": problem.code, "request": request_id, "here": visit}
@@ -136,13 +136,13 @@ class Pages:
         content = self.assets.get(name)
         if content is None:
             return None
-        headers = HEADERS | {"cache-control": f"public, max-age={ONE_YEAR_S}, immutable"}
+        headers = PAGE_HEADERS | {"cache-control": f"public, max-age={ONE_YEAR_S}, immutable"}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 def page_headers(hosts: Sequence[str] = ()) -> dict[str, str]:
     """Return the headers of every page."""
-    return {"content-security-policy": security_policy(hosts), "content-type": "text/html; charset=utf-8", **HEADERS}
+    return {"content-security-policy": security_policy(hosts), "content-type": "text/html; charset=utf-8", **PAGE_HEADERS}
 
 
 def as_page(text: str, *, status: int = 200, hosts: Sequence[str] = ()) -> Response:

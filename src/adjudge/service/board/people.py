@@ -9,17 +9,17 @@ from starlette.responses import Response
 
 from adjudge.errors import quote
 from adjudge.service.board import pictures
-from adjudge.service.board.audit import Gold, gold_of
+from adjudge.service.board.audit import GoldRecord, gold_of
 from adjudge.service.board.pages import redirect
 from adjudge.service.board.roster import SORTS, list_page
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
 
-LISTED: Final = 50
+LISTED_WORKERS: Final = 50
 MAX_RECENT_VOTES: Final = 300  # of a worker that the drift is drawn of
 SHOWN_VOTES: Final = 25
 MAX_READ_VOTES: Final = 20_000  # of a worker that are looked at
@@ -36,7 +36,7 @@ class RecentVote(NamedTuple):
     likely: float  # that the vote is right
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show all workers."""
     campaign, query = visit.campaign, visit.query
     sort, search = query.get("sort", "votes"), query.get("q", "").strip()
@@ -44,7 +44,9 @@ async def show(visit: Visit) -> Response:
         raise Invalid(f"sort has to be one of {', '.join(SORTS)}")
     descending = query.get("order", "up" if sort in ("name", "drift", "accuracy") else "down") == "down"
     roster = await visit.board.rosters.read(campaign)
-    page = list_page(roster, sort=sort, descending=descending, search=search, after=query.get("after") or None, limit=LISTED)
+    page = list_page(
+        roster, sort=sort, descending=descending, search=search, after=query.get("after") or None, limit=LISTED_WORKERS
+    )
     drawn = await visit.board.picture(campaign, roster)
     banned = int(roster.frame["banned"].sum())
     values = {
@@ -67,12 +69,12 @@ def _sentence(workers: int, banned: int, drawn: str) -> str:
     return drawn if not banned else f"{drawn} {'One is' if banned == 1 else f'{banned} are'} banned."
 
 
-async def show_one(visit: Visit) -> Response:
+async def show_one(visit: PageRequest) -> Response:
     """Show one worker."""
     return await _page(visit, visit.identity())
 
 
-async def _page(visit: Visit, name: str, **more: Any) -> Response:
+async def _page(visit: PageRequest, name: str, **more: Any) -> Response:
     campaign = visit.campaign
     view = await campaign.worker(name)
     number = campaign.number_of(name)
@@ -93,7 +95,7 @@ async def _page(visit: Visit, name: str, **more: Any) -> Response:
     return visit.board.pages.page("worker.html", visit, values | more)
 
 
-def _worker_sentence(view: Any, gold: Gold) -> str:
+def _worker_sentence(view: Any, gold: GoldRecord) -> str:
     from adjudge.report import words
 
     if view.banned:
@@ -128,7 +130,7 @@ def _recent(state: CampaignState, number: int) -> list[RecentVote]:
     return found
 
 
-async def judge(visit: Visit) -> Response:
+async def judge(visit: PageRequest) -> Response:
     """Ban a worker or lift a ban: first as a preview, which lists what would change."""
     campaign, name, action = visit.campaign, visit.identity(), visit.text("action")
     note = visit.text("note") or None

@@ -16,10 +16,10 @@ from adjudge.report.views.votes import AGAINST, ELSE, EVIDENCE_STYLES, FOR
 from adjudge.report.views.workers import WorkersView
 from adjudge.service.board.evidence import Weighed
 
-MAX_LINES: Final = 6  # labels that have a line of their own
-SHAPES: Final[tuple[Shape, ...]] = ("circle", "square", "triangle", "diamond", "ring", "circle")  # of those lines
+MAX_LABEL_LINES: Final = 6  # labels that have a line of their own
+LINE_SHAPES: Final[tuple[Shape, ...]] = ("circle", "square", "triangle", "diamond", "ring", "circle")  # of those lines
 MAX_BARS: Final = 24  # votes that have a bar of their own
-MAX_CELLS: Final = 20  # labels of a confusion that is drawn
+MAX_CONFUSION_LABELS: Final = 20  # labels of a confusion that is drawn
 
 
 def evidence(weighed: Weighed, names: Sequence[str]) -> Picture | None:
@@ -79,7 +79,7 @@ def probabilities(shares: NDArray[np.float64], names: Sequence[str]) -> Picture 
     votes = len(shares) - 1
     if votes < 1:
         return None
-    shown = np.argsort(-shares.max(axis=0), kind="stable")[:MAX_LINES]
+    shown = np.argsort(-shares.max(axis=0), kind="stable")[:MAX_LABEL_LINES]
     kinds = {words.shorten(names[code], 30): int(code) for code in shown.tolist()}
     frame = pl.DataFrame(
         [(at, float(shares[at, code]), kind) for kind, code in kinds.items() for at in range(votes + 1)],
@@ -87,7 +87,7 @@ def probabilities(shares: NDArray[np.float64], names: Sequence[str]) -> Picture 
         orient="row",
     )
     hover = fields(label="text", vote=("count", "after vote"), share=("percent", ""))
-    styles = {kind: Style(f"c{at}", SHAPES[at]) for at, kind in enumerate(kinds)}
+    styles = {kind: Style(f"c{at}", LINE_SHAPES[at]) for at, kind in enumerate(kinds)}
     plot = Plot(
         Axis("votes, in the order in which they came", 0, max(votes, 1), min(votes, 10), "count"),
         share_axis("probability"),
@@ -120,7 +120,7 @@ def people(frame: pl.DataFrame, chance: float) -> WorkersView:
 
 def confusion(matrix: dict[str, dict[str, float]], names: Sequence[str]) -> Picture | None:
     """Return how often a worker gives each label, by true label, as cells; None with very many labels."""
-    if len(matrix) > MAX_CELLS:
+    if len(matrix) > MAX_CONFUSION_LABELS:
         return None
     lines = [list(line.values()) for line in matrix.values()]
     x, y = name_axis(names, title="label given", width=16), name_axis(names, title="true label", width=16)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from adjudge.errors import InputError, OptionError, quote
 from adjudge.service.board.backtests import Test
 from adjudge.service.board.pages import redirect
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.http.errors import Conflict, Invalid
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_POLICY_CHARACTERS: Final = 200_000
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """A field of the form.
 
     - `name`: in the document; a dot separates a part from its field.
@@ -37,48 +37,48 @@ class Field(NamedTuple):
     optional: bool = False
 
 
-FORM: Final[Mapping[str, tuple[Field, ...]]] = {
+FORM_PARTS: Final[Mapping[str, tuple[FormField, ...]]] = {
     "Votes": (
-        Field("minimum_votes", "whole", "Votes at least", "No task is decided by fewer votes."),
-        Field("maximum_votes", "whole", "Votes at most", "Then a person decides. Empty: never.", optional=True),
-        Field(
+        FormField("minimum_votes", "whole", "Votes at least", "No task is decided by fewer votes."),
+        FormField("maximum_votes", "whole", "Votes at most", "Then a person decides. Empty: never.", optional=True),
+        FormField(
             "confidence",
             "confidence",
             "Confidence",
             'A number, or JSON: {"label": number}. Empty: 0.9.',
             optional=True,
         ),
-        Field("hysteresis", "number", "Hysteresis", "How far confidence may fall before a decision is given up."),
+        FormField("hysteresis", "number", "Hysteresis", "How far confidence may fall before a decision is given up."),
     ),
     "Time": (
-        Field("hold", "number", "Hold, in seconds", "How long a label has to stay the likeliest one before it is decided."),
-        Field("lock", "number", "Lock, in seconds", "Then votes no longer change a decision. Empty: never.", optional=True),
+        FormField("hold", "number", "Hold, in seconds", "How long a label has to stay the likeliest one before it is decided."),
+        FormField("lock", "number", "Lock, in seconds", "Then votes no longer change a decision. Empty: never.", optional=True),
     ),
     "People": (
-        Field("escalate.votes_run_out", "flag", "Ask a person when votes run out", ""),
-        Field("escalate.tie", "flag", "Ask a person about ties", ""),
-        Field(
+        FormField("escalate.votes_run_out", "flag", "Ask a person when votes run out", ""),
+        FormField("escalate.tie", "flag", "Ask a person about ties", ""),
+        FormField(
             "escalate.disagreement",
             "number",
             "Ask a person above this disagreement",
             "A share of votes. Empty: never.",
             optional=True,
         ),
-        Field("experts.decide", "flag", "An expert's vote decides at once", ""),
-        Field("reopen.votes", "whole", "Votes after an appeal", "So many more before votes decide again."),
-        Field("quorum.groups", "whole", "Groups that have to agree", "Empty: any one group will do.", optional=True),
-        Field("quorum.votes", "whole", "Votes from each of them", "", optional=True),
+        FormField("experts.decide", "flag", "An expert's vote decides at once", ""),
+        FormField("reopen.votes", "whole", "Votes after an appeal", "So many more before votes decide again."),
+        FormField("quorum.groups", "whole", "Groups that have to agree", "Empty: any one group will do.", optional=True),
+        FormField("quorum.votes", "whole", "Votes from each of them", "", optional=True),
     ),
     "Safety": (
-        Field("probation.votes", "whole", "Probation: judged votes", "Empty: no probation.", optional=True),
-        Field("probation.accuracy", "number", "Probation: share right", "", optional=True),
-        Field("breakers.window", "whole", "Breakers: latest decisions watched", "Empty: no breakers.", optional=True),
-        Field("breakers.label_share", "number", "Breakers: a label's share moves by", "", optional=True),
-        Field("breakers.disagreement", "number", "Breakers: disagreement rises by", "", optional=True),
-        Field("breakers.flip_rate", "number", "Breakers: flips rise by", "", optional=True),
+        FormField("probation.votes", "whole", "Probation: judged votes", "Empty: no probation.", optional=True),
+        FormField("probation.accuracy", "number", "Probation: share right", "", optional=True),
+        FormField("breakers.window", "whole", "Breakers: latest decisions watched", "Empty: no breakers.", optional=True),
+        FormField("breakers.label_share", "number", "Breakers: a label's share moves by", "", optional=True),
+        FormField("breakers.disagreement", "number", "Breakers: disagreement rises by", "", optional=True),
+        FormField("breakers.flip_rate", "number", "Breakers: flips rise by", "", optional=True),
     ),
 }
-FIELDS: Final = {field.name: field for fields in FORM.values() for field in fields}
+FIELDS: Final = {field.name: field for fields in FORM_PARTS.values() for field in fields}
 SWITCHES: Final = {"quorum": "groups", "probation": "votes", "breakers": "window"}  # empty: the whole part is null
 
 
@@ -132,7 +132,7 @@ def document_of(form: Mapping[str, str], before: Mapping[str, Any]) -> dict[str,
     return document
 
 
-def _value(field: Field, text: str) -> Any:
+def _value(field: FormField, text: str) -> Any:
     if field.kind == "flag":
         return text == "1"
     if not text:
@@ -150,7 +150,7 @@ def _value(field: Field, text: str) -> Any:
         raise Invalid(f"{field.name} is {quote(text)}: give a {'whole number' if field.kind == 'whole' else 'number'}") from None
 
 
-class Draft(NamedTuple):
+class PolicyDraft(NamedTuple):
     """A policy that is not saved.
 
     - `text`: as JSON; `line`: that of the last right one, in one line; `fields`: as the form has it.
@@ -176,7 +176,7 @@ def check(campaign: Campaign, document: Mapping[str, Any]) -> Policy:
     return policy
 
 
-def _draft(campaign: Campaign, form: Mapping[str, str]) -> Draft:
+def _draft(campaign: Campaign, form: Mapping[str, str]) -> PolicyDraft:
     """Return what was sent, checked."""
     holds = campaign.state.policy
     text = form.get("json", "")
@@ -191,9 +191,9 @@ def _draft(campaign: Campaign, form: Mapping[str, str]) -> Draft:
         policy = check(campaign, document)
     except Invalid as error:
         shown = fields if form.get("source") == "form" else fields_of(holds.document())
-        return Draft(text, holds.to_json(), shown, None, str(error), True)
+        return PolicyDraft(text, holds.to_json(), shown, None, str(error), True)
     known = policy.document()
-    return Draft(policy.to_json(indent=2), policy.to_json(), fields_of(known), known, None, policy != holds)
+    return PolicyDraft(policy.to_json(indent=2), policy.to_json(), fields_of(known), known, None, policy != holds)
 
 
 def _decoded(text: str) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _decoded(text: str) -> dict[str, Any]:
         raise Invalid(f"the policy is not a JSON object: {error}") from None
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show the policy that holds, an earlier version, or a back-test."""
     campaign, tests = visit.campaign, visit.board.tests
     test = tests.find(campaign, visit.query.get("test"))
@@ -217,7 +217,7 @@ async def show(visit: Visit) -> Response:
     return await _page(visit, draft, test)
 
 
-async def _page(visit: Visit, draft: Draft, test: Test | None, *, status: int = 200, told: str = "") -> Response:
+async def _page(visit: PageRequest, draft: PolicyDraft, test: Test | None, *, status: int = 200, told: str = "") -> Response:
     campaign = visit.campaign
     versions = await campaign.policies()
     answer = None if test is None else test.answer
@@ -227,7 +227,7 @@ async def _page(visit: Visit, draft: Draft, test: Test | None, *, status: int = 
         "compared": None if answer is None else compare(answer.before, answer.after),
         "versions": list(reversed(versions)),
         "version": visit.form.get("version") or str(campaign.state.version),
-        "form": FORM,
+        "form": FORM_PARTS,
         "told": told,
         "sentence": _sentence(versions[-1], test),
         "note": visit.form.get("note", ""),
@@ -282,7 +282,7 @@ def compare(before: Outcome, after: Outcome) -> list[Row]:
     ]
 
 
-async def act(visit: Visit) -> Response:
+async def act(visit: PageRequest) -> Response:
     """Check a draft, back-test it, or save it as a new version."""
     campaign, action, form = visit.campaign, visit.text("action"), visit.form
     draft = _draft(campaign, form)

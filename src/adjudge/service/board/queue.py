@@ -14,7 +14,7 @@ from adjudge.service.board.figures import headline
 from adjudge.service.board.items import Item, item_of
 from adjudge.service.board.now import read, server_address
 from adjudge.service.board.pages import redirect
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http import views
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Order = Literal["severity", "age"]
 ORDERS: Final = {"severity": "uncertainty", "age": "age"}  # as `Tasks.listed` calls them
-REASONS: Final = (*ESCALATED_REASONS, REOPENED)
-LISTED: Final = 12  # tasks that are listed after the one that is shown
+WAITING_REASONS: Final = (*ESCALATED_REASONS, REOPENED)
+LISTED_TASKS: Final = 12  # tasks that are listed after the one that is shown
 PAGE_TASKS: Final = 256  # looked at together
 MAX_LOOKED_TASKS: Final = 4096  # looked at for one page of a filter
 KEYS: Final = "1234567890"
@@ -53,20 +53,20 @@ class Shown(NamedTuple):
     cursor: str
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show the task that comes next, and those after it."""
     return await _page(visit)
 
 
-async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | None = None) -> Response:
+async def _page(visit: PageRequest, *, status: int = 200, told: str = "", task: str | None = None) -> Response:
     """Return the view for the filters of a request; `told` is a message, `task` the task to show."""
     campaign, activity, query = visit.campaign, visit.board.activities.of(visit.campaign), visit.query
     filters = {name: query.get(name, "") or visit.form.get(name, "") for name in ("label", "reason", "sort", "after")}
     order = filters["sort"] or "severity"
     if order not in ORDERS:
         raise Invalid(f"sort has to be one of {', '.join(ORDERS)}")
-    if filters["reason"] and filters["reason"] not in REASONS:
-        raise Invalid(f"reason has to be one of {', '.join(REASONS)}")
+    if filters["reason"] and filters["reason"] not in WAITING_REASONS:
+        raise Invalid(f"reason has to be one of {', '.join(WAITING_REASONS)}")
     after = views.decode_cursor(filters["after"]) if filters["after"] else None
     label = campaign.code(unquote(filters["label"])) if filters["label"] else None
     found = await campaign.read(
@@ -81,14 +81,14 @@ async def _page(visit: Visit, *, status: int = 200, told: str = "", task: str | 
     kept = {key: value for key, value in filters.items() if value and key != "after"}
     values = {
         "shown": shown,
-        "rest": [one for one in found if one.task != name][:LISTED],
+        "rest": [one for one in found if one.task != name][:LISTED_TASKS],
         "figures": figures,
         "sentence": headline(figures, figures_now()),
         "filters": filters,
         "kept": kept,
         "order": order,
         "orders": ORDERS,
-        "reasons": REASONS,
+        "reasons": WAITING_REASONS,
         "labels": campaign.labels,
         "keys": KEYS,
         "told": told,
@@ -106,7 +106,7 @@ def figures_now() -> float:
     return time.time()
 
 
-async def _shown(visit: Visit, name: str, listed: Waiting | None) -> Shown | None:
+async def _shown(visit: PageRequest, name: str, listed: Waiting | None) -> Shown | None:
     campaign = visit.campaign
     try:
         view = await campaign.task(name)
@@ -147,7 +147,7 @@ def _waiting(
         likely = answer[4][code] if code >= 0 and answer[4] else 0.0
         yield Waiting(key, name, state.names[code] if code >= 0 else None, standing.reason, likely, task.opened)
         count += 1
-        if count > LISTED:
+        if count > LISTED_TASKS:
             return
 
 
@@ -176,7 +176,7 @@ def _merged(
     yield from others
 
 
-async def decide(visit: Visit) -> Response:
+async def decide(visit: PageRequest) -> Response:
     """Decide a task as a person, and go to the next one."""
     name, label = visit.identity(), visit.label()
     kept = {key: visit.form[key] for key in ("filter_label", "reason", "sort", "after") if visit.form.get(key)}
@@ -189,7 +189,7 @@ async def decide(visit: Visit) -> Response:
     return redirect(visit.here("queue", **{**kept, "label": label_filter, "done": name}))
 
 
-async def undo(visit: Visit) -> Response:
+async def undo(visit: PageRequest) -> Response:
     """Reopen a task that was just decided, and show it again."""
     name = visit.identity()
     kept = {key: visit.form[key] for key in ("label", "reason", "sort") if visit.form.get(key)}

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 WORKERS_PER_STEP: Final = 256
-MAX_AGE_S: Final = 5.0
+ROSTER_AGE_S: Final = 5.0
 STALE_S: Final = 120.0  # up to which an old roster is shown while a new one is read
-REST_RATIO: Final = 20.0  # times as long as reading took that a roster holds at least
+ROSTER_REST_RATIO: Final = 20.0  # times as long as reading took that a roster holds at least
 SORTS: Final = {"votes": "votes", "accuracy": "accuracy", "drift": "drift", "name": "worker"}
 SCHEMA: Final = {
     "code": pl.Int64,
@@ -111,7 +111,7 @@ class Rosters:
         finally:
             self._reading.discard(campaign.number)
         end = time.monotonic()
-        self._known[campaign.number] = end + max(MAX_AGE_S, REST_RATIO * (end - began)), end, roster
+        self._known[campaign.number] = end + max(ROSTER_AGE_S, ROSTER_REST_RATIO * (end - began)), end, roster
         return roster
 
 

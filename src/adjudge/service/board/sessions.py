@@ -22,7 +22,7 @@ MAX_SESSIONS: Final = 10_000  # beyond it the oldest end
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """One browser that has signed in.
 
     - `name`: of the token; None where no token is needed.
@@ -55,19 +55,19 @@ class Sessions:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._open: dict[str, Session] = {}
-        self.local = Session(None, b"", secrets.token_urlsafe(32), float("inf"))  # of everybody, while no token is needed
+        self._open: dict[str, BrowserSession] = {}
+        self.local = BrowserSession(None, b"", secrets.token_urlsafe(32), float("inf"))  # of everybody, while no token is needed
 
-    def begin(self, grant: Grant) -> tuple[str, Session]:
+    def begin(self, grant: Grant) -> tuple[str, BrowserSession]:
         """Open a session for a token; return the value of its cookie, and the session."""
         while len(self._open) >= MAX_SESSIONS:
             del self._open[next(iter(self._open))]
         key = secrets.token_urlsafe(32)
-        session = Session(grant.name, grant.digest, secrets.token_urlsafe(32), self._clock() + SESSION_S)
+        session = BrowserSession(grant.name, grant.digest, secrets.token_urlsafe(32), self._clock() + SESSION_S)
         self._open[key] = session
         return key, session
 
-    def find(self, key: str | None) -> Session | None:
+    def find(self, key: str | None) -> BrowserSession | None:
         """Return the session of a cookie, None if there is none or it has expired."""
         session = None if key is None else self._open.get(key)
         if session is None or key is None:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from adjudge.service.board.pages import THEMES, redirect
 from adjudge.service.board.sessions import SESSION_COOKIE, SESSION_S
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.http.errors import Invalid, NotFound, Unauthorized
 
 THEME_S: Final = 31_536_000
@@ -26,7 +26,7 @@ def _destination(wanted: str) -> str:
     return wanted if _PATH.fullmatch(wanted) and "\\" not in wanted else "/"
 
 
-async def ask(visit: Visit) -> Response:
+async def ask(visit: PageRequest) -> Response:
     """Ask for a token."""
     wanted = _destination(visit.query.get("next", "/"))
     if not visit.context.tokens.required:
@@ -34,7 +34,7 @@ async def ask(visit: Visit) -> Response:
     return visit.board.pages.page("sign_in.html", None, {"csrf": visit.session.csrf, "wanted": wanted, "detail": ""})
 
 
-async def sign_in(visit: Visit) -> Response:
+async def sign_in(visit: PageRequest) -> Response:
     """Begin a session with a token."""
     wanted, token = _destination(visit.text("next")), visit.text("token").strip()
     try:
@@ -53,7 +53,7 @@ async def sign_in(visit: Visit) -> Response:
     return response
 
 
-async def sign_out(visit: Visit) -> Response:
+async def sign_out(visit: PageRequest) -> Response:
     """End the session."""
     visit.board.sessions.end(visit.cookies.get(SESSION_COOKIE))
     response = redirect("/sign-in")
@@ -61,7 +61,7 @@ async def sign_out(visit: Visit) -> Response:
     return response
 
 
-async def choose_theme(visit: Visit) -> Response:
+async def choose_theme(visit: PageRequest) -> Response:
     """Keep a choice of light or dark."""
     theme = visit.text("theme")
     if theme not in THEMES:
@@ -71,7 +71,7 @@ async def choose_theme(visit: Visit) -> Response:
     return response
 
 
-async def asset(visit: Visit) -> Response:
+async def asset(visit: PageRequest) -> Response:
     """Give a file of the page."""
     response = visit.board.pages.asset(visit.ids[0])
     if response is None:
@@ -79,7 +79,7 @@ async def asset(visit: Visit) -> Response:
     return response
 
 
-def _set_cookie(visit: Visit, response: Response, name: str, value: str, age_s: int) -> None:
+def _set_cookie(visit: PageRequest, response: Response, name: str, value: str, age_s: int) -> None:
     """Set a cookie that scripts and other sites never see; beyond this machine it needs TLS."""
     is_local = visit.headers.host is not None and _LOCAL_HOST.fullmatch(visit.headers.host) is not None
     response.set_cookie(name, value, max_age=age_s, path="/", secure=not is_local, httponly=True, samesite="strict")

@@ -12,18 +12,18 @@ from adjudge.service.board.items import item_of
 from adjudge.service.board.pages import page_headers, redirect
 from adjudge.service.board.pictures import evidence, probabilities
 from adjudge.service.board.story import read_story
-from adjudge.service.board.visit import Visit
+from adjudge.service.board.visit import PageRequest
 from adjudge.service.http.errors import Conflict, Invalid
 
 MARK = "<!-- the story follows -->"
 
 
-async def show(visit: Visit) -> Response:
+async def show(visit: PageRequest) -> Response:
     """Show a task. Its story follows when it was read: the log has to be searched for it."""
     return await _page(visit, visit.identity())
 
 
-async def _page(visit: Visit, task: str, *, status: int = 200, told: str = "") -> Response:
+async def _page(visit: PageRequest, task: str, *, status: int = 200, told: str = "") -> Response:
     campaign = visit.campaign
     view = await campaign.task(task)
     weighed = await campaign.read(lambda: weigh(campaign.state, campaign.names, task), 500)
@@ -55,7 +55,7 @@ async def _page(visit: Visit, task: str, *, status: int = 200, told: str = "") -
     return Response(b"".join([part async for part in parts()]), status, headers=page_headers(hosts))
 
 
-async def act(visit: Visit) -> Response:
+async def act(visit: PageRequest) -> Response:
     """Decide, reopen, or say what is true."""
     campaign, task, action = visit.campaign, visit.identity(), visit.text("action")
     note = visit.text("note") or None

@@ -16,7 +16,7 @@ from adjudge.service.http.types import MAX_ID_CHARACTERS, MAX_TEXT_CHARACTERS, L
 
 if TYPE_CHECKING:
     from adjudge.service.board.board import Board
-    from adjudge.service.board.sessions import Session
+    from adjudge.service.board.sessions import BrowserSession
 
 FORM_MEDIA_TYPE: Final = b"application/x-www-form-urlencoded"
 MAX_FORM_FIELDS: Final = 5000  # a policy may name a threshold for each label
@@ -69,7 +69,7 @@ def address(path: str, **query: object) -> str:
 
 
 @dataclass(slots=True)
-class Visit:
+class PageRequest:
     """One request.
 
     - `board`, `context`: the page, and what all requests share.
@@ -85,7 +85,7 @@ class Visit:
     context: Context
     headers: Headers
     grant: Grant
-    session: Session
+    session: BrowserSession
     ids: list[str]
     query: dict[str, str]
     path: str

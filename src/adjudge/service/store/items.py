@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from adjudge.service.store.store import Store
 
 ROWS_PER_QUERY: Final = 4096
-COLUMNS: Final = (*HASHED_COLUMNS["item"], "checksum")
-PUT: Final = f"INSERT INTO item ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT DO NOTHING"
+ITEM_COLUMNS: Final = (*HASHED_COLUMNS["item"], "checksum")
+PUT: Final = f"INSERT INTO item ({', '.join(ITEM_COLUMNS)}) VALUES ({', '.join('?' * len(ITEM_COLUMNS))}) ON CONFLICT DO NOTHING"
 
 
 class Items:
