@@ -216,36 +216,38 @@
   const listen = () => {
     const address = document.body.dataset.live;
     if (!address) return;
-    stream = new EventSource(address);
+    const source = new EventSource(address);
+    stream = source;
     let wasAway = false;
     const heard = () => {
       lastEvent = Date.now();
       state("on", "live");
     };
-    stream.addEventListener("open", () => {
+    source.addEventListener("open", () => {
       heard();
       if (wasAway) refresh(0);
       wasAway = false;
     });
-    stream.addEventListener("change", (event) => {
+    source.addEventListener("change", (event) => {
       heard();
       changed(JSON.parse(event.data));
     });
-    stream.addEventListener("alive", heard);
+    source.addEventListener("alive", heard);
     for (const ending of ["expired", "unauthorized"]) {
-      stream.addEventListener(ending, () => {
-        stream.close();
+      source.addEventListener(ending, () => {
+        source.close();
         state("off", "signed out");
         signIn();
       });
     }
-    stream.addEventListener("stopping", () => {
+    source.addEventListener("stopping", () => {
       wasAway = true;
       state("off", "reconnecting");
     });
-    stream.addEventListener("error", () => {
+    source.addEventListener("error", () => {
+      if (source !== stream) return;
       wasAway = true;
-      if (stream.readyState !== EventSource.CLOSED) {
+      if (source.readyState !== EventSource.CLOSED) {
         state("off", "reconnecting");
         return;
       }
@@ -259,6 +261,22 @@
       }, 3000);
     });
   };
+
+  // A browser has few connections per server: a page that nobody sees gives its own back.
+  let leaving = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(leaving);
+    if (document.hidden) {
+      leaving = setTimeout(() => {
+        stream?.close();
+        stream = null;
+        state("off", "paused");
+      }, 5000);
+    } else if (!stream) {
+      listen();
+      refresh(0);
+    }
+  });
 
   // --- what a page needs once it is there
 
