@@ -19,6 +19,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background
 os.environ.setdefault("SPARK_CONF_DIR", str(CONF))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
+collect_ignore_glob = ["io/corpus/*", "inspect_runs.py"]  # scripts that need tools which the tests do not
+
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
 

@@ -54,6 +54,7 @@ OPTIONAL = {
     "httpcore2": {"service/client/transport.py"},
     "jinja2": {"service/board/pages.py"},
     "h11": {"service/client/transport.py"},
+    "inspect_ai": {"evaluation/inspect.py"},
 }
 
 

@@ -1,4 +1,4 @@
-"""A temperature is fitted on top of the confidence that was asked for: the posterior, or the honest one."""
+"""A temperature is fitted on top of the chosen confidence: the posterior, or the honest one."""
 
 import numpy as np
 import pytest
@@ -27,12 +27,12 @@ def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
         code = np.array([CODE.get(label, -1) for label in truth], np.int32)
         known, expected = code >= 0, probabilities(plain)
         assert known.sum() == 120
-        assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known]), rel=1e-9)
+        assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known], expected), rel=1e-9)
         assert hot.temperature != 1.0
         assert np.allclose(probabilities(hot), tempered(expected, hot.temperature), atol=1e-12)
         assert hot.labels.drop("confidence").equals(plain.labels.drop("confidence"))
         assert np.allclose(hot.labels["confidence"].to_numpy(), probabilities(hot).max(axis=1), atol=1e-12)
-        assert hot.posterior.equals(plain.posterior)  # is the model's own, whatever is shown
+        assert hot.posterior.equals(plain.posterior)  # the model's own, regardless of the reported one
         assert log_loss(probabilities(hot)[known], code[known]) < log_loss(expected[known], code[known])
         found[confidence] = hot
     assert abs(np.log(found["posterior"].temperature / found["honest"].temperature)) > 0.05
@@ -52,6 +52,8 @@ def test_gold_is_judged_by_fits_of_the_same_confidence(model):
             lines = aggregate(CROWD.votes, gold=seen, **how).probabilities.join(judged, on="task")
             shown.append(lines.select("l0", "l1", "l2").to_numpy())
             truth += [CODE[label] for label in lines["label"]]
-        assert hot.temperature == pytest.approx(fit_temperature(np.concatenate(shown), np.array(truth, np.int32)), rel=1e-9)
+        rest = aggregate(CROWD.votes, gold=gold, **how).probabilities.join(gold, on="task", how="anti").drop("task").to_numpy()
+        expected = fit_temperature(np.concatenate(shown), np.array(truth, np.int32), rest)
+        assert hot.temperature == pytest.approx(expected, rel=1e-9)
         certain = hot.labels.filter(gold=True)
         assert (certain["confidence"] == 1.0).all()

@@ -7,7 +7,7 @@ A writer gets the labels of a result (`Consensus`), and looks up how the tool it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
@@ -126,7 +126,7 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
             "format='table' reads an ordinary table)"
         )
     ask = replace(ask, columns=named if votes else {})
-    if len(contents) > 1 and hasattr(form.load(), "read_all"):
+    if hasattr(form.load(), "read_all"):
         return cast(Extract, form.load().read_all(contents, ask))
     extracts: list[Extract] = [form.read(content, ask) for content in contents]
     if len(extracts) == 1:
@@ -141,6 +141,13 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
         return pl.concat(frames) if frames else None
 
     return replace(extracts[0], votes=join("votes"), skipped=skipped, gold=join("gold"), truth=join("truth"))
+
+
+def read_items(form: Format, contents: Sequence[Content]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each task with its content by column, from formats that have it; reads nothing until the first item is taken."""
+    items = getattr(form.load(), "items", None)
+    if items is not None:
+        yield from items(contents)
 
 
 class AnswerCollector:

@@ -10,8 +10,9 @@ import polars as pl
 from adjudge.errors import InputError, itemize
 from adjudge.io import files
 from adjudge.io.columns import VOTE_ROLES, find, is_usual
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract
-from adjudge.io.formats.registry import Content, decode, look
+from adjudge.io.formats.registry import Content, look
 
 CROWD_FILE: Final = "crowd.csv"
 GOLD_FILE: Final = "gold.csv"

@@ -3,7 +3,8 @@
 A tool files its verdicts under names: scorers, assertions, keys of a score, kinds of feedback. Few files say whether two names
 are judges of one question or two questions, so `Verdicts` decides. Names are judges of one question if they have the same set of
 values and agree more often than chance explains; the first line on the screen then says so. Otherwise the caller chooses, with
-the name of a question or with names joined by commas.
+the name of a question or with names joined by commas. If a tool says who judged, in a field of its own, its names are questions
+(`is_question`), and one judge answers several. If it does not, the name stands for the judge (`judge_of`).
 """
 
 from __future__ import annotations
@@ -64,22 +65,32 @@ class Verdicts:
         self._ask, self._no_answer = ask, no_answer
         self._rows: list[tuple[str, str, str, Any]] = []  # name, judge, task and verdict
         self._questions: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # name -> what is wrong with its first verdict that is not a label
+        self._gold: list[tuple[str, str, Any]] = []  # name, task and value
 
     def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
         """Take a verdict: text, a boolean, a number, or a list of options; None and NaN are abstentions.
 
         `is_question` says that the tool itself makes a question of this name: it is joined with others only if the caller asks.
         """
-        if isinstance(value, str | bool | int | float | list) or value is None:
-            is_missing = value == "" or value != value
-            self._rows.append((name, judge, task, None if is_missing else value))
-            if is_question:
-                self._questions.add(name)
-            return
-        raise InputError(
-            f"{self.where}: the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is no label: text, "
-            "booleans and numbers are expected"
-        )
+        if not isinstance(value, str | bool | int | float | list | None):
+            what = f"the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is not a label"
+            self._unreadable.setdefault(name, f"{self.where}: {what}: text, booleans and numbers are expected")
+            value = None
+        is_missing = value == "" or value != value
+        self._rows.append((name, judge, task, None if is_missing else value))
+        if is_question:
+            self._questions.add(name)
+
+    def add_scored(self, name: str, judge: str, task: str, label: object, score: object, *, is_question: bool = False) -> None:
+        """Take a verdict that has a label, a score, or both: the score if scores are wanted, else the label."""
+        has_label, has_score = (value is not None and value != "" for value in (label, score))
+        is_scored = has_score and (self._ask.numbers or not has_label)
+        self.add(name, judge, task, score if is_scored else label, is_question=is_question)
+
+    def gold(self, name: str, task: str, value: object) -> None:
+        """Take the right verdict on a task, which the file itself gives."""
+        self._gold.append((name, task, _comparable(value)))
 
     def extract(self, columns: Mapping[str, str]) -> Extract:
         """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
@@ -89,6 +100,7 @@ class Verdicts:
         frame = pl.DataFrame({"name": names, "worker": judges, "task": tasks}).with_row_index()
         parts = {name: Part.of(part, values, self._no_answer) for (name,), part in frame.group_by("name", maintain_order=True)}
         question = self._choose(parts)
+        self._require_labels(question.names)
         chosen = [parts[name] for name in question.names]
         if question.kind == "numbers" and not self._ask.numbers and not self._ask.declared:
             raise InputError(
@@ -97,12 +109,20 @@ class Verdicts:
             )
         if question.kind == "labels" and self._ask.numbers:
             raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
-        votes = pl.concat([part.votes(self._ask, self.where) for part in chosen]).sort("index").drop("index")
+        each = [part.votes(self._ask, self.where) for part in chosen]
+        if self._questions.issuperset(question.names) and len(chosen) > 1:
+            each = _separate_judges(question.names, each)
+        votes = pl.concat(each).sort("index").drop("index")
         if len(chosen) > 1:
             together = f"{itemize(question.names, 6)} as judges of one question"
             columns = {**columns, "worker": f"{columns['worker']} ({together})"}
         skipped = {reason: count for reason, count in self.skipped.items() if count}
-        return Extract(votes, columns, skipped, question=question.name)
+        rows = {task: value for name, task, value in self._gold if name in question.names and value is not None}
+        gold = None
+        if rows and question.kind == "labels":
+            labels = [[value] for value in rows.values()] if self._ask.sets else list(rows.values())
+            gold = pl.DataFrame({"task": list(rows), "label": labels})
+        return Extract(votes, columns, skipped, gold, question=question.name)
 
     def _choose(self, parts: Mapping[str, Part]) -> Question:
         wanted = self._ask.column("label")
@@ -110,12 +130,19 @@ class Verdicts:
         if wanted is not None:
             whole = next((question for question in questions if question.name == wanted), None)
             return whole or _join(_select_names(wanted, list(parts), self.where), parts, self.where)
+        self._require_labels(list(parts), "; if another question is meant, question=… (--question NAME) chooses it")
         if len(questions) == 1:
             return questions[0]
         if not questions:
             raise InputError(f"{self.where} has no verdicts but abstentions: {itemize(parts)}")
         scored = [q.name for q in questions if q.kind == "numbers" and not (self._ask.numbers or self._ask.declared)]
         raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint, scored)
+
+    def _require_labels(self, names: Sequence[str], hint: str = "") -> None:
+        """Raise if one of these names has a verdict that is neither text nor a boolean nor a number."""
+        for name in names:
+            if name in self._unreadable:
+                raise InputError(self._unreadable[name] + (hint if len(names) > 1 else ""))
 
     def _group(self, used: Mapping[str, Part], parts: Mapping[str, Part]) -> tuple[list[Question], str]:
         """Return the questions, and what separates names that could be judges of one."""
@@ -194,6 +221,39 @@ class Part:
             if value is not None:
                 given.setdefault(task, []).append(value)
         return given
+
+
+def judge_of(name: str, source: str | None) -> str:
+    """Return what a judge is called of whom a file says no more than the name of the verdict and the kind of its source.
+
+    >>> judge_of("helpful", "LLM"), judge_of("helpful", None)
+    ('helpful (LLM)', 'helpful')
+    """
+    return f"{name} ({source})" if source else name
+
+
+def number_names(names: Sequence[str]) -> list[str]:
+    """Return names of which the second of a kind has a number.
+
+    >>> number_names(["regex", "contains", "regex"])
+    ['regex', 'contains', 'regex (2)']
+    """
+    seen = Counter[str]()
+    out = []
+    for name in names:
+        seen[name] += 1
+        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
+    return out
+
+
+def _separate_judges(names: Names, each: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Return the votes under several names with a worker per name and judge, if a judge has voted under several."""
+    judges = [frozenset(votes["worker"]) for votes in each]
+    if all(first.isdisjoint(second) for first, second in combinations(judges, 2)):
+        return list(each)
+    return [
+        votes.with_columns(worker=pl.format("{} ({})", pl.lit(name), "worker")) for name, votes in zip(names, each, strict=True)
+    ]
 
 
 def _comparable(value: Any) -> Any:
