@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from adjudge.errors import make_visible
 from adjudge.service.board.pages import PAGE_HEADERS
-from adjudge.service.board.story import KINDS, Chapter, position_at, tell, tell_decision
+from adjudge.service.board.story import EVENT_NAMES, Chapter, position_at, tell, tell_decision
 from adjudge.service.board.visit import PageRequest
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http.errors import Invalid
@@ -150,7 +150,7 @@ async def show(visit: PageRequest) -> Response:
         "next": reached + 1 if more else None,
         "scanned": scanned,
         "total": span.last - span.first + 1,
-        "events": sorted({*KINDS.values(), "decision"}),
+        "events": sorted({*EVENT_NAMES.values(), "decision"}),
         "labels": campaign.labels,
     }
     return visit.board.pages.page("log.html", visit, values)

@@ -18,7 +18,7 @@ from adjudge.service.store.store import Store
 MAX_CHAPTERS: Final = 500  # of a story: only the last ones are shown
 _decode: Final = msgspec.json.Decoder(Decision).decode
 # What an event is called, by its type.
-KINDS: Final[dict[type, str]] = {
+EVENT_NAMES: Final[dict[type, str]] = {
     events.Created: "campaign made",
     events.TasksAdded: "task named",
     events.Vote: "vote",
@@ -69,7 +69,7 @@ def tell(position: int, event: events.Event, state: CampaignState, names: Names)
     code = getattr(event, "label", None)
     label = state.labels[code] if isinstance(code, int) and 0 <= code < len(state.labels) else None
     reason = getattr(event, "reason", None) or getattr(event, "note", None)
-    kind = KINDS[type(event)]
+    kind = EVENT_NAMES[type(event)]
     if isinstance(event, events.GoldSet) and event.label is None:
         kind = "gold taken back"
     if isinstance(event, events.LabelAdded | events.Rename):
