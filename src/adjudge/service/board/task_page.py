@@ -11,9 +11,11 @@ from adjudge.service.board.evidence import trace, weigh
 from adjudge.service.board.items import item_of
 from adjudge.service.board.pages import page_headers, redirect
 from adjudge.service.board.pictures import evidence, probabilities
-from adjudge.service.board.story import read_story
+from adjudge.service.board.story import Story, read_story
 from adjudge.service.board.visit import PageRequest
-from adjudge.service.http.errors import Conflict, Invalid
+from adjudge.service.http.errors import Conflict, Invalid, Problem
+from adjudge.service.http.logs import LOGGER
+from adjudge.service.store.errors import StoreError
 
 MARK = "<!-- the story follows -->"
 
@@ -45,7 +47,11 @@ async def _page(visit: PageRequest, task: str, *, status: int = 200, told: str =
 
     async def parts() -> Any:
         yield before.encode("utf-8", "replace")
-        story = await read_story(campaign, task)
+        try:
+            story = await read_story(campaign, task)
+        except (Problem, StoreError) as error:  # the head of the page is sent already
+            LOGGER.warning("the story of a task cannot be read", extra={"request": visit.request_id, "detail": str(error)})
+            story = Story([], [], has_more=False)
         drawn = probabilities(trace(weighed, story.voters), names) if weighed.label >= 0 else None
         text = pages.render("story.html", visit, {"story": story, "drawn": drawn, "names": values["names"]})
         yield f"{text}{after}".encode("utf-8", "replace")
