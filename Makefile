@@ -92,8 +92,9 @@ docs: $(READY)  ## run every example of README, docs and notebooks, check their 
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_examples.py
 	$(BIN)/python docs/site/build.py
 
-pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
+pictures: $(READY)  ## the pictures of README, docs/plots.md and docs/report.md, from simulated votes
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/report_pictures.py
 
 board-pictures: $(READY)  ## the pictures of docs/board.md, from a server with simulated reviewers (VIEWS=FOLDER: every view, wide and narrow, light and dark)
 	$(BIN)/python benchmarks/board_pictures.py $(if $(VIEWS),$(VIEWS) --all)

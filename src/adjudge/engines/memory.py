@@ -7,6 +7,7 @@ from typing import NamedTuple
 from adjudge.data.fit import WIDE_TABLE
 from adjudge.data.memory import MIN_MEMORY_BYTES, UNCHECKED_BYTES, free_memory, gib, parse_memory
 from adjudge.data.votes import Votes
+from adjudge.data.wide import is_wide
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
 from adjudge.io.files import votes_in
@@ -23,6 +24,9 @@ PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they wo
 LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
 RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
 GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
+WIDE_CELL_BYTES = 64  # of a cell with votes, where only these are stored: counts, lines, and what both are made of
+WIDE_TABLES = 4, 6  # float64 arrays [workers, K] and [K, K], from which tables in parts are made
+WIDE_TABLES_CAREFUL = 14, 8
 WEIGHT_TABLES = 3  # more of them where votes have weights
 
 
@@ -73,6 +77,7 @@ def estimate(
     prior, from a history or a population; `honest` that confidence is.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
+    wide = 0 if shard_votes or believed or k < WIDE_TABLE else wide_bytes(votes)
     if room is CAREFUL and not (shard_votes or believed) and k < WIDE_TABLE:
         room = CAREFUL_COMPILED
     table = 8 * rows * k
@@ -100,9 +105,26 @@ def estimate(
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
     of_workers = 8 * votes.n_workers * k
     need = max(peaks) + room.worker_tables * of_workers
-    if honest:
+    if wide and room in (CAREFUL, MAJORITY_ROOM):
+        need = wide_bytes(votes, careful=room is CAREFUL)
+    elif honest and wide:  # in addition to the counts and the table of the fit
+        need = max(need, 2 * table + wide)
+    elif honest:
         need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
     return need + every_task * tasks + 2 * 8 * rows + _weight_bytes(votes)
+
+
+def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
+    """Return the bytes of counts by cells and tables in parts, of honest confidence or of `careful` workers, too.
+
+    It is 0 where the compiled engine stores whole arrays.
+    """
+    rows, k, n, workers = votes.n_rows, votes.n_labels, len(votes), votes.n_workers
+    if votes.row_weight is not None or not is_wide(rows, k, n):
+        return 0
+    shares = min(rows * k, n * min(n // max(votes.n_tasks, 1), k)) if careful else 0
+    tables = WIDE_TABLES_CAREFUL if careful else WIDE_TABLES
+    return WIDE_CELL_BYTES * (rows + n + shares) + 8 * k * (tables[0] * workers + tables[1] * k)
 
 
 def _weight_bytes(votes: Votes) -> int:

@@ -18,7 +18,8 @@ from adjudge.data.exact import COARSE, FINE, LOG_UNIT, decode_coarse, unit_below
 from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.engines.passes import RowInputs
+from adjudge.data.wide import Cells
+from adjudge.engines.passes import RowInputs, certain_answers
 from adjudge.kernels import reference
 from adjudge.kernels.reference import Sums
 
@@ -82,7 +83,7 @@ class PassRules:
     def counted(self, tally: Tally) -> Tally:
         """Return the counts, [rows, K] and [K], of a complete tally."""
         counts, class_counts = tally
-        if is_hard(tally):
+        if is_hard(tally) or isinstance(counts, Cells):
             return tally
         unit, restore = self.units.unit, self.kernels.restore_counts
         if self.units.fine:
@@ -228,10 +229,11 @@ class Shard:
             rules.kernels.recount_hard(*votes, *tally, checked=True, threads=rules.threads)
         self.count_gold(tally)
 
-    def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
-        """Return the sums of an E-step; with `delta` the tally already has the counts of the current labels."""
-        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._counting(tally))
-        if not delta:
+    def step(self, params: Parameters, tally: Tally | None, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
+        """Return the sums of an E-step, counted if there is a tally; with `delta` that has the counts of the current labels."""
+        counting = {} if tally is None else self._counting(tally)
+        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **counting)
+        if tally is not None and not delta:
             self.count_gold(tally)
         return sums if self._gold is None else self._with_gold(sums, params)
 
@@ -312,6 +314,11 @@ class Shard:
         """Count T_qc under `params` in a soft tally; the current labels stay as they are."""
         self._pass(params, hard=False, labels=np.zeros_like(self._labels), **self._counting(tally))
         self.count_gold(tally)
+
+    def right_votes(self, params: Parameters, out: NDArray[np.int64]) -> None:
+        """Add the probability of each vote's label under a table in parts to OUT [rows], in units of ANSWER_UNIT."""
+        self._pass(params, hard=True, labels=np.zeros_like(self._labels), right=out)
+        self._add_gold(certain_answers, {"answers": out})
 
     def gold_tasks(self, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""

@@ -233,6 +233,7 @@ class Model:
         session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
         warm = None
         if before is not None:
+            before = before.stored_for(wide=getattr(session, "is_wide", False))
             warm = WarmStart(partial(_carried, loosen(before)), before.priors, before.label_shares(), before.iterations)
         known = Knowns(
             FitOptions(progress, trace == "full", codes, warm),
