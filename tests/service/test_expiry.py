@@ -19,6 +19,7 @@ from adjudge.service.http.clock import Clock as ServiceClock
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import events
+from adjudge.service.store import log as store_log
 from adjudge.service.store.backup import restore
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.verify import verify
@@ -273,8 +274,8 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 )
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
-    monkeypatch.setattr("adjudge.service.store.log.DELETE_CHUNK_BYTES", 2000)
-    monkeypatch.setattr("adjudge.service.store.log.PART_BYTES", 20_000)
+    monkeypatch.setattr(store_log, "DELETE_CHUNK_BYTES", 2000)
+    monkeypatch.setattr(store_log, "PART_BYTES", 20_000)
     monkeypatch.setattr(maintenance, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 
