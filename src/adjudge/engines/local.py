@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,6 @@ from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
 from adjudge.kernels import cpu, reference
 from adjudge.kernels.cpu import compiled, kernels_named, methods_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,16 @@ class MemoryStore(VoteStore):
         self._engine, self._seed = engine, seed
         self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
         self._cuts = cuts(votes.task_ptr, engine.shard_votes)
-        self._shards = [
-            Shard(
-                rules,
-                votes.task_ptr[cut.start : cut.stop + 1],
-                votes.row,
-                self._task_key.within(cut),
-                gold=None if gold is None else gold[cut],
+        self.in_memory = [
+            (
+                cut,
+                Shard(
+                    rules,
+                    votes.task_ptr[cut.start : cut.stop + 1],
+                    votes.row,
+                    self._task_key.within(cut),
+                    gold=None if gold is None else gold[cut],
+                ),
             )
             for cut in self._cuts
         ]
@@ -91,12 +92,63 @@ class MemoryStore(VoteStore):
         if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
             self.cells = CellCounts(votes, engine.threads)
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
+        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes, self.memory)
+
+    def read(self, source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
+        """Return the votes of any source, in memory."""
+        return as_votes(source, reading)
+
+    def load(
+        self,
+        votes: Votes,
+        *,
+        seed: int,
+        ties: str,
+        gold: Source | None = None,
+        history: Callable[[WorkerRows], Others] | None = None,
+    ) -> LocalSession:
+        """Return a session over these votes; raise beforehand if memory is too small."""
+        require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
+        rules = rules_for(votes, self.kernels, self.threads, ties)
+        given = None if gold is None else read_gold(gold, votes.labels)
+        store = MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
+        return LocalSession(store, rules, gold=given, history=history)
+
+
+class MemoryStore(VoteStore):
+    """Votes in memory, divided into shards that keep the label of every task."""
+
+    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
+        self.votes = votes
+        self.gold = gold
+        self.rules = rules
+        self._engine, self._seed = engine, seed
+        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
+        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
+        self.in_memory = [
+            (
+                cut,
+                Shard(
+                    rules,
+                    votes.task_ptr[cut.start : cut.stop + 1],
+                    votes.row,
+                    self._task_key.within(cut),
+                    gold=None if gold is None else gold[cut],
+                ),
+            )
+            for cut in self._cuts
+        ]
+        takes_cells = engine.kernels is cpu and rules.row_weight is None and votes.n_labels >= WIDE_TABLE
+        if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
+            self.cells = CellCounts(votes, engine.threads)
+
+    def _shard(self, cut: slice) -> Shard:
+        task_ptr, gold = self.votes.task_ptr[cut.start : cut.stop + 1], None if self.gold is None else self.gold[cut]
+        return Shard(self.rules, task_ptr, self.votes.row, self._task_key.within(cut), gold=gold)
+
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
         return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
-
-    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
-        return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
 
     def glad(self) -> GladPasses:
         """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
