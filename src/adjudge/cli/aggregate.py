@@ -95,6 +95,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
     labels = asked.output
     if asked.to is not None:
         refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
+        refused |= {"--encoding": asked.how_read["encoding"] is not None}
         labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
     frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
     if is_spark:

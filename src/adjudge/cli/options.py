@@ -181,6 +181,7 @@ READING_HELP: Final[Mapping[str, str]] = {
     "normalize": "Join labels that differ only in case or white space.",
     "strict": "Stop where votes look misread, instead of a warning.",
     "separator": "Between the fields of text files, if the header shows none.",
+    "encoding": "Of text files that are not UTF-8, such as cp1252 or latin-1.",
     "header": "The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.",
     "set_separator": "With sets: what joins the options of one.",
     "duplicates": "Repeated votes: all, last, first or error.",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adjudge.cli.console import Screen
     from adjudge.data.votes import Understood
 
+ALL_COUNT = " (all of them count: --duplicates last counts one per worker and task)"
 PREVIEW_ROWS = 20  # shown on a terminal
 MAX_SHOWN_ID_CHARACTERS = 40  # of an id in a table of a summary
 
@@ -61,7 +62,8 @@ def read_as(sources: Sequence[str], understood: Understood) -> str:
     """Return one line about what was read, and as what."""
     names = "standard input" if list(sources) == ["-"] else sources[0] if len(sources) == 1 else f"{len(sources)} files"
     article = "a " if re.search("table|frame", understood.format) else ""  # exports go by their names
-    return f"read {names} as {article}{understood}"
+    every = understood.repeated > 0 and understood.duplicates == "all"
+    return f"read {names} as {article}{understood}{ALL_COUNT if every else ''}"
 
 
 def check(

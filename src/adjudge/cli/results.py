@@ -183,7 +183,8 @@ def ask_next(
     from adjudge.io.workers import ANSWERS_LIKE
 
     target = None if output is None else str(output)
-    table = out.table_target(votes, target, to, how_read["format"], {"--no-header": not how_read["header"]})
+    refused = {"--no-header": not how_read["header"], "--encoding": how_read["encoding"] is not None}
+    table = out.table_target(votes, target, to, how_read["format"], refused)
     inputs = {"the votes": votes, "the gold": fit["gold"], "the model": fit["using"]}
     inputs |= {"the groups": None if fit["groups"] == ANSWERS_LIKE else fit["groups"]}
     inputs |= {"the workers": existing_file(ask), "the costs": existing_file(cost)}

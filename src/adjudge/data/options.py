@@ -80,6 +80,7 @@ class ReadOptions(TypedDict, total=False):
     normalize: bool
     strict: bool
     separator: str | None
+    encoding: str | None
     header: bool
     set_separator: str
     format: str

@@ -46,6 +46,8 @@ class Understood:
     repeated: int = 0  # votes beyond the first of a worker on a task, counted or dropped; -1 where nobody has counted them
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> lines left out
     gold: int = 0  # answers of the source that were taken as gold, not as votes
+    resent: int = 0  # votes that equal another in task, worker, label and time, and do not count again
+    duplicates: str = "all"  # which repeated votes count
 
     def __post_init__(self) -> None:
         for name in ("columns", "skipped"):
@@ -62,6 +64,7 @@ class Understood:
         """Return what became of the lines, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
+        said += [f"{self.resent} sent twice (same time) and counted once"] if self.resent else []
         said += [f"{count} skipped ({make_visible(reason)})" for reason, count in self.skipped.items()]
         return ", ".join(said)
 
@@ -87,6 +90,8 @@ class Notes:
     has_workers: bool = True  # whether votes say who gave them
     export: str = ""  # the format of an export that was recognised
     ignored: str | None = None  # a column that looks like weights or counts, and is not used
+    resent: int = 0  # votes that equal another in task, worker, label and time
+    duplicates: str = "all"  # which repeated votes count
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.
@@ -95,7 +100,8 @@ class Notes:
         tuples; 2 votes, 1 abstention
         """
         repeated = repeated if self.has_workers else 0
-        return Understood(self.format, self.columns, votes, abstentions, repeated, self.skipped, self.gold)
+        known = (votes, abstentions, repeated, self.skipped, self.gold, self.resent, self.duplicates)
+        return Understood(self.format, self.columns, *known)
 
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]

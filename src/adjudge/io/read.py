@@ -83,6 +83,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
     - `strict`: True makes errors of what would be warned of as suspicious.
     - `separator`: between the fields of a text file, where its header does not show it.
+    - `encoding`: of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
     - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
       worker and label.
     - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
@@ -111,7 +112,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
         from adjudge.io.folder.encoded import open_encoded
 
         return open_encoded(opened.folder, hold=True)
-    table = open_table(opened, None, reading)
+    table = open_table(opened, None, reading, timed=True)
     encoder = Encoder(labels=table.labels, duplicates=reading.duplicates, narrow=table.is_text)
     for batch in table.batches:
         encoder.add(batch)
@@ -122,6 +123,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
         votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
     worker = votes.row_worker().astype(np.uint32)
     repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
+    table.notes.duplicates, table.notes.resent = reading.duplicates, encoder.resent
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
     return votes.with_fields(understood=understood)

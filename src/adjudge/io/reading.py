@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -37,6 +38,7 @@ class Reading:
     normalize: bool = False
     strict: bool = False
     separator: str | None = None
+    encoding: str | None = None  # Python's name of it
     header: bool = True
     set_separator: str = SET_SEPARATOR
     format: str = "auto"
@@ -65,6 +67,7 @@ class Reading:
         separator = given.get("separator")
         if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
             raise OptionError(f"separator is {quote(separator)}: give one character, like ';' or a tab")
+        given["encoding"] = _encoding(given.get("encoding"))
         labels = given.get("labels")
         if labels is not None and not isinstance(labels, str):
             given["labels"] = labels = tuple(labels)
@@ -115,6 +118,19 @@ def check_duplicates(rule: str) -> None:
     """Raise unless this is a rule for repeated votes."""
     if rule not in DUPLICATES:
         raise OptionError(f"duplicates is {quote(rule)}: choose one of {itemize(DUPLICATES)}")
+
+
+def _encoding(name: object) -> str | None:
+    """Return an encoding of text by the name that Python has for it."""
+    if name is None:
+        return None
+    try:
+        found = codecs.lookup(name) if isinstance(name, str) else None
+    except (LookupError, ValueError):  # a NUL
+        found = None
+    if found is None or not found._is_text_encoding:  # type: ignore[attr-defined]  # as open() asks
+        raise OptionError(f"encoding is {quote(name)}: give the name of a text encoding, like 'cp1252', 'latin-1' or 'utf-16'")
+    return found.name
 
 
 def _spelling(labels: Iterable[object]) -> dict[str, str]:
