@@ -121,7 +121,7 @@ def flatten_sets(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
-    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
+    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv", ".xlsx"):
         return frame
     return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
 
