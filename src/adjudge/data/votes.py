@@ -73,6 +73,12 @@ class Understood:
         """Whether votes say who gave them; those of majority vote need not."""
         return self.columns.get("worker") != NO_WORKER_COLUMN
 
+    def table_columns(self) -> dict[str, str]:
+        """Return the columns of task, worker and label of a table; none of an export, whose fields are those of its tool."""
+        columns = {role: self.columns.get(role, NO_WORKER_COLUMN) for role in ("task", "worker", "label")}
+        is_table = any(kind in self.format for kind in ("table", "frame", "columns", "records"))
+        return columns if is_table and NO_WORKER_COLUMN not in columns.values() else {}
+
     def summary(self) -> dict[str, Any]:
         """Return every field as plain Python values, ready for JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}

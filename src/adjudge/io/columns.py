@@ -99,7 +99,9 @@ _OTHER_WORDS: Final = (
 )
 OTHER_NAMES: Final = frozenset(_OTHER_WORDS.split())
 # Columns that describe a task or a worker and are no answers either, where one label is looked for beside a named answer.
-DESCRIBING_WORDS: Final = "dataset domain difficulty length round site platform device experience order position turn genre system"
+DESCRIBING_WORDS: Final = (
+    "dataset domain difficulty length round site platform device experience order position turn genre system"
+)
 # What a column that says how much a vote counts may be called; it is used only where the caller names it.
 WEIGHT_NAMES: Final = frozenset({"weight", "weights", "voteweight", "sampleweight", "samplingweight", "confidence", "certainty"})
 # What a column that says how many votes a line stands for may be called; likewise.
@@ -396,7 +398,7 @@ class Shape:
 
 def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) -> Shape:
     """Return the shape of a table with these columns."""
-    giver = "judge" if "judge" in wanted else "worker"
+    giver, wanted = "judge" if "judge" in wanted else "worker", reading.over(wanted, columns)
     may_be_absent = wanted.get(giver) == ANYBODY and ANYBODY not in columns
     if may_be_absent:
         wanted = {**wanted, giver: None}

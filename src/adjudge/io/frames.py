@@ -46,8 +46,8 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return pl.Series(values)
     if what.startswith("moment"):  # of whatever type: a time that is not understood is only not used
-        texts = [str(value) for value in values] if isinstance(values, Iterable) else []
-        return pl.Series([None if text in NO_TIMES else text for text in texts], dtype=pl.String)
+        times = [str(value) for value in values] if isinstance(values, Iterable) else []
+        return pl.Series([None if time in NO_TIMES else time for time in times], dtype=pl.String)
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"the {what} column is {quote(values)}: give a sequence of ids")
     if what == "weight":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 DUPLICATES: Final = ("all", "last", "first", "error")
 ABOUT_VOTES: Final = ("task", "worker", "label", "labels", "duplicates")  # of which no export or layout depends
 TABLE_OPTIONS: Final = ("wide", "count", "separator", "header")  # how the lines of an ordinary table are laid out
-DERIVED: Final = ("table_option", "spelling")
+DERIVED: Final = ("table_option", "spelling", "remembered")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Reading:
     predictions: bool = False
     table_option: str | None = None  # one of TABLE_OPTIONS that is given: no export is recognised then
     spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
+    remembered: Mapping[str, str] = field(default_factory=dict)  # role -> its column in the votes of a saved model
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Reading:
@@ -83,6 +84,18 @@ class Reading:
         """Return the options that are not as by default."""
         values = {f.name: (getattr(self, f.name), getattr(PLAIN_READING, f.name)) for f in fields(self) if f.name not in DERIVED}
         return {name: value for name, (value, default) in values.items() if value is not default and value != default}
+
+    def recall(self, columns: Mapping[str, str]) -> Reading:
+        """Return this reading with columns of earlier votes: a table that has one is read by it, unless the caller names another."""
+        return replace(self, remembered=columns) if columns else self
+
+    def over(self, wanted: Wanted, columns: Iterable[object]) -> Wanted:
+        """Return the columns that are wanted, with those remembered that a table has and that serve nothing else."""
+        if not self.remembered or self.wide or not self.header:
+            return wanted
+        free = set(columns) - set(wanted.values())
+        known = {role: name for role, name in self.remembered.items() if name in free and wanted.get(role, "") in (None, "")}
+        return {**wanted, **known}
 
     def refuse(self, by: str) -> None:
         """Raise if votes that `by` has already read are to be read in some way; that they are not judged again is fine."""
@@ -128,7 +141,7 @@ def _encoding(name: object) -> str | None:
         found = codecs.lookup(name) if isinstance(name, str) else None
     except (LookupError, ValueError):  # a NUL
         found = None
-    if found is None or not found._is_text_encoding:  # type: ignore[attr-defined]  # as open() asks
+    if found is None or not found._is_text_encoding:  # as open() asks
         raise OptionError(f"encoding is {quote(name)}: give the name of a text encoding, like 'cp1252', 'latin-1' or 'utf-16'")
     return found.name
 

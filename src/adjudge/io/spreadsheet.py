@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +22,8 @@ MISSING_WRITER: Final = "a spreadsheet needs the library xlsxwriter: pip install
 
 def require_writer(path: Path) -> None:
     """Raise if the library that writes spreadsheets is not installed."""
-    try:
-        import xlsxwriter  # noqa: F401
-    except ImportError as error:
-        raise OptionError(f"cannot write {path}: {MISSING_WRITER}") from error
+    if find_spec("xlsxwriter") is None:
+        raise OptionError(f"cannot write {path}: {MISSING_WRITER}")
 
 
 def write_sheet(batches: Iterable[pl.DataFrame], path: Path, aside: Path) -> None:
@@ -31,8 +31,7 @@ def write_sheet(batches: Iterable[pl.DataFrame], path: Path, aside: Path) -> Non
 
     Text is never a formula or a link, whatever it begins with.
     """
-    import xlsxwriter
-
+    xlsxwriter: Any = import_module("xlsxwriter")  # it has no types
     plain = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     coming = iter(batches)
     first = next(coming, pl.DataFrame())
@@ -65,5 +64,6 @@ def _write_cell(sheet: Any, row: int, column: int, value: object, path: Path) ->
 def _fitting(text: str, path: Path) -> str:
     """Return a text that a cell can hold."""
     if len(text) > MAX_CELL_CHARACTERS:
-        raise InputError(f"cannot write {path}: {quote(text[:40])}… has {len(text)} characters, beyond {MAX_CELL_CHARACTERS}: write .csv")
+        beyond = f"has {len(text)} characters, beyond {MAX_CELL_CHARACTERS}"
+        raise InputError(f"cannot write {path}: the text {quote(text[:40])} {beyond}: write .csv")
     return text
