@@ -11,15 +11,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import adjudge as adj
-from adjudge.evaluation import contract
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path.append(str(CHECKOUT / "tests"))
+
+import contract  # noqa: E402
 
 VOTES = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
 
 
 def main() -> None:
-    checkout = Path(__file__).resolve().parents[1]
     package = Path(str(adj.__file__)).resolve()
-    assert checkout / "src" not in package.parents, f"{package} is in the checkout: install the wheel"
+    assert CHECKOUT / "src" not in package.parents, f"{package} is in the checkout: install the wheel"
     has_core = find_spec("adjudge._core") is not None
     assert has_core != ("--without-core" in sys.argv), "compiled core found" if has_core else "no compiled core"
 

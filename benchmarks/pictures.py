@@ -12,7 +12,7 @@ from pathlib import Path
 
 import adjudge as adj
 from adjudge.evaluation.ranking.simulate import simulate_comparisons
-from adjudge.report import plots
+from adjudge.results import plotting
 
 FOLDER = Path(__file__).parents[1] / "docs" / "plots"
 ANIMALS = ["bird", "cat", "dog", "other"]
@@ -86,8 +86,8 @@ PICTURES = {
     "trace": lambda: fitted(crowd, "ds").plot.trace(),
     "shares": lambda: fitted(crowd).plot.shares(),
     "explain": lambda: fitted(crowd).plot.explain(doubtful()),
-    "comparison": lambda: plots.draw("studies:comparison", adj.compare(crowd().votes, truth=crowd().truth)),
-    "panel": lambda: plots.draw("studies:panel", adj.panel(judges().votes, truth=judges().truth, cost=COST)),
+    "comparison": lambda: plotting.draw("studies:comparison", adj.compare(crowd().votes, truth=crowd().truth)),
+    "panel": lambda: plotting.draw("studies:panel", adj.panel(judges().votes, truth=judges().truth, cost=COST)),
     "ranking": lambda: adj.rank(battles()).plot(),
 }
 

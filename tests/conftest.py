@@ -19,6 +19,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell's background
 os.environ.setdefault("SPARK_CONF_DIR", str(CONF))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JAVA)
 
+collect_ignore_glob = ["io/corpus/*", "inspect_runs.py"]  # scripts that need tools which the tests do not
+
 SETS = ["adult2", "anesthesia", "bm", "labelme", "llmbar_natural", "rte", "snow_temp", "sp", "trec2010", "zencrowd_in"]
 
 
@@ -36,6 +38,7 @@ SLOW = (
     "service/test_faults.py",
     "service/test_following.py",
     "service/test_leases.py",
+    "service/test_loop_budget.py",
     "service/test_uvicorn_versions.py",
     "service/store/test_postgres.py",
     "test_examples.py",

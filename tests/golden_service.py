@@ -16,8 +16,8 @@ from adjudge.service.http.app import HEADERS, Service
 from adjudge.service.http.call import Context
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.clock import Clock
-from adjudge.service.http.headers import read_headers
 from adjudge.service.http.openapi import describe
+from adjudge.service.http.parsing import read_headers
 from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.tokens import TokenIndex
 from adjudge.service.store import events

@@ -7,9 +7,9 @@ from adjudge.service.campaigns.replay import replay
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.store import events
 from adjudge.service.store.archive import MemoryArchive, StoreArchive
-from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import Batch, DecisionRow
 from adjudge.service.store.ids import IdIndex
+from adjudge.service.store.log import split_parts
 from adjudge.service.store.opening import open_store
 
 START = 1_700_000_000_000_000  # microseconds since 1970

@@ -117,6 +117,8 @@ def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    for data in re.findall(r"\]\(([\w-]+\.(?:eval|csv))\)", page.read_text()):  # files that the page comes with
+        shutil.copy(page.parent / data, tmp_path)
     names, beside = {}, Beside()
     try:
         for language, body in examples(page):

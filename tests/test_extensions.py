@@ -1,5 +1,6 @@
 """Models, formats and engines of other packages: the modules of docs/extending.md, installed as pip would leave them."""
 
+import importlib
 import json
 import pickle
 import re
@@ -11,6 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import adjudge as adj
+import contract
 from adjudge.data import extensions
 from adjudge.io.formats import registry
 
@@ -40,7 +42,7 @@ def install(tmp_path, monkeypatch):
             cached.cache_clear()
 
     yield into
-    for name in {"first_impression", "verdict_runs", "stopwatch", "broken"} & (set(sys.modules) - before):
+    for name in {*MODULES, "broken", "said"} & (set(sys.modules) - before):
         del sys.modules[name]
     for cached in caches:
         cached.cache_clear()
@@ -55,7 +57,7 @@ def documented(install):
 
 def test_each_of_the_page_has_about_thirty_lines():
     assert {name: body.count("\n") <= 40 for name, body in MODULES.items()} == dict.fromkeys(
-        ("first_impression", "verdict_runs", "stopwatch"), True
+        ("first_impression", "verdict_runs", "stopwatch", "audited"), True
     )
 
 
@@ -71,11 +73,37 @@ def test_the_package_of_the_page_works_by_name(documented, tmp_path, adjudge):
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("t1,good")
 
 
+@pytest.mark.parametrize("engine", ["stopwatch", "audited"])
 @pytest.mark.parametrize("model", ["mv", "ds", "fds", "auto"])
-def test_the_engine_of_the_page_gives_the_answers_of_the_compiled_one(documented, model):
+def test_the_engines_of_the_page_give_the_answers_of_the_compiled_one(documented, model, engine):
     votes = adj.simulate(tasks=60, workers=9, seed=4).votes
-    ours, theirs = (adj.aggregate(votes, model=model, engine=engine) for engine in ("cpu", "stopwatch"))
+    ours, theirs = (adj.aggregate(votes, model=model, engine=name) for name in ("cpu", engine))
     assert ours.labels.equals(theirs.labels)
+
+
+def test_an_engine_of_the_page_keeps_the_contract(documented):
+    audited = importlib.import_module("audited")
+    contract.check("fds", audited.make(2))
+    assert len(audited.SIZES) > 50
+
+
+def test_a_text_format_reads_all_bytes(install, tmp_path):
+    body = """
+from adjudge.io.formats.export import AnswerCollector
+NEEDS = "lines of judge said verdict about task"
+def recognise(content):
+    return content.kind == "table" and b" said " in content.start
+def read(content, ask):
+    answers = AnswerCollector(ask, content.name)
+    for line in content.data.decode().splitlines():
+        judge, _, verdict, _, task = line.split(" ")
+        answers.vote(task, judge, [verdict])
+    return answers.extract({"task": "about", "worker": "judge", "label": "said"})
+"""
+    install("talk", "[adjudge.formats]\nsaid = said\n", {"said": body})
+    (tmp_path / "log.txt").write_text("ann said good about t1\nbob said good about t1\nann said bad about t2\n")
+    result = adj.aggregate(tmp_path / "log.txt", model="mv")
+    assert result.labels.select("task", "label", "votes").rows() == [("t1", "good", 2), ("t2", "bad", 1)]
 
 
 class Shares:

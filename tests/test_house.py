@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 54_345,  # 50,000
-    "files": 336,  # 430
+    "code lines": 53_549,  # 50,000
+    "files": 310,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
@@ -30,7 +30,7 @@ WALK_LIMITS = {
     "result.workers": (12, 46),  # 12 files
     "result.report(path)": (42, 198),  # 45 files
     "agreement(frame)": (28, 105),  # 28 files
-    "aggregate(path, engine='disk').labels": (36, 157),  # 36, 130
+    "aggregate(path, engine='disk').labels": (34, 129),  # 36, 130
     "Online.learn": (1, 0),  # 1 file
 }
 

@@ -6,15 +6,17 @@ from pathlib import Path
 import typer
 
 from adjudge.cli.main import app_of
-from adjudge.service.http import health, limits
+from adjudge.service.http import limits, metrics
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 
 
 def test_every_metric_of_the_page_is_there_and_every_metric_is_on_the_page():
-    source = Path(health.__file__).read_text()
-    there = {row[1] for row in health.CAMPAIGN} | set(re.findall(r"page\.(?:metric|histogram)\(\s*\"(\w+)\"", source))
+    source = Path(metrics.__file__).read_text()
+    there = {row[1] for row in metrics.CAMPAIGN} | set(
+        re.findall(r"page\.(?:metric|histogram|gauge|counts)\(\s*\"(\w+)\"", source)
+    )
     named = {name.removesuffix("_bucket") for name in re.findall(r"\badjudge_([a-z_]+)\b", PAGE)} - {"a", "b"}
     assert named == there
 

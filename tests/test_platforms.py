@@ -44,8 +44,7 @@ def test_windows_does_not_open_an_encoded_folder(tmp_path, monkeypatch):
 
 
 def test_windows_has_no_live_service(windows, tmp_path):
-    from adjudge.service.http.server import serve
-    from adjudge.service.http.settings import Settings
+    from adjudge.service.http.server import Settings, serve
     from adjudge.service.store.sqlite import SqliteStore
 
     with pytest.raises(adj.AdjudgeError, match="the live service is not supported on Windows"):

@@ -182,7 +182,7 @@ def warn(message: object, category: type[Warning]) -> None:
         category,
         at.f_code.co_filename,
         at.f_lineno,
-        module=at.f_globals.get("__name__") or "<string>",  # with None nothing would be said
+        module=at.f_globals.get("__name__") or "<string>",  # None would suppress the warning
         registry=at.f_globals.setdefault("__warningregistry__", {}),
     )
 

@@ -18,7 +18,7 @@ def run(adjudge):
 
 @pytest.fixture
 def votes_csv(tmp_path):
-    """A small file of votes with truth beside it; returns the path of the votes."""
+    """A small file of votes and one of their truth; returns the path of the votes."""
     import adjudge as adj
 
     crowd = adj.simulate(tasks=40, workers=6, labels=3, votes_per_task=3, seed=4)

@@ -154,7 +154,7 @@ def test_on_a_terminal_a_preview_is_shown(votes_csv):
 
 
 def test_ctrl_c_leaves_nothing_half_written(votes_csv, tmp_path):
-    """Interrupted in the middle of writing: the old file stands, and nothing lies beside it."""
+    """An interrupt while writing keeps the old file and leaves no other."""
     target = tmp_path / "labels.csv"
     target.write_text("old")
     slow = (

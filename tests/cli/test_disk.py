@@ -1,4 +1,4 @@
-"""`adjudge encode`, and what the other commands make of its folder."""
+"""`adjudge encode`, and the other commands on its folder."""
 
 import io
 import json

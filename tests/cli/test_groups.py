@@ -1,4 +1,4 @@
-"""Groups, workers left out, and what is said of panels that err together, on the command line."""
+"""Groups, excluded workers, and messages about panels that err together, on the command line."""
 
 import json
 

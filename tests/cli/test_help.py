@@ -54,7 +54,7 @@ def test_help_has_a_short_name_and_fits(adjudge, name):
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"], ["datasets"]])
 def test_every_command_is_summed_up_in_full(adjudge, arguments):
     code, out, err = adjudge(*arguments)
-    assert (code, err) == (0, ""), "help is what was asked for"
+    assert (code, err) == (0, ""), "help was requested"
     assert max(map(len, out.splitlines())) <= 80
     sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n)+)", out.split("Options:\n")[1], re.MULTILINE))
     listed = {panel: [line.split()[0] for line in lines.splitlines()] for panel, lines in sections.items()}
@@ -152,6 +152,7 @@ def bash(script, folder):
     ).stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_examples_of_streams_run(folder, monkeypatch):
     """In a process of their own: Spark's session is the process's."""

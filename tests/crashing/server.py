@@ -22,14 +22,14 @@ PRELOADED = ["adjudge.service.http.server", "adjudge.online", "adjudge.models", 
 @contextmanager
 def small():
     """Let files of ids, snapshots and groups of tasks be small, so that each is written many times."""
-    from adjudge.service.http import duties
+    from adjudge.service.http import maintenance
     from adjudge.service.store import ids
 
     sizes = {
         (ids, "IDS_PER_GENERATION"): 64,
         (ids, "IDS_PER_PAGE"): 8,
-        (duties, "SNAPSHOT_EVENTS"): 150,
-        (duties, "SWEPT_AT_ONCE"): 5,
+        (maintenance, "SNAPSHOT_EVENTS"): 150,
+        (maintenance, "SWEPT_AT_ONCE"): 5,
     }
     before = {(module, name): getattr(module, name) for module, name in sizes}
     try:
@@ -45,7 +45,7 @@ def serve(store, port, ahead):
     """What the process does: a server whose clock is so many seconds ahead (or behind)."""
     from adjudge.service.http import campaigns, server
     from adjudge.service.http.clock import Clock
-    from adjudge.service.http.settings import Settings
+    from adjudge.service.http.server import Settings
 
     opened = campaigns.Campaigns.open.__func__
 

@@ -46,7 +46,7 @@ def fitted(source, model, engine, **options):
 
 
 def same(here, there, *, bits=False):
-    """The same labels, in whatever order tasks come; the same figures, to the last bit or nearly."""
+    """The same labels for any order of tasks; the same figures, to the last bit or nearly."""
     a, b = frame(here), frame(there)
     assert a.drop("confidence").equals(b.drop("confidence"))
     np.testing.assert_allclose(a["confidence"], b["confidence"], atol=0 if bits else 1e-9)
@@ -250,7 +250,7 @@ def test_memory_stays_bounded(tmp_path):
         )
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] < 400
-    assert peaks[1] - peaks[0] < 150  # in memory the votes alone would be read at 60 bytes each: 90 MB, and the labels beside
+    assert peaks[1] - peaks[0] < 150  # in memory the votes alone would take 60 bytes each: 90 MB, plus the labels
 
 
 # Broken off and taken up again.
@@ -273,7 +273,7 @@ adj.aggregate(source, model=make(model, {"tol": 0 if model != "iwmv" else 1e-4, 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """uninterrupted(model): the votes, the engine and options of a fit that nothing kills, and what it gives."""
+    """uninterrupted(model): the votes, engine and options of a fit without interruption, and its result."""
     path, made = tmp_path_factory.mktemp("uninterrupted") / "v.parquet", {}
     adj.simulate(tasks=250, workers=12, labels=3, votes_per_task=4, adversaries=0.2, seed=2).votes.write_parquet(path)
     place = replace(engine_named("disk", 2), shard_votes=100, batch_votes=0)
@@ -289,7 +289,7 @@ def uninterrupted(tmp_path_factory):
 
 # Votes are sorted before a model sees them: one of the models will do.
 KILLED = [("sorting", 1, "fds")] + [
-    (what, at, model)
+    pytest.param(what, at, model, marks=() if model == "fds" else pytest.mark.slow)
     for what, at in [("majority", 1), ("pass 1 ", 600), ("pass 2 ", 1), ("pass 3 ", 300), ("last", 300)]
     for model in ("fds", "ds", "hybrid", "iwmv")
 ]
@@ -335,7 +335,7 @@ def test_other_settings_do_not_go_on_from_these(tmp_path):
 
 
 def interrupted(source, work, model, before):
-    """The engine of a fit that was interrupted, its checkpoint, and the file of labels or abilities beside it."""
+    """The engine of an interrupted fit, its checkpoint, and the file of labels or abilities next to it."""
 
     def report(name, done, total):
         if name.startswith(before):
@@ -442,7 +442,7 @@ def forgeries():
 @pytest.mark.parametrize(("words", "change"), list(forgeries()))
 def test_a_forged_checkpoint_is_not_resumed_from(tmp_path, crowd_folder, words, change):
     place, path, beside = interrupted(crowd_folder, tmp_path / "work", "fds", "pass 3")
-    if words == "belongs to another model":  # glad keeps numbers beside its checkpoint
+    if words == "belongs to another model":  # glad stores numbers next to its checkpoint
         numbers = np.zeros(250 + 12)
         beside.with_name("vector-0").write_bytes(numbers.tobytes())
         forge_checkpoint(path, lambda meta, _: meta.update(labels=0, crc32=zlib.crc32(numbers.tobytes())))

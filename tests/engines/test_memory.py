@@ -1,4 +1,4 @@
-"""Memory foreseen: the estimate beside what a fit really takes, and what is said where it does not fit."""
+"""Memory estimates: compared with real fits, and the errors if memory is insufficient."""
 
 import json
 import subprocess
@@ -90,7 +90,7 @@ def large():
 
 @pytest.mark.parametrize("engine", ["reference", "cpu", "disk"])
 def test_tables_of_many_workers_and_labels_are_refused(large, engine, monkeypatch):
-    """Careful workers take more than others: what is enough for fds is not for auto, and the estimate is said."""
+    """Careful workers take more memory: enough for fds is not enough for auto, and the error has the estimate."""
     if engine == "cpu" and compiled() is None:
         pytest.skip("the compiled core is not there")
     place = engine_with(engine, threads=1, memory=700 * 10**6 if engine == "disk" else None)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import adjudge as adj
+import contract
 from adjudge.engines import registry
 from adjudge.engines.passes import Answers
-from adjudge.evaluation import contract
 from adjudge.models import em
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 from adjudge.models.dawid_skene import ConfusionPrior, ConfusionRecipe, ConfusionStep

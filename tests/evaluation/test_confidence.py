@@ -1,4 +1,4 @@
-"""What `evaluate` tells of confidence: from which sources, on which tasks, and what it refuses."""
+"""`evaluate` on confidence: its sources, its tasks, and the refused ones."""
 
 import json
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import adjudge as adj
+import contract
 from adjudge.engines.local import LocalEngine
 from adjudge.engines.passes import Probabilities
-from adjudge.evaluation import contract
 from adjudge.io.read import as_votes
 from adjudge.io.sources import Opened
 from adjudge.models.base import MODELS
@@ -18,7 +18,7 @@ from adjudge.models.base import MODELS
 
 @dataclass(frozen=True, eq=False)
 class Broken(LocalEngine):
-    """The reference with one fault: in what it reads, in the sums of a pass, in outcomes or in probabilities."""
+    """The reference with one fault: in its inputs, in the sums of a pass, in outcomes or in probabilities."""
 
     name: str = "broken"
     reading: Callable = lambda source: source
@@ -124,7 +124,7 @@ def made_up(votes):
 
 
 class Remembers:
-    """Surer every time that it is asked."""
+    """More confident at every call."""
 
     def __init__(self):
         self.times = 0

@@ -1,4 +1,4 @@
-"""Figures of confidence against scikit-learn, against naive versions, and by what they must obey."""
+"""Figures of confidence against scikit-learn, against naive versions, and by their properties."""
 
 from fractions import Fraction
 

@@ -19,7 +19,7 @@ def serve(store, port, clock):
     """What the process does: a server whose clock is as many seconds ahead as the file `clock` says at that moment."""
     from adjudge.service.http import campaigns, server
     from adjudge.service.http.clock import Clock
-    from adjudge.service.http.settings import Settings
+    from adjudge.service.http.server import Settings
 
     with open(clock, "rb") as file:  # noqa: PTH123
         ahead = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)

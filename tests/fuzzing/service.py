@@ -124,13 +124,13 @@ class Case:
     def _make_tokens(self):
         from adjudge.service.store.opening import open_token_store
 
-        made = {name: tokens.make() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
+        made = {name: tokens.make_token() for name in (*SCOPES, "revoked", "listener", "elsewhere")}
         opened = open_token_store(self.store)
         try:
             for name, secret in made.items():
                 scope = {"revoked": "vote,read", "listener": "read", "elsewhere": "admin"}.get(name, name)
                 campaign = "other" if name == "elsewhere" else None
-                opened.tokens.add(tokens.digest(secret), name, tokens.scopes(scope), campaign, time.time_ns() // 1000)
+                opened.tokens.add(tokens.hash_token(secret), name, tokens.parse_scopes(scope), campaign, time.time_ns() // 1000)
         finally:
             opened.close()
         return made

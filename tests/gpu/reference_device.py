@@ -1,7 +1,7 @@
 """A device whose kernels are those of the reference: what the engine does around kernels is tested with it, fast, anywhere.
 
-Its arrays have their own type and know their device. An array of the host, or of another device, where one of this
-device is due is an error, as it would be on a real one; and so is work on a device that is not the current one of its thread.
+Its arrays have their own type and know their device. Passing an array of the host, or of another device, instead of one of this
+device is an error, as it would be on a real one; and so is work on a device that is not the current one of its thread.
 """
 
 import threading

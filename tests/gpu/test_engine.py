@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adjudge as adj
+import contract
 from adjudge.engines.passes import Answers
 from adjudge.engines.registry import engine_with, resolve
-from adjudge.evaluation import contract
 from adjudge.gpu import passes, store
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.passes import DeviceKernels

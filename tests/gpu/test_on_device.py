@@ -5,13 +5,13 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation.contract import CHECKS
 from adjudge.gpu.device import device_at, device_count
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.passes import DeviceKernels
 from adjudge.io.sources import is_device_source
 from adjudge.models.base import MODELS
 from conftest import SETS
+from contract import CHECKS
 from gpu.large import large_votes
 from same_fit import assert_same, fit
 

@@ -1,4 +1,4 @@
-"""Container files: whatever is in them, loading is right, or an error of one line that names the file."""
+"""Container files: any content loads correctly, or raises a one-line error that names the file."""
 
 import json
 import os

@@ -76,7 +76,7 @@ def test_decoding_takes_little_memory(tmp_path):
     finally:
         tracemalloc.stop()
     assert spool.path.stat().st_size > 5_000_000
-    assert peak < 12_000_000  # a few pieces of a megabyte, whatever the size of the file
+    assert peak < 12_000_000  # a few pieces of a megabyte, for a file of any size
     folder = spool.path.parent
     del spool
     assert not folder.exists()

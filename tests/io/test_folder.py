@@ -1,4 +1,4 @@
-"""Encoded folders: the votes that `read` gives, whatever the partitions."""
+"""Encoded folders: the same votes as `read`, for any partitions."""
 
 import subprocess
 import sys

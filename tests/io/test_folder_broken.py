@@ -34,7 +34,7 @@ build.encode(source, folder, duplicates="last", progress=progress, plan=Encoding
 """
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 @pytest.mark.parametrize(
     ("what", "at"),
     [
@@ -154,7 +154,7 @@ def test_votes_that_cannot_be_spilled_are_said_in_one_line(tmp_path):
 
 
 def test_a_full_disk_for_real(tmp_path):
-    """On a disk of two megabytes, where one can be had."""
+    """On a disk of two megabytes, if the system allows one."""
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(

@@ -1,4 +1,4 @@
-"""Votes that are open stay what they were, whatever happens to their folder; where that cannot be, it is said."""
+"""Open votes do not change when their folder does; if that is impossible, an error says so."""
 
 import copy
 import os
@@ -57,7 +57,7 @@ def same(here, there):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_open_votes_outlive_their_folder(tmp_path, monday, tuesday, engine):
     right, before = adj.aggregate(crowd(MONDAY), engine="reference"), content(monday)
-    early = adj.aggregate(monday, engine=engine)  # whose figures are asked for later
+    early = adj.aggregate(monday, engine=engine)  # its figures are read later
     fresh = open_encoded(tmp_path / "v")
     encode(tuesday, tmp_path / "v")
     late = adj.aggregate(fresh, engine=engine)
@@ -310,7 +310,7 @@ def test_folders_change_places_at_once(tmp_path):
     assert not job._exchange(tmp_path / "a", tmp_path / "nothing")
 
 
-# Ids that are read when they are asked for.
+# Ids that are read on first use.
 
 
 def test_ids_are_found_by_their_hash_in_blocks(tmp_path, monkeypatch):

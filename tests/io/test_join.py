@@ -1,4 +1,4 @@
-"""Labels beside the caller's own rows: every kind of frame, files, names, ids and rows without a label."""
+"""Labels joined to the caller's own rows: every kind of frame, files, names, ids and rows without a label."""
 
 import pandas as pd
 import polars as pl

@@ -1,4 +1,4 @@
-"""Any source, the same votes; and what is wrong with a source is said in one line."""
+"""Any source gives the same votes, and a faulty source one line."""
 
 import numpy as np
 import pandas as pd

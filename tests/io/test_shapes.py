@@ -402,7 +402,7 @@ def test_majority_vote_needs_no_worker(engine, tmp_path):
 
 def test_other_models_need_workers():
     with pytest.raises(
-        adj.InputError, match=r"no column looks like the worker.*do not say who gave them: model='mv' \(--model mv\)"
+        adj.InputError, match=r"no column looks like the worker.*do not name their worker: model='mv' \(--model mv\)"
     ):
         adj.aggregate(ANONYMOUS)
     with pytest.raises(adj.InputError, match="these votes do not say who gave them, so only majority vote"):

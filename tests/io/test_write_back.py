@@ -302,13 +302,14 @@ def test_rows_of_exports_that_are_tables(tmp_path):
 
 
 def test_what_cannot_be_written_is_said_with_what_can(tmp_path):
-    assert WRITABLE_EXPORTS == ("label-studio", "argilla", "argilla-flat")
+    assert WRITABLE_EXPORTS == ("label-studio", "argilla", "argilla-flat", "inspect")
     assert (*WRITABLE_EXPORTS, "table") == WRITTEN
     out = tmp_path / "out.json"
     path = exports.prodigy_choice(tmp_path)
     found = adj.aggregate(path, model="mv")
     with pytest.raises(
-        adj.InputError, match="export of prodigy, which has no form .* label-studio, argilla, argilla-flat, and to tables"
+        adj.InputError,
+        match="export of prodigy, which has no form .* label-studio, argilla, argilla-flat, inspect, and to tables",
     ):
         found.write(out, path)
     with pytest.raises(adj.InputError, match="is an export of prodigy: its labels cannot be written as argilla, only as table"):

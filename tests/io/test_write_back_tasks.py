@@ -1,7 +1,9 @@
 """Tasks to be labelled again: in the order asked for, without votes, and an error where the file is another one."""
 
 import json
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 import adjudge as adj
@@ -34,3 +36,10 @@ def test_lines_of_a_table_that_was_not_read_are_kept(tmp_path):
     table.write_text("task,worker,label\n1,a,x\n1,b,y\n2,a,x\n")
     write_tasks(["2", "1"], table, out)
     assert out.read_text() == "task,worker,label\n2,a,x\n1,a,x\n"
+
+
+def test_samples_of_inspect_are_written_without_their_scores(tmp_path):
+    log = Path(__file__).parents[2] / "docs" / "tutorials" / "arithmetic.eval"
+    write_tasks(["q3", "q1"], log, tmp_path / "again.csv")
+    assert pl.read_csv(tmp_path / "again.csv").columns == ["task", "id", "epoch", "target"]
+    assert pl.read_csv(tmp_path / "again.csv")["task"].to_list() == ["q3", "q1"]

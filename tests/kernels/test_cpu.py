@@ -346,7 +346,7 @@ def test_labels_of_rows_that_do_not_exist_are_refused(kernels, label):
 
 
 def test_faults_are_found_in_every_piece():
-    """The check goes over pieces on several threads, and tells of the first fault."""
+    """The check splits its input over threads, and reports the first fault."""
     n = 1 << 20
     ptr, row = np.arange(n + 1), np.zeros(n, np.uint32)
     cpu.check_votes(ptr, row, 1, threads=3)
@@ -404,7 +404,7 @@ def test_soft_counts_do_not_depend_on_threads_or_order(k, fine, rows):
 @pytest.mark.parametrize("fine", [False, True], ids=["coarse", "fine"])
 @pytest.mark.parametrize("kernels", [cpu, ref], ids=["cpu", "reference"])
 def test_faint_shares_are_neither_lost_nor_in_the_way(kernels, fine):
-    """A label of probability 1e-30 is not impossible; beside whole votes it is nothing, and beside others it has its share."""
+    """A label of probability 1e-30 is possible: negligible next to whole votes, but with a share next to its like."""
     ptr, row = np.arange(5), np.array([0, 1, 1, 2], np.uint32)
     table = np.array([[0.0, np.log(1e-30)], [np.log(1e-30), np.log(1e-290)], [0.0, -np.inf]])
     counts, classes = np.zeros((3, 2)), np.zeros((2, 2))

@@ -91,7 +91,7 @@ def test_more_workers_than_votes_and_no_tasks_at_all():
 
 
 def test_part_of_the_votes():
-    """A shard: positions are absolute, what is told of votes is not."""
+    """A shard: positions are absolute, but figures of votes are local."""
     case = Case(4, 100, 10, 3, "long", "usual")
     cut = case.ptr[40]
     case.ptr, case.ease, case.key, case.old, case.right = (

@@ -21,7 +21,7 @@ def one_vote_each(table):
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7, 8, 13, 16, 20])
 def test_registers_that_are_not_full(instructions, k):
-    """Whatever the number of tasks: each is decided, and nothing beyond the last one is touched or counted."""
+    """For any number of tasks: each is decided, and nothing beyond the last one is touched or counted."""
     g = np.random.default_rng(k)
     for tasks in range(1, 20):
         given = one_vote_each(np.log(g.random((tasks, k))))

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled cor
 
 
 def votes(seed, tasks=400, workers=40, k=3, per_task=5, low=1e-6, high=1e6):
-    """Random votes whose rows are (worker, label, weight), and what kernels need beside them."""
+    """Random votes whose rows are (worker, label, weight), and the kernels' other inputs."""
     draw = np.random.default_rng(seed)
     rows = workers * k * 4
     row_label = draw.integers(0, k, rows).astype(np.int32)
@@ -143,7 +143,7 @@ def test_below_chance():
         kernels.below_chance(*args, row_weight=given, threads=threads)
         found.append(sums)
     several = np.repeat(np.diff(task_ptr) > 1, np.diff(task_ptr))
-    assert np.array_equal(found[0][0], np.bincount(row[several], minlength=rows))  # answers count once, whatever they weigh
+    assert np.array_equal(found[0][0], np.bincount(row[several], minlength=rows))  # answers count once, with any weight
     assert np.abs(found[0] - found[1]).max() * unit < 1e-9
     assert np.array_equal(found[0], found[2])
     assert np.array_equal(found[3], found[4])

@@ -18,7 +18,7 @@ from fitting import aggregate
 from strategies import crowds
 
 SOFT = ("ds", "hybrid", "one-coin")
-# Passes of plain Dawid-Skene until its likelihood is within 1e-6 of what it converges to, and that likelihood.
+# Passes of plain Dawid-Skene until its likelihood is within 1e-6 of its limit, and that likelihood.
 PLAIN = {
     "trec2010": (4417, -72501.2657612),
     "adult2": (253, -36452.1503147),

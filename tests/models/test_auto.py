@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation import contract
+import contract
 from adjudge.kernels.reference import pick
 from adjudge.models.base import make
 from oracle_auto import auto, honest

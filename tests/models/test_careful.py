@@ -1,4 +1,4 @@
-"""An M-step of `auto` looks at its counts once, and what it saw is held no longer than the M-step."""
+"""An M-step of `auto` reads its counts once, and keeps nothing of them."""
 
 import pickle
 

@@ -76,7 +76,7 @@ def test_gradient_is_that_of_finite_differences(engine, k, seed):
         return sloped(passes, replace(model, x=x))[0]
 
     for i, expected in enumerate(slope):
-        # Richardson's difference of fourth order: the error of the plain one is larger than what is tested.
+        # Richardson's difference of fourth order: the plain one's error is larger than the tolerance.
         h, unit = 2e-3, np.eye(len(x))[i]
         wide, near = ((value(x + s * unit) - value(x - s * unit)) / (2 * s) for s in (2 * h, h))
         assert (4 * near - wide) / 3 == pytest.approx(expected, rel=1e-6, abs=1e-8)

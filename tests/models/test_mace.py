@@ -1,4 +1,4 @@
-"""MACE against the naive version in oracle_bayes.py; its starts, its objective, and what it tells of workers."""
+"""MACE against the naive version in oracle_bayes.py; its starts, its objective, and its worker columns."""
 
 import itertools
 

@@ -60,7 +60,7 @@ def test_kos_does_not_overflow():
 
 
 def test_kos_falls_back_to_the_majority_where_messages_end():
-    """Along a tree every message dies out; beside a crowd with cycles its tasks keep what most say."""
+    """Along a tree every message dies out; attached to a crowd with cycles, its tasks keep the majority's label."""
     tree = [("t", w, "a") for w in "xyz"] + [("t", "v", "b"), ("u", "x", "b")]
     cycles = adj.simulate(tasks=20, workers=6, labels=2, votes_per_task=4, seed=1).votes
     beside = cycles.with_columns(label=cycles["label"].replace({"l0": "a", "l1": "b"})).rows()

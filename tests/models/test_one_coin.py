@@ -14,7 +14,7 @@ from strategies import crowds
 
 
 def naive(votes, iterations, class_priors):
-    """(posterior {task: {label: p}}, skill {worker: s}, log-likelihood) after so many iterations."""
+    """(posterior {task: {label: p}}, skill {worker: s}, log-likelihood) after some iterations."""
     labels = sorted({label for _, _, label in votes}, key=str)
     others = max(len(labels) - 1, 1)
     posterior = {task: {c: share.get(c, 0.0) for c in labels} for task, share in oracle.shares(votes).items()}

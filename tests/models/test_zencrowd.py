@@ -1,4 +1,4 @@
-"""ZenCrowd against its naive version, and beside one-coin."""
+"""ZenCrowd against its naive version, and compared with one-coin."""
 
 import polars as pl
 import pytest

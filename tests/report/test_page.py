@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.models.base import MODELS
+from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 from adjudge.report.page import page, write
 
 from .conftest import EVIL, LABEL
@@ -109,8 +109,13 @@ def test_what_is_known_of_a_worker_is_what_the_result_knows(result, crowd):
     assert next(row for row in spam["bias"] if row[0] == code)[1] == 1.0
 
 
-@pytest.mark.parametrize("model", [name for name, model in MODELS.items() if model.most_labels is None])
-@pytest.mark.parametrize("confidence", ["honest", "posterior"])
+@pytest.mark.parametrize(
+    ("model", "confidence"),
+    [
+        *((name, "honest") for name, model in MODELS.items() if model.most_labels is None),
+        *((name, "posterior") for name in (*DEFAULT_COMPARED_MODELS, "ebcc")),  # pages differ by how a model scores
+    ],
+)
 def test_every_model_has_a_page(crowd, model, confidence):
     labels = sorted(set(crowd[0]["label"])) if MODELS[model].is_ordered else None
     gold = crowd[1].head(20) if MODELS[model].needs_gold else None

@@ -64,7 +64,7 @@ def test_nobody_is_asked_twice_about_a_task(worker):
     assert found["task"].n_unique() == len(found)
     if worker != "any":
         assert set(found["worker"]) <= ({worker} if isinstance(worker, str) else set(worker))
-    if worker == "w5":  # all others were asked about
+    if worker == "w5":  # all others have been asked
         assert len(found) == 120 - sum(who == "w5" for _, who in VOTED)
 
 

@@ -1,4 +1,4 @@
-"""A temperature is fitted on top of the confidence that was asked for: the posterior, or the honest one."""
+"""A temperature is fitted on top of the chosen confidence: the posterior, or the honest one."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
         assert np.allclose(probabilities(hot), tempered(expected, hot.temperature), atol=1e-12)
         assert hot.labels.drop("confidence").equals(plain.labels.drop("confidence"))
         assert np.allclose(hot.labels["confidence"].to_numpy(), probabilities(hot).max(axis=1), atol=1e-12)
-        assert hot.posterior.equals(plain.posterior)  # is the model's own, whatever is shown
+        assert hot.posterior.equals(plain.posterior)  # the model's own, regardless of the reported one
         assert log_loss(probabilities(hot)[known], code[known]) < log_loss(expected[known], code[known])
         found[confidence] = hot
     assert abs(np.log(found["posterior"].temperature / found["honest"].temperature)) > 0.05

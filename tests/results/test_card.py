@@ -138,7 +138,7 @@ def test_numbers_have_the_digits_that_mean_something():
 
 def test_a_card_is_made_of_the_result_alone():
     result = adj.aggregate(adj.simulate(tasks=30, workers=5, seed=1).votes)
-    assert read(replace(result)).text == read(result).text, "nothing that was asked for before changes it"
+    assert read(replace(result)).text == read(result).text, "earlier calls do not change it"
 
 
 def test_explanations():

@@ -1,4 +1,4 @@
-"""Explanations add up to what is reported, and name the votes that a label hangs on."""
+"""Explanations add up to the reported figures, and name the votes that decide a label."""
 
 import json
 import math

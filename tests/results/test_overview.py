@@ -41,7 +41,7 @@ def test_least_certain_tasks_are_those_of_the_frame(result, limit):
     frame = result.labels_frame().filter(pl.col("confidence") < 1).sort("confidence", maintain_order=True).head(limit)
     assert [one.confidence for one in found] == frame["confidence"].to_list()
     by_task = {text_of(row[0]): row for row in frame.select("task", "label", "confidence", "votes").iter_rows()}
-    if limit == 500:  # all of them: whatever is tied at the end is among them
+    if limit == 500:  # all of them, so ties at the end are included
         assert {text_of(one.task): tuple(one) for one in found} == by_task
     else:
         every = {row[0]: row[1:] for row in result.labels_frame().select("task", "label", "confidence", "votes").iter_rows()}

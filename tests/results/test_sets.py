@@ -54,7 +54,7 @@ def test_each_option_apart_is_a_fit_of_its_own(votes):
 
 
 def of_sets(seed, tasks=60, workers=8):
-    """Sets of three options: of the last nobody can be told from others, for all err on the same tasks."""
+    """Sets of three options: on the last one all workers look alike, since they err on the same tasks."""
     crowd = adj.simulate(tasks=tasks, workers=workers, labels=3, votes_per_task=5, skill=0.4, seed=seed)
     code = dict(crowd.truth.iter_rows())
     hard = {task for n, task in enumerate(code) if n % 3 == 0}

@@ -54,7 +54,7 @@ def test_one_vote_cannot_but_three_can():
     weak = np.tile([[0.7, 0.3], [0.3, 0.7]], (1, 1, 1))
     belief, none = np.array([[0.8, 0.2]]), np.zeros((1, 2))
     (gain,) = gain_rate(belief, none, np.zeros(1), weak, 0.0, two_labels=True)
-    assert 0.2 * 0.7 < 0.8 * 0.3  # whatever one vote says, the label stays
+    assert 0.2 * 0.7 < 0.8 * 0.3  # no single vote changes the label
     assert gain > 0
 
 

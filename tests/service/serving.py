@@ -1,4 +1,4 @@
-"""A real server on loopback in a thread, and a client that sends exactly what it is told."""
+"""A real server on loopback in a thread, and a client that sends exactly the given bytes."""
 
 import asyncio
 import http.client
@@ -12,8 +12,7 @@ from urllib.parse import quote
 import uvloop
 
 from adjudge.service.http import tokens
-from adjudge.service.http.server import run
-from adjudge.service.http.settings import Settings
+from adjudge.service.http.server import Settings, run
 from adjudge.service.store.opening import open_store
 
 BASE = "/v1/campaigns/default"
@@ -62,7 +61,7 @@ class Client:
         return self("POST", "votes", {"task": task, "worker": worker, "label": label} | ({} if id is None else {"id": id}))
 
     def decide(self, task, label="spam"):
-        """A worker votes, and a person decides: whatever is known of workers, this is a decision."""
+        """A worker votes, and a person decides: this is a decision regardless of the workers."""
         self.vote(task, "ann", label)
         return self("POST", f"tasks/{segment(task)}/override", {"label": label, "by": "eve"}).json
 
@@ -89,8 +88,8 @@ def serving(folder, *, given=(), **settings):
     if given:
         store = open_store(path)
         for name, scopes, campaign in given:
-            made[name] = tokens.make()
-            store.tokens.add(tokens.digest(made[name]), name, tokens.scopes(scopes), campaign, time.time_ns() // 1000)
+            made[name] = tokens.make_token()
+            store.tokens.add(tokens.hash_token(made[name]), name, tokens.parse_scopes(scopes), campaign, time.time_ns() // 1000)
         store.close()
     options = {"port": 0, "labels": ("spam", "ok"), "log_level": "error", "grace": 2.0, **settings}
     listening, failed, address = threading.Event(), [], []

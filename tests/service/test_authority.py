@@ -1,4 +1,4 @@
-"""Authority is checked when it is used: streams end with their token, and what was begun with one is not finished without it."""
+"""Authority is checked when it is used: streams end with their token, and work begun with one is not finished without it."""
 
 import asyncio
 import json
@@ -10,13 +10,12 @@ import pytest
 
 from adjudge.service.client import Client
 from adjudge.service.client.errors import Unauthorized
-from adjudge.service.http.authority import MAX_TOKEN_AGE_S, Authority
 from adjudge.service.http.errors import Forbidden, Unavailable
 from adjudge.service.http.errors import Unauthorized as Refused
-from adjudge.service.http.tokens import FULL_GRANT, TokenIndex
+from adjudge.service.http.tokens import FULL_GRANT, MAX_TOKEN_AGE_S, Authority, Permit, TokenIndex
 from adjudge.service.store.opening import open_store, open_token_store
 from service.serving import BASE, serving
-from service.test_sse import Stream
+from service.test_feed import Stream
 from service.test_streaming import line
 from service.test_tokens import change_tokens, row
 
@@ -76,7 +75,7 @@ def test_an_idle_stream_of_events_ends_with_its_token(tmp_path, change, code):
         assert one.event() == {}
         client.token = client.tokens["two"]
         made = client.decide("t")
-        assert json.loads(two.event()["data"]) == made, "the other goes on"
+        assert json.loads(two.event()["data"]) == made, "the other stream continues"
         one.close()
         two.close()
 
@@ -171,8 +170,8 @@ def test_tokens_that_cannot_be_read_again_hold_for_a_while():
 
     async def main():
         authority = Authority(tokens, None, clock=lambda: now[0])
-        permit = authority.permit(authority.find(b"Bearer a"), "read", "default")
-        with permit.watched() as ended:
+        permit = Permit(authority, authority.find(b"Bearer a"), "read", "default")
+        with permit.watch() as ended:
             now[0] = MAX_TOKEN_AGE_S
             authority.review()
             permit.check()
@@ -192,6 +191,6 @@ def test_tokens_that_cannot_be_read_again_hold_for_a_while():
         with pytest.raises(Refused):
             permit.check()
         with pytest.raises(Refused):
-            authority.permit(FULL_GRANT, "read", "default").check()
+            Permit(authority, FULL_GRANT, "read", "default").check()
 
     asyncio.run(main())

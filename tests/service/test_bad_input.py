@@ -1,4 +1,4 @@
-"""What is wrong with a request is told: 4xx with a reason, and nothing is taken."""
+"""Faulty requests get 4xx with a reason, and change nothing."""
 
 import http.client
 import json

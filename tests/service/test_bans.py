@@ -10,7 +10,7 @@ import pytest
 import postgres
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.replay import check
-from adjudge.service.http import reach
+from adjudge.service.http import maintenance
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import events
@@ -91,7 +91,7 @@ def test_a_ban_reaches_archived_tasks_and_the_preview_says_so(url):
 
 
 def test_a_ban_that_was_cut_off_is_finished_after_a_restart(url, monkeypatch):
-    monkeypatch.setattr(reach, "TASKS_PER_EVENT", 2)
+    monkeypatch.setattr(maintenance, "TASKS_PER_EVENT", 2)
 
     async def cut_off():
         async with serving(url) as campaign:
@@ -121,6 +121,7 @@ def test_a_ban_that_was_cut_off_is_finished_after_a_restart(url, monkeypatch):
     assert (found.difference, found.digest) == (None, digest)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_during_a_ban_finishes_it(tmp_path):
     url, tasks = str(tmp_path / "votes.db"), 600
 
@@ -175,7 +176,7 @@ def test_a_follower_sees_what_a_ban_changed_in_the_archive():
 
 def test_votes_during_a_ban_lose_nothing(url, monkeypatch):
     """Tasks that come back, and leave again, between the search and the events."""
-    monkeypatch.setattr(reach, "TASKS_PER_EVENT", 1)
+    monkeypatch.setattr(maintenance, "TASKS_PER_EVENT", 1)
 
     async def story():
         async with serving(url) as campaign:
@@ -192,7 +193,7 @@ def test_votes_during_a_ban_lose_nothing(url, monkeypatch):
 
 
 def test_two_bans_at_once_tell_all_changes_between_them(url, monkeypatch):
-    monkeypatch.setattr(reach, "TASKS_PER_EVENT", 1)
+    monkeypatch.setattr(maintenance, "TASKS_PER_EVENT", 1)
 
     async def story():
         async with serving(url) as campaign:

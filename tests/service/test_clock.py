@@ -349,7 +349,7 @@ def test_over_http(tmp_path, monkeypatch):
         assert answer.headers["retry-after"]
         ready = client("GET", "/readyz")
         assert (ready.status, ready.json["reasons"]) == (503, [answer.json["detail"]])
-        assert client("GET", "tasks/t1").status == 200, "what is there is told"
+        assert client("GET", "tasks/t1").status == 200, "existing tasks can be read"
         assert client("GET", "/healthz").status == 200
         figures = client("GET", "/metrics").body.decode()
         assert "adjudge_clock_jump_seconds 31536000" in figures

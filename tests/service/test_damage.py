@@ -1,4 +1,4 @@
-"""Bits that flip in what is stored: `doctor` finds each, and no answer of the service changes without an error."""
+"""Flipped bits in a store: `doctor` finds each, and no answer of the service changes without an error."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 import postgres
 from adjudge.cli.doctor import store_findings
 from adjudge.errors import AdjudgeError
-from adjudge.service.campaigns.archived import Archived
+from adjudge.service.campaigns.tasks import Archived
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
@@ -21,7 +21,7 @@ from adjudge.service.store import ids
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES
 from adjudge.service.store.verify import verify, verify_shared
 
 DAY = 86_400 * 1_000_000_000  # nanoseconds
@@ -112,7 +112,7 @@ async def expire(campaign, clock):
 
 
 async def answers(url):
-    """What the service tells of every task, worker, id and vote."""
+    """The service's answers on every task, worker, id and vote."""
     clock = Time()
     clock.now += 24 * DAY
     campaigns = await opened(url, clock)
@@ -171,7 +171,7 @@ def doctor(url):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory, small_pages):
-    """A store in a file, what the service tells of it, and every table that it fills."""
+    """A store in a file, the service's answers from it, and all of its tables."""
     path = tmp_path_factory.mktemp("damage") / "votes.db"
     asyncio.run(fill(str(path)))
     connection = sqlite3.connect(path)

@@ -8,13 +8,13 @@ import time
 import pytest
 
 import postgres
-from adjudge.service.http import sse
-from adjudge.service.http.listening import MAX_DECISIONS_PER_POSITION, Place, stored
+from adjudge.service.http import feed
+from adjudge.service.http.feed import MAX_DECISIONS_PER_POSITION, Place, read_decisions
 from adjudge.service.store.opening import open_store
 from postgres_proxy import Proxy
 from server_process import Served, until
 from service.test_expiry import Clock, expire, fill, opened, serving
-from service.test_sse import allowed, ids
+from service.test_feed import allowed, ids
 
 CAMPAIGN = "/v1/campaigns/quick"
 SPEC = {"labels": ["spam", "ok"], "policy": {"minimum_votes": 1, "confidence": 0.01}}
@@ -70,7 +70,7 @@ def in_store(url):
     store = open_store(url, readonly=True)
     try:
         number = next(row.number for row in store.campaigns() if row.name == "quick")
-        return [str(each.place) for each in stored(store, number, Place(0, MAX_DECISIONS_PER_POSITION), 10**6)]
+        return [str(each.place) for each in read_decisions(store, number, Place(0, MAX_DECISIONS_PER_POSITION), 10**6)]
     finally:
         store.close()
 
@@ -116,7 +116,7 @@ def test_commits_whose_reply_was_lost(database, tmp_path):
 
 @pytest.mark.slow
 def test_take_overs(database):
-    """Listeners at the owner, at a follower, and one that goes to whoever answers."""
+    """Listeners at the owner, at a follower, and one at the first server that answers."""
     with Served(database) as one, Served(database) as two:
         servers = {"owner": one, "follower": two}
         assert servers["owner"].ask("PUT", CAMPAIGN, SPEC)[0] == 201
@@ -135,7 +135,7 @@ def test_take_overs(database):
                 cast(two, "taken over")
                 servers["follower"] = third = Served(database)
             else:
-                for each in (two, third):  # whoever is first
+                for each in (two, third):  # in either order
                     if any(_status(each, {"task": f"again {n}", "worker": "w", "label": "ok"}) == 200 for _ in range(40)):
                         servers["owner"] = each
                         break
@@ -159,7 +159,7 @@ def _cut_off(database, server):
 
 @pytest.mark.slow
 def test_votes_that_expire_at_a_follower():
-    """A follower that is behind what was deleted loads the campaign again: what was decided meanwhile is told all the same."""
+    """A follower behind the deleted part reloads the campaign, and still delivers the decisions made meanwhile."""
     database = postgres.server().fresh()
 
     async def story():
@@ -168,14 +168,14 @@ def test_votes_that_expire_at_a_follower():
             await fill(owner, clock, days=5)
             other = await opened(database, clock)
             follower = other.get("default")
-            stream = sse.events(follower.tail, None, allowed(), set(), lambda: False)
+            stream = feed.events(follower.tail, None, allowed(), set(), lambda: False)
             await anext(stream)
             begins = Place(follower.committed, MAX_DECISIONS_PER_POSITION)
             for days in (15, 2, 15):
                 await fill(owner, clock, days=days)
                 await expire(owner)
-                await other.following.look()
-            wanted = [str(each.place) for each in stored(other.store, owner.number, begins, 10**6)]
+                await other.follower.look()
+            wanted = [str(each.place) for each in read_decisions(other.store, owner.number, begins, 10**6)]
             seen = []
             while len(seen) < len(wanted):
                 seen += ids((await asyncio.wait_for(anext(stream), 10)).decode())
@@ -188,8 +188,9 @@ def test_votes_that_expire_at_a_follower():
     assert seen == wanted
 
 
+@pytest.mark.slow
 def test_restarts_and_many_decisions_at_one_position(tmp_path):
-    """A client that is cut off after any decision goes on with the next one, also within a position."""
+    """A client cut off after any decision resumes with the next one, also within a position."""
     store = tmp_path / "votes.db"
     strict = {"labels": ["spam", "ok"], "policy": {"minimum_votes": 2}}
     with Served(store) as server:

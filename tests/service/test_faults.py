@@ -52,7 +52,7 @@ def votes(server, number):
 def until_taken(server):
     end = time.monotonic() + 30
     while vote(server)[0] != 200:
-        assert time.monotonic() < end, "it does not go on"
+        assert time.monotonic() < end, "the service did not resume"
         time.sleep(0.05)
 
 
@@ -73,7 +73,7 @@ def sound(path, *, snapshot=True):
 
 
 def refuses_and_goes_on(server, fill, free):
-    """Fill the disk under load: 503 and nothing taken; make room: it goes on by itself."""
+    """Fill the disk under load: 503 and nothing taken; make room: it resumes by itself."""
     votes(server, 30)
     fill()
     refused = []
@@ -124,7 +124,7 @@ def test_a_disk_that_is_full(tmp_path):
         ballast = folder / "ballast"
 
         def fill():
-            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # until there is no space left
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):  # until the disk is full
                 while True:
                     file.write(bytes(4096))
 
@@ -184,7 +184,7 @@ def test_a_write_ahead_log_whose_end_is_torn(server, tmp_path, cut):
     wal = tmp_path / "votes.db-wal"
     assert wal.stat().st_size > cut, "there is nothing to tear"
     os.truncate(wal, wal.stat().st_size - cut)
-    # What a disk has forgotten is gone; what is left is a beginning of the log, and whatever is ahead of it is not used.
+    # Lost writes are gone: a prefix of the log remains, and files ahead of it are not used.
     assert restarted(server) > 1
 
 

@@ -68,7 +68,7 @@ def test_readers_follow_and_writers_are_sent_to_the_owner(two):
     # Each writes the campaigns that it made.
     spec = {"labels": ["yes", "no"]}
     assert follower.ask("PUT", "/v1/campaigns/other", spec)[0] == 201
-    assert owner.ask("PUT", "/v1/campaigns/other", spec)[0] == 200, "the same content again, whoever is asked"
+    assert owner.ask("PUT", "/v1/campaigns/other", spec)[0] == 200, "the same content again, on either server"
     assert owner.ask("PUT", "/v1/campaigns/other", {"labels": ["a", "b"]})[0] == 409
     one = {"task": "t", "worker": "w", "label": "yes"}
     assert follower.ask("POST", "/v1/campaigns/other/votes", one)[0] == 200

@@ -61,7 +61,7 @@ def test_figures(server):
     assert found["adjudge_requests_total", (("route", "-"), ("status", "404"))] == 1
     assert found["adjudge_request_seconds_count", (("route", votes),)] == 2
     assert found["adjudge_request_seconds_bucket", (("le", "+Inf"), ("route", votes))] == 2
-    assert "nowhere" not in answer.body.decode()  # routes are those of the table, whatever is asked for
+    assert "nowhere" not in answer.body.decode()  # labels are routes of the table, never requested paths
 
 
 def test_histograms_count_up():

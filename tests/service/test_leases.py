@@ -121,7 +121,7 @@ def test_an_owner_that_was_stopped_acknowledges_nothing(two, database):
             assert not wrong, f"{len(wrong)} answers contradict the log: {wrong[:1]}"
             late = [answer for _, came, status, answer in hammer.reads if came > changed and status == 200]
             assert late, "as a follower it answers again"
-            assert {answer["decision"]["label"] for answer in late} == {"ok"}, "and never with what it knew before"
+            assert {answer["decision"]["label"] for answer in late} == {"ok"}, "and never from its old state"
 
 
 def test_without_a_database_an_owner_answers_503_and_goes_on_afterwards(database):

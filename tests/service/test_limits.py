@@ -85,13 +85,14 @@ def test_bodies_in_pieces(monkeypatch):
     def part(body, more):
         return {"type": "http.request", "body": body, "more_body": more}
 
-    assert asyncio.run(limits.body(receiving(part(b"a", True), part(b"b", False)), None, begun=b"0")) == b"0ab"
+    assert asyncio.run(limits.read_body(receiving(part(b"a", True), part(b"b", False)), None)) == b"ab"
+    monkeypatch.setattr(limits, "MAX_BODY", 10)
     with pytest.raises(TooLarge):
-        asyncio.run(limits.body(receiving(part(b"a" * 9, True), part(b"b" * 9, False)), None, most=10))
+        asyncio.run(limits.read_body(receiving(part(b"a" * 9, True), part(b"b" * 9, False)), None))
     with pytest.raises(TooLarge):
-        asyncio.run(limits.body(receiving(), b"11", most=10))
+        asyncio.run(limits.read_body(receiving(), b"11"))
     with pytest.raises(limits.Disconnected):
-        asyncio.run(limits.body(receiving({"type": "http.disconnect"}), None))
+        asyncio.run(limits.read_body(receiving({"type": "http.disconnect"}), None))
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.01)
     with pytest.raises(TooSlow):
-        asyncio.run(limits.body(receiving(part(b"a", True)), None))
+        asyncio.run(limits.read_body(receiving(part(b"a", True)), None))

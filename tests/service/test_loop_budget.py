@@ -11,8 +11,7 @@ from asyncio import events as asyncio_events
 from contextlib import contextmanager
 
 from adjudge.service.http.routes import ROUTES
-from adjudge.service.http.server import run
-from adjudge.service.http.settings import Settings
+from adjudge.service.http.server import Settings, run
 from service.serving import Client
 
 MAX_CALLBACK_S = 0.1

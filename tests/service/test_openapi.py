@@ -33,7 +33,7 @@ CHECKS = [
     unsupported_method,
     allow_header_conformance,
 ]
-ENDLESS = "/v1/campaigns/{campaign}/events"  # its answer has no end: test_sse.py is about it
+ENDLESS = "/v1/campaigns/{campaign}/events"  # its answer has no end: test_feed.py is about it
 
 schema = schemathesis.openapi.from_dict(DESCRIPTION, config=SchemathesisConfig.from_dict({}))
 

@@ -139,7 +139,7 @@ def test_pages_of_this_machine_are_answered(server, site):
 
 
 def test_tokens_can_be_required_on_this_machine(tmp_path):
-    """A proxy that leaves no trace cannot be told from a program of this machine: behind one, nothing is open."""
+    """A proxy that leaves no trace looks like a local program, so behind one nothing may be open."""
     with (
         pytest.raises(OptionError, match="tokens are required, and there are no tokens: make one"),
         serving(tmp_path, require_tokens=True),

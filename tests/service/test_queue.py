@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjudge.service.http import lists, queue
+from adjudge.service.http import queue, views
 from adjudge.service.http.queue import Queue
 from service.serving import serving
 
@@ -51,7 +51,7 @@ def test_names_that_come_once_are_forgotten(server, monkeypatch):
 def test_pages_of_workers_with_many_labels_are_short(server, monkeypatch):
     for name in "abcde":
         server.vote("crowd", f"w{name}", "spam")
-    monkeypatch.setattr(lists, "MAX_CONFUSION_CELLS_PER_PAGE", 9)  # two workers of two labels
+    monkeypatch.setattr(views, "MAX_CONFUSION_CELLS_PER_PAGE", 9)  # two workers of two labels
     after, pages = 0, []
     while after is not None:
         page = server("GET", f"workers?limit=100&after={after}").json

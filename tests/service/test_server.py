@@ -1,4 +1,4 @@
-"""The server as a process: where it listens, what it says, how it ends."""
+"""The server as a process: its address, its output, its end."""
 
 import asyncio
 import json
@@ -13,11 +13,10 @@ import pytest
 
 from adjudge.errors import InputError, OptionError
 from adjudge.service.http import logs
-from adjudge.service.http.server import run
-from adjudge.service.http.settings import Settings
+from adjudge.service.http.server import Settings, run
 from service.serving import Client, serving
 
-PROGRAM = "import sys; from adjudge.service.http.server import serve; from adjudge.service.http.settings import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
+PROGRAM = "import sys; from adjudge.service.http.server import serve; from adjudge.service.http.server import Settings; serve(Settings(store=sys.argv[1], port=0, labels=('spam', 'ok')))"
 
 
 @pytest.fixture
@@ -131,7 +130,7 @@ def test_settings_are_checked(name, value):
 
 
 def test_many_clients_at_once(server):
-    """Every vote is taken once, whoever comes when."""
+    """Every vote is taken once, in any order of clients."""
     answers = []
 
     def load(worker):

@@ -13,7 +13,7 @@ from adjudge.service.http.routes import ROUTES
 from adjudge.service.http.tokens import IMPLIED, SCOPES, TokenIndex
 from adjudge.service.store.opening import open_token_store
 from adjudge.service.store.rows import update_rows
-from adjudge.service.store.tokens import TokenRow
+from adjudge.service.store.tables import TokenRow
 from service.serving import BASE, Client, serving
 
 GIVEN = [(scope, scope, None) for scope in SCOPES] + [
@@ -142,14 +142,14 @@ def _until(met, seconds=10):
 
 
 def row(token, scopes=("read",), campaign=None, revoked=None):
-    return TokenRow(1, tokens.digest(token), "n", scopes, campaign, 0, revoked)
+    return TokenRow(1, tokens.hash_token(token), "n", scopes, campaign, 0, revoked)
 
 
 def test_tokens_are_not_stored_and_not_alike():
-    one, two = tokens.make(), tokens.make()
+    one, two = tokens.make_token(), tokens.make_token()
     assert one != two
-    assert one.encode() not in tokens.digest(one)
-    assert len(tokens.digest(one)) == 32
+    assert one.encode() not in tokens.hash_token(one)
+    assert len(tokens.hash_token(one)) == 32
 
 
 def test_rates_go_on_when_tokens_are_loaded_again():
@@ -170,11 +170,11 @@ def test_without_tokens_nothing_is_asked_for_unless_it_has_to_be():
 
 
 def test_scopes_are_named():
-    assert tokens.scopes("admin, vote") == ("vote", "admin")
+    assert tokens.parse_scopes("admin, vote") == ("vote", "admin")
     with pytest.raises(OptionError, match="unknown scope 'reed': did you mean 'read'"):
-        tokens.scopes("reed")
+        tokens.parse_scopes("reed")
     with pytest.raises(InputError, match="needs a scope"):
-        tokens.scopes(" ,")
+        tokens.parse_scopes(" ,")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from adjudge.service.campaigns import state
-from adjudge.service.http import backtesting, turns
+from adjudge.service.http import backtesting, fold
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.errors import Problem
-from adjudge.service.http.turns import Slice, Turn
+from adjudge.service.http.fold import Slice, Turn
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import events
 from adjudge.service.store.opening import open_store
@@ -201,7 +201,7 @@ def test_a_backtest_stops_when_its_client_leaves(tmp_path, monkeypatch):
         finally:
             stopped.set()
 
-    monkeypatch.setattr(backtesting, "left_of", endless)
+    monkeypatch.setattr(backtesting, "read_kept_log", endless)
     with serving(tmp_path) as client:
         connection = client.connection()
         connection.request("POST", "/v1/campaigns/default/policy/backtest", b'{"policy":{"confidence":0.7}}')
@@ -219,9 +219,9 @@ def test_work_at_once_does_what_work_in_slices_does():
 
     async def main():
         work = steps()
-        return await turns.finish(work, next(work), asyncio.to_thread)
+        return await fold.finish(work, next(work), asyncio.to_thread)
 
-    assert turns.drain(steps()) == asyncio.run(main()) == 2
+    assert fold.drain(steps()) == asyncio.run(main()) == 2
 
 
 def test_errors_of_long_work_reach_it():
@@ -233,6 +233,6 @@ def test_errors_of_long_work_reach_it():
 
     async def main():
         work = steps()
-        return await turns.finish(work, next(work), asyncio.to_thread)
+        return await fold.finish(work, next(work), asyncio.to_thread)
 
     assert asyncio.run(main()) == "told"

@@ -1,4 +1,4 @@
-"""Run by itself: fits votes on a cluster, kills an executor in the middle of a pass, and tells what came of it.
+"""Run by itself: fits votes on a cluster, kills an executor in the middle of a pass, and reports the outcome.
 
 python on_cluster.py MASTER VOTES.parquet OUT.json
 """

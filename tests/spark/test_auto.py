@@ -75,7 +75,7 @@ def test_auto_with_its_own_confidence(spark, frame_of, rows):
 
 @pytest.mark.parametrize("rows", ["executors"])  # where the workers without a vote are in no block of rows
 def test_confusions_of_careful_workers_know_all_histories(spark, frame_of, rows):
-    """Those of workers without a vote here, too: they tell of the mean worker, as in memory."""
+    """Also for workers without a vote here, who get the mean worker's, as in memory."""
     counts = [("w3", "l0", "l1", 6.0), ("w3", "l2", "l2", 30.0), ("gone", "l1", "l0", 40.0), ("gone", "l0", "l0", 9.0)]
     history = pl.DataFrame(counts, schema=["worker", "true", "given", "count"], orient="row")
     few = CROWD.votes.filter((pl.col("worker") != "w3") | (pl.col("label") != "l1"))  # a pair that only the history has

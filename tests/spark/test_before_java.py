@@ -1,4 +1,4 @@
-"""What is wrong with a command is said before Java starts, which takes long; and Spark itself says nothing."""
+"""A faulty command fails before Java starts, which is slow; and Spark itself prints nothing."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_spark(monkeypatch):
-    """Whoever reaches for Spark hears that it is not installed."""
+    """Using Spark without pyspark says that it is not installed."""
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
 

@@ -96,7 +96,7 @@ def test_rows_that_do_not_fit_stay_by_themselves(spark, frame_of, monkeypatch, t
     with pytest.raises(InputError, match="'nobody' has no votes here; there are 14 workers"):
         far.confusion("nobody")
     monkeypatch.setattr("adjudge.engines.memory.free_memory", lambda: 1 << 30)
-    assert len(SparkEngine().read(frame).per_row) == 56  # too many for a partition, and few in all
+    assert len(SparkEngine().read(frame).per_row) == 56  # too many for a partition, but few in total
 
 
 def test_bad_input(spark, frame_of):

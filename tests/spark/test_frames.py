@@ -1,4 +1,4 @@
-"""What a Spark frame may hold, what comes back, and what is known beforehand."""
+"""Accepted Spark frames, the returned ones, and checks made beforehand."""
 
 import itertools
 import tracemalloc

@@ -45,7 +45,7 @@ class Broadcast:
 
 
 class Parts:
-    """Votes in parts, as executors have them, beside a session of this process."""
+    """Votes in parts, as executors hold them, compared with a local session."""
 
     def __init__(self, votes, pieces, ties="hash", gold=None):
         self.votes = votes
@@ -116,7 +116,7 @@ def _compare(parts):
             counts, classes = decode_coarse(counts, unit), class_totals(classes, unit)
         np.testing.assert_allclose(counts, counts_of(session), rtol=0, atol=near)
         np.testing.assert_allclose(classes, sums.class_counts, rtol=0, atol=near)
-        if hard and is_hard:  # what changed, added to what was, is what is
+        if hard and is_hard:  # old counts plus changes are the new counts
             delta = parts.sum(partial(count_step, before=before, scores=now, hard=True, delta=True, likelihood=False))
             assert np.array_equal(parts.dense(delta, np.int64, tally)[0], counts)
             assert len(delta.rows) == 0 or ends.changed
@@ -174,7 +174,7 @@ def _judge_honestly(parts, decision, outcome):
 
 
 def _decide(parts, decision, outcome, posterior):
-    """What a decision tells of tasks is what the session does."""
+    """Decisions about tasks equal those of the session."""
     votes, here = parts.votes, [(TaskPart.unpack(one["part"]), one["ids"]) for one in parts.lines]
     labels = pl.concat([frame for part in here for frame in decision.labels(parts.settings.value, *part)]).sort("task")
     order = np.argsort(votes.tasks.texts())

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.evaluation import contract
+import contract
 from adjudge.spark.votes import read
 from same_fit import assert_same, fit
 

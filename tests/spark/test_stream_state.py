@@ -31,7 +31,7 @@ def fake_batch(rows, order=()):
 
 @pytest.fixture(autouse=True, scope="module")
 def no_spark():
-    """What goes to Spark and what comes from it are polars frames."""
+    """Frames to and from Spark are polars frames."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjudge.spark.stream.gather", lambda batch: batch.frame)
         patch.setattr("adjudge.spark.stream.to_spark", lambda frame, _: frame)
@@ -283,7 +283,7 @@ def test_a_small_batch_asks_for_no_other_tasks(monkeypatch):
     online.learn_many([(f"t{n}", "w1", "a") for n in range(100)])
     asked = []
     predict = online.predict
-    monkeypatch.setattr(online, "labels", lambda: pytest.fail("the table of all tasks is asked for"))
+    monkeypatch.setattr(online, "labels", lambda: pytest.fail("the table of all tasks was read"))
     monkeypatch.setattr(online, "predict", lambda task: asked.append(task) or predict(task))
     votes = pl.DataFrame({"task": ["t5", "new", "t5"], "worker": ["w1", "w2", "w3"], "label": ["b", "b", "b"]})
     assert decide(votes, online, 0, refit=False)["task"].to_list() == asked == ["t5", "new"]

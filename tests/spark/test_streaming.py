@@ -1,4 +1,4 @@
-"""Structured Streaming: every vote counts once, whatever kills the job; state and decisions equal those of a quiet run."""
+"""Structured Streaming: every vote counts once, however the job is killed; state and decisions equal those of an undisturbed run."""
 
 import os
 import re

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from adjudge.engines.base import Engine
 
 TO_HELP: Final = (
-    "Write -o in the form that the votes came in (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
-    "table (labels beside its rows)."
+    "Write -o in the format of the votes (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
+    "table (labels added to its rows)."
 )
 OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
 Mode = Annotated[
@@ -50,7 +50,7 @@ PerOption = Annotated[bool, for_model("--per-option", help="With --multi: fit ea
         "Labels with their confidence, and how reliable every worker is:",
         "adjudge aggregate votes.csv -o labels.csv --workers workers.csv",
     ),
-    ("Columns by name, and answers that are no labels:", "adjudge aggregate rows.csv --task item --label score --abstain NA"),
+    ("Columns by name, and answers that abstain:", "adjudge aggregate rows.csv --task item --label score --abstain NA"),
     ("A line per task and a column per judge:", "adjudge aggregate judges.csv --wide -o labels.csv"),
     (
         "Learn from labels that you know, and let confidence fit them:",
@@ -172,7 +172,7 @@ def report(
 
 
 def _each_question(asked: SimpleNamespace) -> Iterator[SimpleNamespace]:
-    """Yield what was asked: once, or with `--question all` for each question, whose name goes into those of the outputs."""
+    """Yield the parsed options: once, or with `--question all` per question, with its name in those of the outputs."""
     asked.source = out.source_of(asked.votes)
     if asked.how_read["question"] != "all":
         yield asked
@@ -230,7 +230,7 @@ def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
 
 @contextmanager
 def _fit(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
-    """Yield the result of what was asked; until the end, its files are there. Spark checks the `frames` to be written."""
+    """Yield the result; its working files last until the end. Spark checks the `frames` to be written."""
     from adjudge.engines.registry import engine_with, resolve
     from adjudge.io.sources import Opened
     from adjudge.models.base import make
@@ -266,7 +266,7 @@ def _fit(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) ->
 def _at_work(asked: SimpleNamespace, engine: Engine) -> Iterator[tuple[Engine, Any]]:
     """Yield the engine, and what to call after every iteration.
 
-    An engine on disk works in a folder beside the output. The folder is removed in the end, and left to resume from
+    An engine on disk works in a folder next to the output. The folder is removed at the end, and kept for resuming
     when the run is broken off.
     """
     resume = getattr(asked, "resume", False)
@@ -298,7 +298,7 @@ def _at_work(asked: SimpleNamespace, engine: Engine) -> Iterator[tuple[Engine, A
 
 
 def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
-    """Write the files that were asked for; labels go back to the form of the votes if `--to` says so.
+    """Write the requested files, with `--to` the labels in the format of the votes.
 
     Return the frame of workers if one was made.
     """

@@ -34,7 +34,7 @@ VOTE_ARGUMENT_HELP: Final = (
 
 
 @command(
-    ("One vote, and what is decided of the task then:", "adjudge vote 'post 7' ann spam"),
+    ("One vote, and the resulting decision on the task:", "adjudge vote 'post 7' ann spam"),
     ("All votes of a file, in their order:", "adjudge vote votes.csv"),
     ("Decisions as lines of JSON, one after every vote:", "adjudge vote votes.csv --json"),
     ("Take a vote back:", "adjudge vote --retract 'post 7' ann"),
@@ -156,9 +156,9 @@ def watch(
     token: Token = None,
     campaign: Campaign = "default",
     after: Annotated[
-        str | None, typer.Option(help="Begin behind this position of the log, 0 being the start; else with what comes.")
+        str | None, typer.Option(help="Begin after this position of the log (0: its start); by default with new decisions.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="End after so many decisions.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="End after this many decisions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print decisions as lines of JSON.")] = False,
 ) -> None:
     """Print decisions of the live service as they come, a line each.
@@ -169,7 +169,7 @@ def watch(
         with adj.Client(url, token=token, campaign=campaign) as client, client.events(after=after) as events:
             for decision in islice(events, limit):
                 sys.stdout.write((_json_line(decision) if as_json else _line(decision)) + "\n")
-                sys.stdout.flush()  # whoever reads it wants it now
+                sys.stdout.flush()  # readers of a pipe want it now
     except KeyboardInterrupt:  # how one leaves it
         return
 

@@ -27,7 +27,7 @@ from adjudge.models.em import Progress
 BAR = 30  # characters of a bar
 MIN_BAR = 10  # below this a bar tells nothing
 CURVE = ("lowest", "highest", "tasks", "confidence", "accuracy")  # columns of a reliability curve
-MIN_TEXT = 8  # characters that a column of text keeps, whatever its figures take
+MIN_TEXT = 8  # characters that a column of text keeps next to wide figures
 MAX_HEADING = 8  # characters of a name above a column; longer ones are numbered, with a legend below
 LEGEND = 500  # characters of a name in a legend
 
@@ -39,7 +39,7 @@ class Screen(Console):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string as it is shown, whatever it says."""
+        """Return a string as plain text, never interpreted as markup."""
         return Text(
             make_visible(text), style=options.get("style", ""), justify=options.get("justify"), overflow=options.get("overflow")
         )
@@ -107,7 +107,7 @@ def tally(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def counter(console: Console, total: float) -> Iterator[Callable[[str, int], None]]:
-    """Yield a callback that counts finished rows of what is being written."""
+    """Yield a callback that counts rows as they are written."""
     with _display(console, bars.BarColumn(), bars.TimeRemainingColumn(), total=total) as (bar, running):
         yield lambda name, rows: bar.update(running, description=make_visible(name), advance=rows)
 
@@ -171,7 +171,7 @@ def cut(text: str, width: int) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1, ids: int = 0) -> Grid:
     """Return a table whose first columns are text and the others figures.
 
-    The first `ids` columns are ids, which are cut with an ellipsis where there is no room; or else the first `left`
+    The first `ids` columns are ids, which are cut with an ellipsis if there is no room; or else the first `left`
     columns are words, which are wrapped.
     """
     cells = [[figure(cell) for cell in row] for row in rows]
@@ -185,7 +185,7 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int  # columns of text, before those of figures
-    wraps: bool = True  # whether text is wrapped where there is no room, or cut
+    wraps: bool = True  # whether text that does not fit is wrapped, or cut
     styles: Sequence[Sequence[str]] | None = None  # of the figures, [rows][figures]
     gap: int = 2  # spaces between two columns
 
@@ -269,7 +269,7 @@ class Curve:
     bins: Sequence[tuple[float, float, int, float, float]]  # lowest, highest, tasks, confidence, accuracy
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, without bars where there is no room for them."""
+        """Yield the table, without bars if they do not fit."""
         rows = [(f"{low:.3f} – {high:.3f}", str(tasks), f"{mean:.3f}", f"{hit:.3f}") for low, high, tasks, mean, hit in self.bins]
         names = ["confidence", "tasks", "mean", "accuracy"]
         widths = [max(len(name), *(len(row[place]) for row in rows)) for place, name in enumerate(names)]
@@ -305,7 +305,7 @@ def square(names: Sequence[str], cells: Sequence[Sequence[object]], corner: str 
 
 @dataclass(frozen=True)
 class Square:
-    """Figures of all against all. Names that are too long to stand above a column are numbered, with a legend below."""
+    """Figures of all against all. Names too long for a column heading are numbered, with a legend below."""
 
     names: Sequence[str]
     cells: Sequence[Sequence[str]]

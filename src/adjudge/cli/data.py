@@ -173,7 +173,7 @@ def reproduce(
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard the cells that an earlier run finished.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the paper's experiments, and set its figures beside ours.
+    """Run the paper's experiments, and compare its figures with ours.
 
     An interrupted run resumes.
     """

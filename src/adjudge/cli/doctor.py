@@ -27,8 +27,8 @@ LOW_DISK_BYTES, FULL_DISK_BYTES = 1 * BYTES_PER_GB, 0.05 * BYTES_PER_GB
 SLOW_SYNC_S: Final = 0.05
 TIMED_SYNCS: Final = 5
 MAX_EVENTS_BEHIND: Final = 1_000_000  # after the last snapshot: some seconds of a start
-EARLIEST_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)  # no clock that is right shows less
-# Extra to its libraries, by the name of the distribution, and what it is for.
+EARLIEST_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)  # a correct clock shows a later time
+# Extra to its libraries, by the name of the distribution, and its purpose.
 EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "serve": (("starlette", "uvicorn", "httptools", "uvloop"), "adjudge serve"),
     "client": (("httpx2",), "adj.Client, adjudge vote and adjudge watch"),
@@ -42,7 +42,7 @@ _TABLE_NOUNS: Final = {"campaign": "campaigns", "token": "tokens", "webhook": "w
 
 
 class Finding(NamedTuple):
-    """What was found of one thing: how it is, and what it is or what to do."""
+    """A check's outcome: its status, and a detail or a remedy."""
 
     state: State
     what: str
@@ -203,7 +203,7 @@ def _sync(path: Path) -> Finding:
 
 
 def store_findings(url: str) -> Iterator[Finding]:
-    """Yield what is found of a store; whoever writes it goes on.
+    """Yield the findings on a store, which may be in use meanwhile.
 
     - `url`: its path or its address.
     """

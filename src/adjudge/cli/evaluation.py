@@ -121,7 +121,7 @@ def _show_evaluation(screen: Screen, result: Evaluation) -> None:
 
 
 @command(
-    ("What votes alone tell of the models:", "adjudge compare votes.csv"),
+    ("Models compared on votes alone:", "adjudge compare votes.csv"),
     ("Accuracy with intervals, and which differences are real:", "adjudge compare votes.csv --truth truth.csv"),
     ("The same from known labels that models learn from:", "adjudge compare votes.csv --gold gold.csv"),
     ("Two models, and the tasks in dispute:", "adjudge compare votes.csv --models auto,ds --disagreements disputed.csv"),

@@ -251,7 +251,7 @@ def _show_rates(estimated: Rates, screen: Screen) -> None:
 
 
 @command(
-    ("A leaderboard of what was compared:", "adjudge rank battles.csv"),
+    ("A leaderboard of the compared items:", "adjudge rank battles.csv"),
     ("Other columns, and the leaderboard into a file:", "adjudge rank games.csv --left home --right away -o board.csv"),
     ("What is known of judges, and whom to compare next:", "adjudge rank battles.csv --judges judges.csv --neighbours next.csv"),
     only=("worker", "separator"),

@@ -68,7 +68,7 @@ class Commands(PlainGroup):
 def app_of(names: Iterable[str], *, completion: bool = False) -> typer.Typer:
     """Return the command line with these commands; only their modules are loaded.
 
-    With `completion` come the options that install it in a shell, and what the shell then asks.
+    `completion` adds the options that install it in a shell, and the shell's queries.
     """
     app = typer.Typer(
         name="adjudge",
@@ -220,7 +220,7 @@ class _ClosedText(io.TextIOBase):
 
 
 def _repair_streams() -> None:
-    """Make writing to stdout and stderr safe, whatever the process was given.
+    """Make writing to stdout and stderr safe, even if they are closed or have a narrow encoding.
 
     Reserve descriptors of closed streams, so that no file of the user gets one. Escape characters that a terminal's encoding
     lacks.

@@ -310,7 +310,7 @@ def command(
     """Return a decorator that gives a command its blocks of options, and examples for `--help`.
 
     A block is a keyword-only parameter with a name of `BLOCKS`. `without` leaves out options, `only` all others of reading.
-    `choices` are the words that a shell completes, by the name of the parameter, where they are not those of `CHOICES`.
+    `choices` are the words that a shell completes, by the name of the parameter, if they differ from `CHOICES`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:

@@ -109,7 +109,7 @@ def table_target(votes: list[str], output: str | None, to: str | None, form: str
 
 
 def write_frames(targets: Iterable[Path | None], frames: Iterable[Callable[[], pl.DataFrame]]) -> None:
-    """Write frames to the files that were asked for; no other frame is made."""
+    """Write frames to the requested files; other frames are not computed."""
     from adjudge.io.write import write_frame
 
     for path, frame in zip(targets, frames, strict=True):
@@ -127,7 +127,7 @@ def flatten_sets(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
 
 
 def print_frames(batches: Iterator[pl.DataFrame], rows: int, *, ids: int = 2, file: str = "labels.csv") -> None:
-    """Print frames of `rows` rows in all: the first rows as a table on a terminal, all as CSV into a pipe or a file."""
+    """Print frames with `rows` rows in total: on a terminal the first rows as a table, else all rows as CSV."""
     if not sys.stdout.isatty():
         from adjudge.io.write import write_stream
 
@@ -177,7 +177,7 @@ def shorten(value: object, width: int = MAX_SHOWN_ID_CHARACTERS) -> str:
 
 
 def figure(value: object) -> str:
-    """Return a cell as people read it: four digits or a whole number, a dash for what is not known.
+    """Return a cell as people read it: four digits or an integer, a dash for unknown values.
 
     >>> figure(261400.2), figure(0.12345), figure(None)
     ('261400', '0.1235', '–')

@@ -129,7 +129,7 @@ def explain(
 
 
 def _result(source: str | list[str], fit: Flags, how_read: Flags, confidence: str | None = None) -> Any:
-    """Return the result of votes: fitted as was asked for, or decided by a saved model."""
+    """Return the result of votes: fitted, or decided by a saved model."""
     from adjudge.engines.registry import AutoEngine
 
     using, engine = fit.pop("using"), AutoEngine(threads=fit.pop("threads"))
@@ -165,9 +165,9 @@ def ask_next(
         int | None,
         typer.Option("-n", "--number", help="How many tasks.", show_default=f"{DEFAULT_ASKED_TASKS}, or what --budget pays"),
     ] = None,
-    ask: Annotated[str | None, for_knowledge(help="Who can be asked: any, workers joined by commas, or a file of them.")] = None,
+    ask: Annotated[str | None, for_knowledge(help="Available workers: any, ids joined by commas, or a file of ids.")] = None,
     cost: Cost = None,
-    budget: Annotated[float | None, for_knowledge(help="What the votes may cost in all.")] = None,
+    budget: Annotated[float | None, for_knowledge(help="Budget for all new votes.")] = None,
     output: Annotated[Path | None, for_output("-o", "--output", help="Write the tasks here (else to stdout).")] = None,
     to: Annotated[str | None, for_output(help=ASK_TO_HELP)] = None,
     as_json: Json = False,
@@ -224,7 +224,7 @@ def _ask(result: Any, n: int | None, ask: str | None, cost: str | None, budget: 
 
 
 def _workers(text: str) -> Any:
-    """Return who can be asked, as it was typed: any, a file, or ids joined by commas."""
+    """Return the available workers as typed: any, a file, or ids joined by commas."""
     from adjudge.io.workers import read_workers
 
     file = existing_file(text)

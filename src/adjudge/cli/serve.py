@@ -18,7 +18,7 @@ from adjudge.errors import UNSEEN, AdjudgeError, InputError, OptionError, itemiz
 
 if TYPE_CHECKING:
     from adjudge.service.store.store import Store
-    from adjudge.service.store.tokens import TokenRow
+    from adjudge.service.store.tables import TokenRow
 
 DEFAULT_STORE: Final = "votes.db"
 MAX_TOKEN_NAME_CHARACTERS: Final = 64
@@ -78,7 +78,7 @@ def serve(
         settings["policy"] = Policy.read(policy).document()  # type: ignore[arg-type]
     try:
         from adjudge.service.http import server
-        from adjudge.service.http.settings import Settings
+        from adjudge.service.http.server import Settings
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise
@@ -104,24 +104,24 @@ def add(
 
     A service that runs takes it within a second.
     """
-    from adjudge.service.http.tokens import digest, make, scopes
+    from adjudge.service.http.tokens import hash_token, make_token, parse_scopes
     from adjudge.service.store.opening import open_token_store
 
-    wanted = scopes(scope)
+    wanted = parse_scopes(scope)
     if not 1 <= len(name) <= MAX_TOKEN_NAME_CHARACTERS or UNSEEN.search(name):
         raise InputError(f"a token cannot be called {quote(name)}: give 1 to {MAX_TOKEN_NAME_CHARACTERS} visible characters")
     with closing(open_token_store(store)) as writable:
         if any(row.name == name for row in _valid(writable)):
             raise InputError(f"there is a token {quote(name)} already: revoke it first, or give another name")
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
-            out.say(f"there is no campaign {quote(campaign)} yet: the token reaches it once there is")
-        secret = make()
-        writable.tokens.add(digest(secret), name, wanted, campaign, time.time_ns() // 1000)
+            out.say(f"campaign {quote(campaign)} does not exist yet: the token will reach it once it is created")
+        secret = make_token()
+        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000)
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 
 
-@command(("All tokens, and what they are good for:", "adjudge token list"))
+@command(("All tokens and their scopes:", "adjudge token list"))
 def list_tokens(
     store: StoreUrl = DEFAULT_STORE,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -134,7 +134,7 @@ def list_tokens(
     if as_json:
         out.document([dict(zip(columns, row, strict=True)) for row in rows])
     elif not rows:
-        out.say("there are no tokens: on this machine the service answers everybody, beyond it nobody")
+        out.say("no tokens yet: the service answers every program on this machine, and refuses to listen beyond it")
     else:
         cells = [(name, ",".join(scopes), campaign or "all", *times) for name, scopes, campaign, *times in rows]
         out.screen().table(columns, cells, left=5)

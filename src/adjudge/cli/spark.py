@@ -142,7 +142,7 @@ def check(asked: SimpleNamespace, frames: Mapping[str, str | None], inputs: Mapp
 def prepare(engine: Engine, asked: SimpleNamespace, frames: Mapping[str, str | None]) -> Engine:
     """Return the engine of a command: it starts Spark at the master when votes are read, and asks it for targets elsewhere.
 
-    Nothing of Spark's own appears on the screen: what goes wrong is said in one line, by us.
+    Spark prints nothing of its own: errors become one line.
     """
     from adjudge.spark.files import check_names, check_target
 
@@ -156,7 +156,7 @@ def prepare(engine: Engine, asked: SimpleNamespace, frames: Mapping[str, str | N
 
 
 def write(asked: SimpleNamespace, result: SparkResult) -> None:
-    """Write what was asked for, as folders that Spark writes."""
+    """Write the requested outputs as folders, by Spark."""
     from adjudge.spark.files import save
 
     for target, frame in ((asked.workers, "workers"), (asked.probabilities, "probabilities"), (asked.output, "labels")):

@@ -64,7 +64,7 @@ def backup(
     votes: Annotated[Path | None, typer.Option(help="Write the votes in force here: csv, tsv, jsonl, json or parquet.")] = None,
     decisions: Annotated[Path | None, typer.Option(help="Write every decision here, in the order of the log.")] = None,
     history: Annotated[bool, typer.Option("--history", help="With --votes: changed and retracted votes, too.")] = False,
-    campaign: Annotated[str | None, typer.Option(help="Whose votes and decisions, where there are several.")] = None,
+    campaign: Annotated[str | None, typer.Option(help="The campaign, if the store has several.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
     """Copy, restore or export the store of a service.
@@ -135,7 +135,7 @@ def replay(
 
 
 def _replay_campaign(store: Store, row: CampaignRow, until: int | None) -> dict[str, Any]:
-    """Return what comes of replaying the log of a campaign: up to a position, or all of it, compared with what was recorded."""
+    """Replay the log of a campaign, whole or up to a position, and compare it with the recorded decisions."""
     import msgspec
 
     from adjudge.service.campaigns import replay, snapshot
@@ -190,7 +190,7 @@ def backtest(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A store: a file or postgresql://…, in use or not; a backup, too.")],
     policy: Annotated[Path | None, typer.Option(help="A policy, as a file of JSON, in place of all of the past.")] = None,
     model: Annotated[str | None, typer.Option("-m", "--model", help="fds, ds, hybrid or auto.")] = None,
-    campaign: Annotated[str | None, typer.Option(help="Which one, where there are several.")] = None,
+    campaign: Annotated[str | None, typer.Option(help="The campaign, if the store has several.")] = None,
     until: Until = None,
     as_json: Json = False,
 ) -> None:

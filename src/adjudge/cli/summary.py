@@ -16,6 +16,7 @@ from adjudge.results.overview import (
     LabelShare,
     UncertainTask,
     WorkersInBrief,
+    is_few,
     label_shares,
     least_certain,
     workers_in_brief,
@@ -32,7 +33,6 @@ MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
 MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
 MAX_NEXT_STEPS: Final = 3  # things to try next
-FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: what shared error leaves below this is said, with what to do
 MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
 IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
@@ -43,7 +43,7 @@ PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spam
 
 
 class Overview(NamedTuple):
-    """What is shown beside the figures: each is empty or None where it cannot be had cheaply."""
+    """The parts of a summary other than figures: each is empty or None if it would be expensive."""
 
     shares: Sequence[LabelShare] | None
     uncertain: Sequence[UncertainTask] = ()
@@ -52,7 +52,7 @@ class Overview(NamedTuple):
 
 
 def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Overview:
-    """Return what to show of a result beside its figures; `workers` is their frame where it was made for another reason.
+    """Return the summary's other parts; `workers` is their frame if it was made for another reason.
 
     Else workers are judged for the screen alone, if people see it, and that takes no longer than they would wait.
     """
@@ -67,7 +67,7 @@ def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Ove
 
 
 def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview: Overview, evaluation: Any) -> None:
-    """Print the summary of what was asked to stderr."""
+    """Print the requested summary to stderr."""
     understood = result.understood
     if understood is not None:
         out.say(out.read_as(asked.votes, understood))
@@ -117,19 +117,13 @@ def _size(facts: Mapping[str, Any]) -> str:
 
 
 def _together(facts: Mapping[str, Any]) -> str:
-    """Return what stands behind effective votes: how they were measured, and what to do where they are few."""
+    """Explain the effective votes: how they were measured, and the remedy if they are few."""
     if not is_few(facts):
         return ", measured without truth"
     remedy = "ask judges who differ more"
     if not facts.get("groups") and "options" not in facts:  # sets have no groups
         remedy += ", or let those of one kind vote once (--groups)"
     return f", measured without truth; workers err together: {remedy}"
-
-
-def is_few(facts: Mapping[str, Any]) -> bool:
-    """Return whether votes count for much less than their number, because workers err together."""
-    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
-    return votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
 
 
 def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple[str, str]]:
@@ -168,7 +162,7 @@ def _show_workers(overview: Overview, width: int) -> None:
     rows: list[tuple[str, str, str]] = []
     lines = 0
     for worker in overview.workers.flagged:
-        lines += -(-len(worker.why) // (width * 5 // 8))  # as words are wrapped beside ids
+        lines += -(-len(worker.why) // (width * 5 // 8))  # as words wrap next to ids
         if not rows or lines <= MAX_WHY:
             rows.append((out.shorten(worker.worker), worker.verdict, out.shorten(worker.why, 160)))
     if rows:
@@ -181,7 +175,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
     A command that is wider than `width` is not repeated in full.
     """
 
-    def again(*options: str) -> str:
+    def extend_command(*options: str) -> str:
         whole = shlex.join(["adjudge", *sys.argv[1:], *options])
         return whole if len(whole) <= width else f"adjudge aggregate … {shlex.join(options)}"
 
@@ -189,14 +183,14 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         return []
     steps = []
     if not facts.get("converged", True):
-        steps.append((again("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+        steps.append((extend_command("--max-iter", str(10 * facts["iterations"])), "let it converge"))
     if asked.output is None:
         more = () if asked.workers is not None else ("--workers", "workers.csv")
-        steps.append((again("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
+        steps.append((extend_command("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
     elif asked.workers is None:
-        steps.append((again("--workers", "workers.csv"), "every worker, and why"))
+        steps.append((extend_command("--workers", "workers.csv"), "every worker, and why"))
     if is_few(facts) and facts.get("groups") is None and "options" not in facts:
-        steps.append((again("--groups", "answers_like"), "those who answer alike vote once"))
+        steps.append((extend_command("--groups", "answers_like"), "those who answer alike vote once"))
     reading, question = list_typed_options(asked.context, "Input"), asked.how_read["question"]
     if facts["workers"] > 1 and "options" not in facts and not reading.keys() & NOT_OF_AGREEMENT:
         reading |= {} if question is None else {"question": ("--question", question)}
@@ -204,7 +198,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         if len(command) <= width:
             steps.append((command, "how far workers agree"))
     if asked.knowledge["gold"] is None:
-        steps.append((again("--gold", "gold.csv"), "learn from labels that you know"))
+        steps.append((extend_command("--gold", "gold.csv"), "learn from labels that you know"))
     return steps[:MAX_NEXT_STEPS]
 
 

@@ -240,7 +240,7 @@ class Statistics:
         return blake2b(self.counts.tobytes(), digest_size=16).digest()
 
 
-# Figures of all tasks, [tasks, …]: at once, or piece by piece in task order, where they need not fit in memory.
+# Figures of all tasks, [tasks, …]: at once, or in pieces in task order if they need not fit in memory.
 Pieces = NDArray[np.float64] | Iterable[NDArray[np.float64]]
 
 
@@ -265,7 +265,7 @@ class FitOutcome:
     labels: NDArray[np.int32]  # [tasks] the winner's code
     confidence: NDArray[np.float64]  # [tasks] its posterior probability
     tie: NDArray[np.bool_]  # [tasks] whether another label scored as well
-    # [rows] expected number of right votes in the row: counted, or a function that counts them when workers are asked for
+    # [rows] expected number of right votes in the row: counted, or a function that counts them on first use
     right_votes: NDArray[np.float64] | Callable[[], NDArray[np.float64]]
     log_likelihood: float
 
@@ -279,16 +279,16 @@ class Fit:
     statistics: Statistics  # of the last E-step
     trace: tuple[TraceRow, ...] = ()
     converged: bool = True
-    worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, beside votes and accuracy
-    task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, beside label and confidence
+    worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, besides votes and accuracy
+    task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, besides label and confidence
     honest: Any = None  # the honest probabilities of its labels (`adjudge.models.honest.HonestProbabilities`), where asked for
     shown: Callable[[], Pieces] | None = None  # probabilities for people, [tasks, K]; None: the posterior
     posterior: Callable[[], Pieces] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
-    skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, where one is
-    scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, where `params` tell the shares of labels instead
+    skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, if one is
+    scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, if `params` hold the shares of labels instead
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
-    scoring: str | None = None  # how votes are scored, where it is another way than the model's own
-    facts: Mapping[str, object] = field(default_factory=dict)  # what was measured of the votes, and what was chosen
+    scoring: str | None = None  # how votes are scored, if not in the model's own way
+    facts: Mapping[str, object] = field(default_factory=dict)  # measurements of the votes, and choices made
     log_others: float | None = None  # glad: the logarithm of how many labels an error can fall on
     strength: float = 0.0  # pseudo-votes of the mean worker that every worker was lent
 

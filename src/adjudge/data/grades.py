@@ -97,7 +97,7 @@ def grades_of(
 
 
 def _is_monotone(values: NDArray[np.float64] | None) -> bool:
-    """Return whether numbers rise all along, or fall; None stands for labels that are no numbers."""
+    """Return whether numbers rise throughout, or fall; None means that labels are not numbers."""
     steps = np.zeros(0) if values is None else np.diff(values)
     return values is not None and bool((steps >= 0).all() or (steps <= 0).all())
 
@@ -114,5 +114,5 @@ def moments_of(posterior: NDArray[np.float64], grades: Grades) -> tuple[NDArray[
         return np.full(len(posterior), math.nan), np.full(len(posterior), math.nan)
     lowest_first = posterior[:, grades.codes]
     half = np.cumsum(lowest_first, axis=1) >= 0.5 - 1e-9
-    half[:, -1] = True  # whatever rounding has lost
+    half[:, -1] = True  # rounding may have left it below half
     return posterior @ grades.values, grades.values[grades.codes][half.argmax(axis=1)]

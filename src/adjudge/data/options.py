@@ -32,7 +32,7 @@ SET_SEPARATOR: Final = "|"  # between the options of a set written as text
 
 
 class Defaults(NamedTuple):
-    """What is done where nothing is said: the fields of models, `aggregate` and the command line take it from here."""
+    """Default values, shared by the fields of models, `aggregate` and the command line."""
 
     model: ModelName = "auto"
     engine: EngineName = "auto"
@@ -123,11 +123,11 @@ def resolve_model_name(given: Any) -> Any:
     return ALIASES.get(re.sub("[^a-z]", "", given.lower()), given) if isinstance(given, str) else given
 
 
-# The most pseudo-votes (or weight) that may be asked for: beside more of them, single votes would be lost in rounding.
+# The largest accepted number of pseudo-votes (or weight): next to more of them, single votes would be lost in rounding.
 MOST_VOTES = 1e12
 
 
-# Options that belong to a model, and to an engine: where one of them is given elsewhere, the message says where it goes.
+# Options of a model, and of an engine: if one of them is passed elsewhere, the message says where it belongs.
 OF_MODELS: Final = dict.fromkeys(("smoothing", "strength", "tol", "max_iter", "stop", "ties", "accelerate"), "DawidSkene") | {
     "switch": "Hybrid"
 }
@@ -135,7 +135,7 @@ OF_ENGINES: Final = {"threads": "Cpu", "memory": "Disk", "work": "Disk", "resume
 
 
 def option_error(name: str, value: object, accepted: Iterable[str]) -> OptionError:
-    """Return the error for an option that a function does not take: where it belongs, or which one may be meant.
+    """Return the error for an option that a function does not take: its home, or a similar name.
 
     >>> str(option_error("tol", 1e-6, ["task", "label"]))
     'tol is a setting of the model: model=adj.DawidSkene(tol=1e-06)'

@@ -100,7 +100,7 @@ def require_sorted(name: str, array: NDArray[Any], ptr: NDArray[np.int64], *, st
         first = int(some[0])
         part = array[first : int(some[-1])]
         wrong = part[1:] <= part[:-1] if strictly else part[1:] < part[:-1]
-        between = some[1:-1] - first  # where parts begin: nothing is asked of the step from one to the next
+        between = some[1:-1] - first  # starts of parts: the step from one part to the next is exempt
         wrong[between[(between > 0) & (between < len(part))] - 1] = False
         if wrong.any():
             at = first + int(np.argmax(wrong)) + 1
@@ -190,7 +190,7 @@ def _hashes(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.u
         weighted += np.uint64(1)
         weighted *= _powers(FACTOR, n)
         np.cumsum(weighted, out=sums[1:])
-        # A difference of sums is the text's own sum times FACTOR**(where it begins).
+        # A difference of sums is the text's own sum times FACTOR**(its offset).
         out[cut] = (sums[ptr[1:]] - sums[ptr[:-1]]) * _powers(INVERSE, n + 1)[ptr[:-1]]
         out[cut] ^= np.diff(ptr).astype(np.uint64) * np.uint64(FACTOR)
     return out
@@ -406,7 +406,7 @@ class Vocabulary:
             lengths = self.offsets[1:][codes] - starts
             offsets = np.zeros(len(codes) + 1, np.int64)
             np.cumsum(lengths, out=offsets[1:])
-            # Byte i of the new text lies at (start of its id) + (place within its id).
+            # Byte i of the new text is at (start of its id) + (offset within its id).
             values = self.values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
         out, rises = Vocabulary.wrap(self.kind, values, offsets), bool((codes[1:] > codes[:-1]).all())
         out._is_valid = self._is_valid

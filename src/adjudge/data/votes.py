@@ -478,7 +478,7 @@ def require_unweighted(votes: WorkerRows, what: str, remedy: str = WEIGHT_REMEDY
 
 
 def weight_error(what: str, remedy: str = WEIGHT_REMEDY) -> OptionError:
-    """Return the error of something that counts every vote once, and is asked for weights.
+    """Return the error of a method that counts every vote once but is given weights.
 
     >>> print(weight_error("model 'glad'"))
     model 'glad' counts every vote once: leave the weight out

@@ -305,8 +305,8 @@ class DiskEngine:
     work: str | os.PathLike[str] | None = None  # the caller's, to resume from; the caller removes it
     resume: bool = False
     report: Report | None = None
-    shard_votes: int = SHARD  # per shard, where this engine encodes
-    batch_votes: int = 1 << 24  # per kernel call, at most; where they fit in memory
+    shard_votes: int = SHARD  # per shard, if this engine encodes
+    batch_votes: int = 1 << 24  # at most, per kernel call, if they fit in memory
 
     def read(self, source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
         """Return the votes of any source, encoded on disk unless they are in memory."""

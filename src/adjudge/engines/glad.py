@@ -344,7 +344,7 @@ BYTES_PER_VOTE, BYTES_PER_TASK = 40, 90  # while passes run: two shards, and the
 
 
 class GladDiskStore:
-    """Votes on disk. Files beside them hold labels, the probability that each vote is right, and vectors."""
+    """Votes on disk, with files for labels, the probability that each vote is right, and vectors."""
 
     def __init__(
         self,
@@ -399,7 +399,7 @@ class GladDiskStore:
         self._labelled = True
 
     def collected(self, found: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-        """Return labels, confidence and tie, [tasks] each, on disk, of what is found of some tasks after the other."""
+        """Collect labels, confidence and tie of consecutive groups of tasks on disk, [tasks] each."""
         return self._collect(found)
 
     def figures(self, found: Iterator[Floats]) -> Iterator[Floats]:

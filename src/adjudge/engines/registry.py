@@ -88,7 +88,7 @@ class Disk(EngineSettings):
     """Votes on disk, which need not fit in memory; `engine="disk"` is `Disk()`.
 
     - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use, as "2GB" or in bytes; by default half of what is free.
+    - `memory`: the most to use, as "2GB" or in bytes; by default half of the free memory.
     - `work`: a folder to work in, which stays; by default one that is removed with the result.
     - `resume`: True continues a fit that was interrupted in the same `work`.
 
@@ -111,7 +111,7 @@ class Disk(EngineSettings):
 class Cuda(EngineSettings):
     """Passes on CUDA devices; `engine="cuda"` is `Cuda()`.
 
-    - `threads`: of the processor, for what has no kernel on a device; all cores by default.
+    - `threads`: of the processor, for work without a device kernel; all cores by default.
     - `devices`: numbers of the devices to use; all by default.
     - `memory`: the most to use of each device, as "2GB" or in bytes; by default what is free.
     """
@@ -214,8 +214,8 @@ def resolve(
 ) -> Engine:
     """Return the engine of this name, or with these settings; an engine itself is returned as it is.
 
-    "auto" is the compiled engine on all cores, or the reference where it could not be built; "disk" for a source of
-    files that would not fit in memory, with the `room` that the model takes beside; "spark" for a Spark frame; and for many
+    "auto" is the compiled engine on all cores, or the reference if it could not be built; "disk" for a source of
+    files that would not fit in memory together with the model's `room`; "spark" for a Spark frame; and for many
     votes an engine of `PREFERRED`.
 
     >>> resolve("reference").name, resolve(Cpu(threads=3)).threads
@@ -255,7 +255,7 @@ def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
 def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
     """Return the engine that is better for the votes of a source than this process; None where there is none.
 
-    `need` is the bytes that files would take in memory, 0 for what is there.
+    `need` is the bytes that files would take in memory, 0 for a source in memory.
     """
     is_small = source is None or 0 < need < MIN_BYTES * LARGE_VOTES  # which is known without another look at the files
     votes = 0 if is_small or source is None else source.votes()

@@ -1,1 +1,1 @@
-"""Functions on votes and results: against truth, agreement, simulated crowds, and the contract of models and engines."""
+"""Functions on votes and results: against truth, agreement, panels, rates, rankings and simulated crowds."""

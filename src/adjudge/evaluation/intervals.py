@@ -222,11 +222,11 @@ class Paired(NamedTuple):
     p_adjusted: float = math.nan  # corrected for many comparisons
 
 
-def paired(a: Flags, b: Flags, resamples: int, level: float, rng: np.random.Generator) -> Paired:
+def compare_paired(a: Flags, b: Flags, resamples: int, level: float, rng: np.random.Generator) -> Paired:
     """Return how much more often the first model is right than the second; `a` and `b` say where each is, [tasks].
 
     >>> a, b = np.ones(100, bool), np.arange(100) >= 9
-    >>> found = paired(a, b, 4000, 0.95, np.random.default_rng(0))
+    >>> found = compare_paired(a, b, 4000, 0.95, np.random.default_rng(0))
     >>> float(found.difference), found.difference.low > 0, round(found.p_value, 4)
     (0.09, True, 0.002)
     """

@@ -100,7 +100,7 @@ def gold_codes(gold: Gold, tasks: Vocabulary) -> NDArray[np.int32]:
 
 
 def with_gold(votes: Votes, gold: pl.DataFrame, *, is_declared: bool) -> Votes:
-    """Return votes with the gold that was found beside them; labels that only gold has are added, unless all were declared."""
+    """Return votes with the gold of their source; labels that only gold has are added, unless all were declared."""
     gold = keep_one_per_task(texts(gold), "gold", "label")
     names = dict.fromkeys([*votes.labels.texts(), *gold["label"]])
     if not is_declared and len(names) > votes.n_labels:

@@ -88,7 +88,7 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "judge": _WORKERS,
     "cluster": (_rank("prompt document conversation", "", "id"),),
 }
-# A score beside a label tells how sure somebody is of it.
+# A score next to a label is somebody's confidence in it.
 QUALIFIED_STEM: Final[Mapping[str, str]] = {"score": "label"}
 # Columns that are neither task nor worker nor label, and so leave no doubt about one that could be.
 _OTHER_WORDS: Final = (
@@ -152,14 +152,14 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     if "worker" in wanted and wanted.get("task") is None and len(compared) > 1:
         raise _error(
             where,
-            f"votes that compare {itemize(compared)} have no single column for the task; make one of what was compared, and say "
-            f"which with {_option('task')}; or rank them: adj.rank, adjudge rank",
+            f"votes that compare {itemize(compared)} have no single column for the task; make one that identifies the pair, and "
+            f"name it with {_option('task')}; or rank them: adj.rank, adjudge rank",
             columns,
         )
     free = [c for c in columns if c not in named.values()]
     required = [role for role in wanted if role != REMAINING_COLUMNS and role not in OPTIONAL_ROLES]
     found = dict(named)
-    for role in required:  # in this order: what serves one role is no candidate for the next
+    for role in required:  # in this order: a column taken for one role cannot take the next
         if role not in named:
             found[role] = _usual(role, [c for c in free if c not in found.values()], columns, wanted, found, where)
     more = [c for c in free if c not in found.values()]
@@ -296,13 +296,13 @@ def _hint(
         if counts:
             return f"; where each line counts votes: count={quote(counts[0])} (--count) and model='mv'"
         if len(doubtful) <= 1:  # the label
-            return "; where votes do not say who gave them: model='mv' (--model mv)"
+            return "; if votes do not name their worker: model='mv' (--model mv)"
         return "; where there is one column per worker: wide=True (--wide)"
     return f", perhaps {quote(doubtful[0])}" if len(doubtful) == 1 and role == "label" else ""
 
 
 def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, str]) -> bool:
-    """Return whether a column fits another role that is wanted, and so is no candidate for this one."""
+    """Return whether a column fits another wanted role, and so cannot take this one."""
     others = [role for role in wanted if role in RANKS and role not in ("label", "truth")]
     return column in found.values() or any(_stem(column, rank) is not None for role in others for rank in RANKS[role])
 
@@ -359,7 +359,7 @@ class Shape:
     is_anonymous: bool = False  # whether votes do not say who gave them
     is_numbered: bool = False  # whether tasks have no column: they are lines, called by their numbers from 0 on
     reading: Reading = PLAIN_READING
-    ignored: str | None = None  # a column that looks like weights or counts, where no column was named as such
+    ignored: str | None = None  # a column that looks like weights or counts, if no column was named as such
     is_timed: bool = False  # whether columns say when votes were cast
 
     def write_to(self, notes: Notes, described: str | None = None) -> None:
@@ -374,7 +374,7 @@ class Shape:
         notes.columns = columns
 
     def select(self, table: pl.LazyFrame, *, has_blank_lines: bool = False) -> pl.LazyFrame:
-        """Return the columns of a table that are read, by role, without blank lines, which are no votes."""
+        """Return the columns to read, by role, without blank lines."""
         chosen = table.select(pl.col(column).alias(role) for role, column in self.columns.items())
         if self.is_numbered and has_blank_lines:  # before lines are left out
             chosen = chosen.with_row_index("task").cast({"task": pl.Int64})

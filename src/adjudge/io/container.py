@@ -179,7 +179,7 @@ def is_container(path: Path) -> bool:
 
 
 def kind_of(path: Path) -> str | None:
-    """Return what a container says it holds; None where it cannot be told, of which `load` says why."""
+    """Return the kind of a container's content; None if it is unreadable, for which `load` has the reason."""
     try:
         with path.open("rb") as file:
             begin, whole = file.read(16), os.fstat(file.fileno()).st_size
@@ -218,7 +218,7 @@ def unpack(
     bounds.need(size % 8 == 0 and 16 + size <= len(data) - 32, f"its header cannot be {size} bytes long")
     try:
         header = json.loads(data[16 : 16 + size])
-        json.dumps(header, ensure_ascii=False).encode()  # half characters can be written in JSON, but are no text
+        json.dumps(header, ensure_ascii=False).encode()  # JSON can hold lone surrogates, which are not text
     except (ValueError, RecursionError):
         bounds.fail("its header is not JSON in UTF-8")
     bounds.need(isinstance(header, dict), "its header is not an object")

@@ -284,7 +284,7 @@ Arrays = tuple[NDArray[np.int64], Codes, NDArray[np.int64], NDArray[np.int32]]  
 
 
 def assemble(
-    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING_CODE label is no vote
+    codes: dict[str, Codes],  # role -> [votes], in input order; a MISSING_CODE label is an abstention
     n_tasks: int,
     worker_rank: Codes,  # [workers] the place of each worker's code in the final order
     label_rank: Codes,  # [labels] likewise
@@ -356,7 +356,7 @@ def drop_resent(codes: dict[str, Codes], moment: NDArray[np.uint64], units: Inte
 class Encoder:
     """Takes votes batch by batch, in the caller's order, and makes `Votes` of them.
 
-    `narrow` says that the source is text (CSV), where a column of digits means whole numbers.
+    `narrow` says that the source is text (CSV), in which a column of digits means integers.
     """
 
     def __init__(self, *, labels: Iterable[object] | None = None, duplicates: str = "all", narrow: bool = False) -> None:
@@ -364,9 +364,9 @@ class Encoder:
         self._duplicates = duplicates
         self._narrow = narrow
         self._rows = 0
-        self._units: list[NDArray[np.int64]] = []  # of the weights, where there are some
-        self._moments: list[NDArray[np.uint64]] = []  # when votes were cast, 0 where that is not known
-        self.dropped = 0  # repeated votes that do not count, known in the end
+        self._units: list[NDArray[np.int64]] = []  # of the weights, if there are any
+        self._moments: list[NDArray[np.uint64]] = []  # when votes were cast, 0 if that is not known
+        self.dropped = 0  # repeated votes that do not count, known at the end
         self.resent = 0  # votes that equal another one, its time included, and do not count again; likewise
         core = compiled()
         self._coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
@@ -423,7 +423,7 @@ def votes_of(
     code; workers who did nothing else have no votes, and are left out. `units` has the weight of every vote (see
     `adjudge.io.encode`), [votes]; where all count once, votes have no weights.
     """
-    # Workers and labels are sorted, so that rows mean the same whatever the order of the votes.
+    # Workers and labels are sorted, so that rows mean the same for any order of the votes.
     order = {role: sort_order(coded.ids[role]) for role in ("worker", "label")}
     if declared is None:
         labels, label_rank = coded.ids["label"].take(order["label"]), rank_of(order["label"])

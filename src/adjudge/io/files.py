@@ -243,7 +243,7 @@ def _with_separator(form: FileFormat, start: bytes, reading: Reading, name: str)
 
 
 def _shape(header: list[str], wanted: Wanted, reading: Reading, name: str, form: FileFormat) -> Shape:
-    """Return the shape of a table; where its columns cannot be told, an error that also says what the file looks like."""
+    """Return the shape of a table; if its columns are unclear, the error also says what the file looks like."""
     try:
         return shape_of(header, wanted, reading, name)
     except InputError as error:
@@ -517,7 +517,7 @@ def votes_in(paths: Sequence[Path]) -> int:
                 size = path.stat().st_size
                 total += size * (TEXT_COMPRESSION_RATIO if path.suffix.lower() in COMPRESSED_SUFFIXES else 1) // MIN_VOTE_BYTES
         except (OSError, InputError, pl.exceptions.PolarsError, PANIC):
-            continue  # whoever reads the file will say what is wrong with it
+            continue  # the reader of the file will raise the proper error
     return total
 
 

@@ -87,7 +87,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
 
 
 def _weights(values: Iterable[object], first_row: int) -> pl.Series:
-    """Return weights, which are no ids, as numbers; one that is no number is an error that names its row."""
+    """Return weights as numbers, not ids; any other value is an error that names its row."""
     found: list[float | None] = []
     for row, value in enumerate(values, first_row + 1):
         try:

@@ -75,9 +75,9 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
       label is then an error.
     - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
     - `wide`: True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker`
-      may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell is no vote.
+      may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
     - `count`: the column that says how many votes a line stands for; the worker may then be absent (for model "mv").
-    - `weight`: the column of what a vote counts, from 0 (an abstention) to a million; without it every vote counts once.
+    - `weight`: the column of vote weights, from 0 (abstain) to a million; without it every vote counts once.
       Tuples then have a fourth item.
     - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
     - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
@@ -87,7 +87,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
       worker and label.
     - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
-      by their content; or the name of one, or "table" for an ordinary table whatever it looks like. `votes.understood`
+      by their content; or the name of one, or "table" to always read an ordinary table. `votes.understood`
       says what was read and how; labels that the export itself gives are in `votes.found_gold`.
     - `question`: which question of an export with several.
     - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.
@@ -322,7 +322,7 @@ def _sets(texts: Sequence[str], mark: str) -> list[str]:
 
 
 def find_repeated_paths(paths: Sequence[Path] | None) -> Iterator[str]:
-    """Yield a sign for every file that is named a second time, under whatever name."""
+    """Yield a sign for every file that is given twice, even under another name."""
     seen: dict[tuple[int, int], Path] = {}
     for path in paths if paths is not None and len(paths) > 1 else ():
         try:
@@ -451,7 +451,7 @@ def _decimals(texts: Sequence[str]) -> Iterator[str]:
 
 
 def _rankings(texts: Sequence[str]) -> Iterator[str]:
-    """Yield a sign for labels that put the same things in different orders."""
+    """Yield a sign for labels that order the same items differently."""
     if len(texts) < MIN_JOINED or not all(">" in text for text in texts):
         return
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}

@@ -20,7 +20,7 @@ from adjudge.io.frames import series_of
 from adjudge.io.reading import Reading, Wanted
 
 RECORD_BATCH_ITEMS: Final = 1 << 18  # items turned into a batch at once
-MIN_LINES_PER_PAIR: Final = 2  # one in so many lines of an array may repeat its first two numbers
+MIN_LINES_PER_PAIR: Final = 2  # at most one line in this many may repeat the array's first two numbers
 ROW_FIELDS: Final = "task, worker, label"
 END_COLUMN: Final = "__adjudge_end"  # true in the row that follows the last one
 Batches = Iterator[pl.DataFrame]
@@ -250,7 +250,7 @@ def from_array(source: Any, wanted: Wanted, reading: Reading, notes: Notes) -> B
 
 
 def from_matrix(source: Any, reading: Reading, notes: Notes) -> Batches:
-    """Yield a matrix of tasks x workers, which are called by their indices, as votes; NaN and None are no votes."""
+    """Yield a matrix of tasks x workers, named by their indices, as votes; NaN and None mean no vote."""
     if not isinstance(source, np.ndarray):
         source = list(source)
         widths = {len(line) if isinstance(line, tuple | list | np.ndarray) else -1 for line in source}

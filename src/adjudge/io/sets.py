@@ -41,7 +41,7 @@ class SetVotes:
     per_task: NDArray[np.int64]  # [tasks] sets cast on each
     unvoted: pl.Series  # tasks whose every vote was an abstention
     abstentions: int = 0
-    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each, where there are any
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each, if there are any
     frame_kind: FrameKind = "polars"
     found_gold: pl.DataFrame | None = None  # sets that the source itself gives: task, label
     understood: Understood | None = None  # what was understood of the source

@@ -56,7 +56,7 @@ ACCEPTED_SOURCES: Final = (
 )
 URL_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path loses the second slash, a drive has one letter
 FIELDS_PER_VOTE: Final = 3  # task, worker, label
-ON_CUDA: Final = (2, 13)  # kinds of memory as DLPack numbers them: that of CUDA devices, and what they share with the host
+ON_CUDA: Final = (2, 13)  # DLPack's codes for memory of CUDA devices, and for memory shared with the host
 STANDARD_INPUT: Final = "-"
 
 
@@ -100,7 +100,7 @@ class Opened:
 
     @cached_property
     def is_read(self) -> bool:
-        """Whether these are votes, in memory or encoded: how they are read was said before."""
+        """Whether these are votes already, in memory or encoded, so that reading options do not apply."""
         return isinstance(self.source, Votes) or self.folder is not None
 
     @property
@@ -171,7 +171,7 @@ def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Readi
         raise InputError("this is a frame of pandas on Spark: give its to_spark(), or its to_pandas() to read it into memory")
     if opened.names is not None:
         contents = opened.contents
-        del opened.contents  # exports hold all of a file, which is let go with the table
+        del opened.contents  # an export holds a whole file: release it with the table
         if reading.encoding is not None:
             contents = [_recode(content, reading.encoding) for content in contents]
         return _open_contents(contents, wanted, reading, sets)
@@ -202,7 +202,7 @@ def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Readi
 
 
 def _open_in_memory(source: Any, wanted: Wanted, reading: Reading, sets: bool) -> OpenTable:
-    """Return the table of what is in memory: an export, whose form is looked for in frames and records, or anything else."""
+    """Return the table of a source in memory: an export, recognised in frames and records, or anything else."""
     wide = "wide " if reading.wide else ""
     if isinstance(source, Mapping | pl.LazyFrame):
         is_query = isinstance(source, pl.LazyFrame)
@@ -324,7 +324,7 @@ def _open_contents(contents: list[Content], wanted: Wanted, reading: Reading, se
 
 
 def _form(content: Content) -> files.FileFormat:
-    """Return the format of an ordinary table: by its name, or by its content for what has no name that shows it."""
+    """Return the format of an ordinary table by its name, or by its content if the name does not show it."""
     name = Path(content.name)
     if ".json" in [suffix.lower() for suffix in name.suffixes[-2:]]:
         if content.kind == "lines":

@@ -270,7 +270,7 @@ def _aside(target: Path) -> Iterator[Path]:
     finally:
         try:
             _unlink(aside, handle)
-        except KeyboardInterrupt:  # Ctrl-C may be told twice: once by polars, once here
+        except KeyboardInterrupt:  # Ctrl-C may arrive twice: once in polars, once here
             _unlink(aside, handle)
             raise
         finally:
@@ -296,7 +296,7 @@ def _claim(target: Path) -> tuple[int, Path]:
         if claimed is None:
             os.ftruncate(handle, 0)
             claimed = handle, path
-        else:  # left by a writer beside another, both killed
+        else:  # left by one of two writers, both killed
             path.unlink(missing_ok=True)
             os.close(handle)
     if claimed is not None:
@@ -320,7 +320,7 @@ def _lock(path: Path, flags: int) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        own, there = os.fstat(handle), os.lstat(path)  # whoever had it before may have renamed or removed it
+        own, there = os.fstat(handle), os.lstat(path)  # its previous owner may have renamed or removed it
         if os.path.samestat(own, there) and stat.S_ISREG(own.st_mode) and own.st_nlink == 1 and own.st_uid == os.geteuid():
             return handle
     except (BlockingIOError, FileNotFoundError):

@@ -49,7 +49,7 @@ def join(
     prefix: str = DEFAULT_PREFIX,
     where: str = FRAME,
 ) -> Frame:
-    """Return a frame of any kind, or the table of a file, with the label of each row's task beside it; see `Result.join`.
+    """Return a frame of any kind, or the table of a file, with the label of each row's task added; see `Result.join`.
 
     `where` is the file that the frame was read from, in messages.
 
@@ -138,10 +138,10 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
     where = registry.join_names(contents)
     chosen = _choose_form(contents, form, read_as, where)
     check_folder(place)
-    if chosen == TABLE:
+    module = None if chosen == TABLE else FORMATS[chosen].load()
+    if module is None or hasattr(module, "table"):
         check_suffix(place)
     else:
-        module = FORMATS[chosen].load()
         accepted = module.SUFFIXES if all(content.kind in registry.JSON_KINDS for content in contents) else module.TABLE_SUFFIXES
         if place.suffix.lower() not in accepted and (place.suffix or not is_stream(place)):  # a pipe or device needs none
             raise InputError(f"cannot write {place}: labels for {chosen} are written to files that end in {itemize(accepted)}")
@@ -152,10 +152,14 @@ def target_of(source: Source, path: str | os.PathLike[str], form: str = AUTO, re
 def write_back(consensus: Consensus, source: Source, path: str | os.PathLike[str], form: str = AUTO) -> None:
     """Write labels into a copy of the file that the votes came from; see `Result.write`."""
     target = target_of(source, path, form, read_as(consensus.understood))
-    if target.form != TABLE:
-        target.write(FORMATS[target.form].load().rows(target.contents, consensus, target.where))
+    module = None if target.form == TABLE else FORMATS[target.form].load()
+    if module is not None and not hasattr(module, "table"):
+        target.write(module.rows(target.contents, consensus, target.where))
         return
-    joined: Any = join(consensus.labels, _table_at(source), consensus.understood, where=target.where)
+    if module is None:
+        joined: Any = join(consensus.labels, _table_at(source), consensus.understood, where=target.where)
+    else:
+        joined = join(consensus.labels, module.table(target.contents), task="task", where=target.where)
     if target.path.suffix.lower() in TEXT_SUFFIXES:  # which hold no lists, so sets are joined
         sets = [name for name, kind in joined.schema.items() if kind == pl.List(pl.String)]
         joined = joined.with_columns(pl.col(name).list.join(SET_SEPARATOR) for name in sets)
@@ -172,9 +176,11 @@ def write_tasks(
     target = target_of(source, path, form, read_as(understood))
     if target.form != TABLE:
         module = FORMATS[target.form].load()
-        records = module.without_votes(target.contents)
+        has_table = hasattr(module, "table")
+        records = module.table(target.contents, votes=False) if has_table else module.without_votes(target.contents)
         if isinstance(records, pl.DataFrame):
-            target.write(records[_positions(tasks, list(map(str, records["id"])), target.where)])
+            ids = list(map(str, records["task" if has_table else "id"]))
+            target.write(records[_positions(tasks, ids, target.where)])
         else:
             ids = [str(module.id_of(record)) for record in records]
             target.write([records[at] for at in _positions(tasks, ids, target.where)])
@@ -200,7 +206,7 @@ def _contents(source: Source) -> list[Content]:
             )
         raise InputError(
             f"labels cannot be written back to {quote(source)}: name the file that the votes came from; result.join(frame) puts "
-            "labels beside the rows of a frame"
+            "labels next to the rows of a frame"
         )
     for path in opened.paths:
         if is_encoded(path):

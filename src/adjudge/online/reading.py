@@ -1,4 +1,4 @@
-"""Reading a stream: its settings, what its answers are in the words of its users, and what is measured for them."""
+"""Reading a stream: its settings, its answers in its users' ids, and the measurements they need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULES: Final[Rules] = {
     "strength": Number(least=0, most=1e12),
 }
 CONFIDENCE_CODES: Final[Mapping[Confidence, int]] = {"posterior": 0, "honest": 1}  # as the states know them
-LASTING: Final = 2  # honest, by what was measured however long ago
+LASTING: Final = 2  # honest, by a measurement of any age
 
 
 class OnlineSettings(TypedDict):
@@ -43,7 +43,7 @@ class OnlineSettings(TypedDict):
     confidence: Confidence
 
 
-FULL_MEASUREMENT = 2  # what `measure` is asked for: 1 is the mean worker alone
+FULL_MEASUREMENT = 2  # an argument of `measure`; 1 is the mean worker alone
 
 
 class Renewal:

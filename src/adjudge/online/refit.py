@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Refit:
     """A batch fit of the votes that a stream had at one moment; `Online.begin_refit` makes one.
 
-    It is a copy: running it touches nothing of the stream, in whatever thread, and the stream may change meanwhile. What
-    evicted tasks taught about workers is part of the fit, as their history.
+    It is a copy: it can run in any thread without touching the stream, and the stream may change meanwhile. The knowledge of
+    workers from evicted tasks is part of the fit, as their history.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Refit:
     def run(self, *, engine: EngineChoice = DEFAULTS.engine) -> Result:
         """Return the fit; it is the same for any number of threads.
 
-        - `engine`: where it runs, as for `adj.aggregate`.
+        - `engine`: the engine to run on, as for `adj.aggregate`.
         """
         now = self._now
         start = now["labels"][self._has_votes()] if self._warm else None
@@ -74,7 +74,7 @@ class Refit:
         return self._result
 
     def adopt_into(self, state: Any) -> Result:
-        """Put the labels of the fit into a state; where it was not run, run it first."""
+        """Put the labels of the fit into a state, running it first if needed."""
         result, now = self._result or self.run(), self._now
         fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
         state.adopt(*fitted, **shares(result, self._has_votes(), self.model), gold=now["task_gold"])
@@ -140,7 +140,7 @@ def stream_of(cls: type[Online], bounds: Bounds, content: Content) -> Online:
 
 
 def _moment(meta: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Return when and what the last renewal measured; None before the first renewal."""
+    """Return time and result of the last renewal's measurement; None before the first renewal."""
     found = meta["measured"]
     return None if found is None else tuple(found[name] for name in stream_file.MOMENT)
 

@@ -1,4 +1,4 @@
-"""The stream itself: everything that is learned, read, fitted anew and saved goes through `Online`."""
+"""The stream itself: all learning, reading, refitting and saving goes through `Online`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Online:
             raise InputError("labels is empty: name the labels that votes may have")
         self._model, self._seed, self._duplicates, self._strength = model, seed, duplicates, strength
         self._confidence = confidence
-        self._frame_kind: FrameKind = "polars"  # of what is given back; not saved
+        self._frame_kind: FrameKind = "polars"  # of returned frames; not saved
         self._widening = threading.Lock()
         self._options: dict[str, Any] = {}  # of the batch model, for refit
         # Everything that changes is in here, and changes by one call.
@@ -422,8 +422,8 @@ class Online:
     def renew(self) -> None:
         """Measure now what honest confidence rests on: shared errors, and the mean worker.
 
-        Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is asked
-        for after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
+        Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is read
+        after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
 
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"], confidence="honest")
@@ -478,7 +478,7 @@ class Online:
         - `warm`: start from the current labels.
 
         The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
-        beside its votes, and gets the same stream again where it repeats the steps at the same moments.
+        while votes arrive, and gets the same stream again if it repeats the steps at the same moments.
 
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])

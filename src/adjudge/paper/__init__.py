@@ -1,1 +1,1 @@
-"""The paper's data and experiments: fetch the public votes, run its protocol, set its figures beside ours."""
+"""The paper's data and experiments: fetch the public votes, run its protocol, compare its figures with ours."""

@@ -66,7 +66,7 @@ def likelihoods(questions: Questions, cells: CellFolder) -> pl.DataFrame:
 
 
 def switches(questions: Questions, cells: CellFolder) -> pl.DataFrame:
-    """Return the Hybrid's iterations before its switch and in all, at every number of annotators from 2."""
+    """Return the Hybrid's iterations before its switch and in total, at every number of annotators from 2."""
 
     def compute() -> list[Any]:
         rows = []
@@ -144,7 +144,7 @@ def _time_iteration(votes: Votes, model: str) -> float:
 
 
 def exponents(found: pl.DataFrame) -> pl.DataFrame:
-    """Return how time per iteration grows with each size: the slope on logarithmic axes, beside the paper's O(QACn)."""
+    """Return how time per iteration grows with each size: the slope on logarithmic axes, and the paper's O(QACn)."""
     rows = []
     for (size, method), part in found.group_by("size", "method", maintain_order=True):
         slope = np.polyfit(np.log(part["value"].to_numpy()), np.log(part["seconds"].to_numpy()), 1)[0]

@@ -149,7 +149,7 @@ def _read_kept(path: Path, stamp: str) -> Figures | None:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return dict(kept["figures"]) if kept["stamp"] == stamp else None
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # not there, or not ours: computed anew
+        return None  # missing or not ours: compute it again
 
 
 @dataclass(frozen=True)
@@ -196,9 +196,9 @@ class GridPlan:
 def fit(
     votes: Votes, model: str, seed: int = 0, *, trace: TraceDetail = "full", threads: int | None = None, **settings: Any
 ) -> Result:
-    """Return the result of a registered model with these settings; where it runs out of iterations, as the paper's DS does, too.
+    """Return the result of a registered model with these settings, even if it runs out of iterations, as the paper's DS does.
 
-    Its confidence is the model's own posterior: the paper has no other, and what is timed here is the paper's method.
+    Its confidence is the model's own posterior: the paper has no other, and the timings here are of the paper's method.
     """
     chosen = MODELS[model](seed=seed, **settings)
     with warnings.catch_warnings():

@@ -14,10 +14,10 @@ from adjudge.paper.grid import Grid
 Row = dict[str, object]
 
 
-def beside(name: str, paper: float | None, ours: float | None) -> Row:
+def compare_figures(name: str, paper: float | None, ours: float | None) -> Row:
     """Return three columns: the paper's figure, ours, and ours less the paper's.
 
-    >>> beside("accuracy", 0.5, 0.75)
+    >>> compare_figures("accuracy", 0.5, 0.75)
     {'accuracy paper': 0.5, 'accuracy ours': 0.75, 'accuracy difference': 0.25}
     """
     difference = None if paper is None or ours is None else ours - paper
@@ -34,10 +34,10 @@ def figure1(grid: Grid) -> pl.DataFrame:
     rows = []
     for (name, model, k), spot in grid.items():
         row: Row = {"set": name, "method": model, "annotators": k}
-        row |= beside("accuracy", published.point("accuracy", name, model, k), spot.mean)
+        row |= compare_figures("accuracy", published.point("accuracy", name, model, k), spot.mean)
         row["accuracy sd"] = spot.spread
         if model != "mv":
-            row |= beside("iterations", published.point("iterations", name, model, k), spot.mean_iterations)
+            row |= compare_figures("iterations", published.point("iterations", name, model, k), spot.mean_iterations)
         row |= {"seconds paper": published.point("seconds", name, model, k), "seconds ours": spot.time}
         rows.append(row)
     return frame(rows)
@@ -46,7 +46,7 @@ def figure1(grid: Grid) -> pl.DataFrame:
 def table1(grid: Grid) -> pl.DataFrame:
     """Return the speed-ups in time and iterations, averaged over the numbers of annotators from 2.
 
-    The paper's averages leave out one annotator, where nothing is left to decide: its own curves say so.
+    The paper's averages leave out one annotator, when there is nothing to decide: its own curves say so.
     """
     rows = []
     for name in dict.fromkeys(name for name, _, _ in grid):
@@ -56,9 +56,9 @@ def table1(grid: Grid) -> pl.DataFrame:
             row: Row = {"set": name, "speed-up": f"{fast} over {slow}"}
             known = (name, slow, 2) in grid and (name, fast, 2) in grid
             pairs = [(grid[name, slow, k], grid[name, fast, k]) for k in ks] if known else []
-            row |= beside("time", paper[0], statistics.fmean(a.time / b.time for a, b in pairs) if pairs else None)
+            row |= compare_figures("time", paper[0], statistics.fmean(a.time / b.time for a, b in pairs) if pairs else None)
             ours = statistics.fmean(a.mean_iterations / b.mean_iterations for a, b in pairs) if pairs else None
-            rows.append(row | beside("iterations", paper[1], ours))
+            rows.append(row | compare_figures("iterations", paper[1], ours))
     return frame(rows)
 
 
@@ -69,7 +69,7 @@ def table2(grid: Grid) -> pl.DataFrame:
         for model in published.EM_METHODS:
             paper = published.figures()["table2"][published.PAPER_SET_NAMES[name]][published.METHODS[model]]
             ours = statistics.fmean(grid[name, model, published.annotators(name)].nll)
-            rows.append({"set": name, "method": model} | beside("nll", paper, ours))
+            rows.append({"set": name, "method": model} | compare_figures("nll", paper, ours))
     return frame(rows)
 
 
@@ -80,15 +80,16 @@ def table3(online: pl.DataFrame) -> pl.DataFrame:
 
 
 def table4(grid: Grid, online: pl.DataFrame) -> pl.DataFrame:
-    """Return FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid beside them."""
+    """Return FDS against online FDS on SP for 2 to 5 annotators, and online DS and Hybrid."""
     paper = published.figures()["table4"]
     rows = []
     for place, k in enumerate(paper["annotators"]):
         row: Row = {"method": "fds", "annotators": k}
-        rows.append(row | beside("accuracy", paper["FDS"][place], grid["sp", "fds", k].mean))
+        rows.append(row | compare_figures("accuracy", paper["FDS"][place], grid["sp", "fds", k].mean))
         for found in online.filter(pl.col("annotators") == k).to_dicts():
             theirs = paper["Online FDS"][place] if found["method"] == "fds" else None
-            rows.append({"method": f"online {found['method']}", "annotators": k} | beside("accuracy", theirs, found["accuracy"]))
+            row = {"method": f"online {found['method']}", "annotators": k}
+            rows.append(row | compare_figures("accuracy", theirs, found["accuracy"]))
     return frame(sorted(rows, key=lambda r: (list(METHOD_ORDER).index(str(r["method"])), r["annotators"])))
 
 
@@ -104,7 +105,7 @@ def _compare_row(head: Row, row: Row, table: str) -> Row:
     paper = published.figures()[table][published.METHODS[str(row["method"])]]
     out = head | {"method": row["method"]}
     for name in ("accuracy", "seconds", "iterations"):
-        out |= beside(name, paper[name], row[name])  # type: ignore[arg-type]
+        out |= compare_figures(name, paper[name], row[name])  # type: ignore[arg-type]
     return out
 
 

@@ -306,18 +306,18 @@ def _is_unnamed(plot: Plot) -> bool:
     return plot.is_matrix and len(plot.x.names) > MAX_NAMED
 
 
-def _left(plot: Plot, *, in_page: bool) -> int:
+def _left_width(plot: Plot, *, in_page: bool) -> int:
     if plot.y.names:
         font = PAGE_FONT if in_page else 1.0
         return 0 if _is_unnamed(plot) else _wide(_row_names(plot.y, in_page=in_page), font) + 10
     return AXIS_WIDTH if plot.y.marked else 0
 
 
-def _right(plot: Plot) -> int:
+def _right_width(plot: Plot) -> int:
     return sum(_wide([head, *texts]) + 16 for head, texts in plot.columns)
 
 
-def _above(plot: Plot) -> int:
+def _height_above(plot: Plot) -> int:
     return 18 if plot.columns or any(rule.axis == "x" and rule.text and not rule.inside for rule in plot.rules) else 4
 
 
@@ -325,7 +325,7 @@ def _is_slanted(plot: Plot) -> bool:
     return _wide(plot.x.names) + 6 > plot.size[0] / max(len(plot.x.names), 1)
 
 
-def _below(plot: Plot) -> int:
+def _height_below(plot: Plot) -> int:
     if plot.x.names:
         return 0 if _is_unnamed(plot) else round(0.66 * _wide(plot.x.names)) + 14 if _is_slanted(plot) else 20
     return (36 if plot.x.below else 20) if plot.x.marked else 6
@@ -333,7 +333,7 @@ def _below(plot: Plot) -> int:
 
 def _row_labels(plot: Plot, paint: Paint, *, in_page: bool) -> Markup:
     """Return the vertical axis: names or figures that end at the right edge of their box."""
-    axis, right = plot.y, _left(plot, in_page=in_page) - 8
+    axis, right = plot.y, _left_width(plot, in_page=in_page) - 8
     if _is_unnamed(plot):
         return join([])
     place: dict[str, Any] = {"x": right, "dy": "4", "text_anchor": "end"}
@@ -443,7 +443,7 @@ def data_table(picture: Picture) -> Markup:
 
 def _in_page(plot: Plot, picture: Picture, *, has_key: bool) -> Markup:
     width, height = plot.size
-    unnamed, left, right, below = _is_unnamed(plot), _left(plot, in_page=True), _right(plot), _below(plot)
+    unnamed, left, right, below = _is_unnamed(plot), _left_width(plot, in_page=True), _right_width(plot), _height_below(plot)
     wide = width if plot.is_matrix and not unnamed else "100%"
     inside = tag(
         "svg",
@@ -461,7 +461,7 @@ def _in_page(plot: Plot, picture: Picture, *, has_key: bool) -> Markup:
     drawn = tag(
         "div",
         tag("div", _top_title(plot), class_="yt") if _top_title(plot) else None,
-        tag("div", class_="room") if _above(plot) > 4 else None,
+        tag("div", class_="room") if _height_above(plot) > 4 else None,
         tag("svg", _row_labels(plot, in_page, in_page=True), width=left, **side) if left else tag("span"),
         inside,
         tag("svg", _columns(plot, in_page), width=right, **side) if right else tag("span"),
@@ -492,7 +492,7 @@ def document(picture: Picture) -> str:
     """Return the picture as an SVG document: title, notes, and all plots one below the other."""
     mode: Mode = "dark" if picture.theme == "dark" else "light"
     paint, prefix = colours(mode).__getitem__, f"adjudge-{mode}"
-    widths = [_left(plot, in_page=False) + plot.size[0] + max(_right(plot), 14) for plot in picture.plots]
+    widths = [_left_width(plot, in_page=False) + plot.size[0] + max(_right_width(plot), 14) for plot in picture.plots]
     width = max([420, *widths])
     lines = textwrap.wrap(picture.sentence, max(int(width / TITLE_CHAR), 30))
     notes = [line for note in picture.notes if note for line in textwrap.wrap(note, int(width / (0.92 * CHAR)))]
@@ -541,18 +541,18 @@ def _in_document(plot: Plot, paint: Paint, prefix: str, width: int) -> tuple[Mar
     if _top_title(plot):
         parts.append(tag("text", _top_title(plot), x="0", y=at + 12, fill=paint("muted")))
         at += 20
-    at += _above(plot)
-    (wide, high), left = plot.size, _left(plot, in_page=False)
+    at += _height_above(plot)
+    (wide, high), left = plot.size, _left_width(plot, in_page=False)
     box: dict[str, Any] = {"y": _number(at), "height": high, "overflow": "visible"}
     parts += [
         tag("svg", _row_labels(plot, paint, in_page=False), x="0", width=max(left, 1), **box),
         tag("svg", _Drawing(plot, paint, prefix, is_fixed=True).draw(), x=left, width=wide, **box),
-        tag("svg", _columns(plot, paint), x=left + wide, width=max(_right(plot), 1), **box),
+        tag("svg", _columns(plot, paint), x=left + wide, width=max(_right_width(plot), 1), **box),
     ]
     at += high
     under: dict[str, Any] = {"x": left, "y": _number(at), "width": wide, "height": "20", "overflow": "visible"}
     parts.append(tag("svg", _ticks_below(plot, paint), **under))
-    at += _below(plot)
+    at += _height_below(plot)
     if _bottom_title(plot):
         parts.append(tag("text", _bottom_title(plot), x=left + wide, y=at + 12, text_anchor="end", fill=paint("muted")))
         at += 20

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.data.votes import piece
 from adjudge.errors import make_visible
-from adjudge.results.overview import UNCLEAR_VERDICT, least_certain, workers_in_brief
+from adjudge.results.overview import UNCLEAR_VERDICT, is_few, least_certain, workers_in_brief
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MAX_HOVER: Final = 1000
 MAX_CARD_VERDICT_VOTES: Final = 10_000  # votes up to which workers are judged for a card alone: a few tenths of a second
 MAX_SUMMED: Final = 20_000_000  # tasks whose confidence is summed
 MAX_CARD_STREAM_TASKS: Final = 2_000  # tasks of a stream whose labels are looked at
-FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: fewer effective ones are warned of
 
 CARD_BORDER: Final = "1px solid rgba(128,128,128,.35)"
 CARD_STYLES: Final = {
@@ -100,7 +99,7 @@ def of_result(result: Result) -> str:
     figures: list[tuple[str, object]] = [("tasks", votes.n_tasks)]
     if 0 < votes.n_tasks <= MAX_SUMMED or not result.is_on_disk:
         figures.append(("expected wrong labels", _wrong(result.expected_errors, votes.n_tasks)))
-    figures += _measured(facts)
+    figures += _measured_figures(facts)
     figures += [("votes", len(votes)), ("workers", votes.n_workers), ("labels", votes.n_labels)]
     chosen = facts.get("why")
     here = len(result.fit.outcome.labels) == votes.n_tasks
@@ -123,7 +122,7 @@ def of_sets(result: MultiResult) -> str:
     """Return the card of a result with several correct options."""
     tasks, options = len(result.votes.tasks), result.votes.options.texts()
     facts = result.facts if len(result.results) == 1 else {}
-    figures = [("tasks", tasks), ("expected wrong sets", _wrong(result.expected_errors, tasks)), *_measured(facts)]
+    figures = [("tasks", tasks), ("expected wrong sets", _wrong(result.expected_errors, tasks)), *_measured_figures(facts)]
     figures += [("votes", result.votes.n_votes), ("workers", result.votes.binary.n_workers), ("options", len(options))]
     rows = [
         (result.votes.tasks[at], " | ".join(options[option] for option in chosen) or "(none)", confidence)
@@ -194,7 +193,7 @@ def _workers(result: Result) -> tuple[list[CardTable], list[str], str]:
     return ([CardTable(heading, ("worker", "verdict", "why"), rows, more)], [], "") if rows else ([], [heading], "")
 
 
-def _measured(facts: Any) -> list[tuple[str, object]]:
+def _measured_figures(facts: Any) -> list[tuple[str, object]]:
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     return [] if votes is None or effective is None else [("effective votes per task", f"{effective:.3g} of {votes:.3g}")]
 
@@ -204,9 +203,7 @@ def _wrong(expected: float, tasks: int) -> str:
 
 
 def _together(facts: Any) -> list[str]:
-    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
-    few = votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
-    return ["workers err together: their votes count for much less than their number"] if few else []
+    return ["workers err together: their votes count for much less than their number"] if is_few(facts) else []
 
 
 def _warnings(result: Result | MultiResult) -> list[str]:

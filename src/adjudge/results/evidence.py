@@ -272,7 +272,7 @@ def share_evidence(some: TaskVotes, sums: Floats, counted: Floats, weights: Floa
     return LabelEvidence(probabilities, other, log_odds, np.zeros(len(n)), parts, ((),) * len(n), certain, sums)
 
 
-def calibrated(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
+def calibrate_evidence(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
     """Return evidence of probabilities at the temperature of the fit, which is one more step."""
     temperature = some.result.fit.temperature
     if temperature == 1.0:
@@ -351,13 +351,13 @@ def flips_of(some: TaskVotes, runner_up: Codes, learned: Learned) -> Flips:
 def _by_votes(some: TaskVotes, other: Codes) -> Decisions:
     """Return what majority vote decides; `other` is the label that each vote could have been for, [votes]."""
     counted, total, each, weights = some.counted(), some.sums(some.weight), np.arange(len(some.row)), _vote_weights(some)
-    now = _picked(some, counted / total[:, None], weights)
+    now = _pick_labels(some, counted / total[:, None], weights)
     left, total = counted[some.task], total[some.task]
     left[each, some.given] -= some.weight
     fewer = total - some.weight
-    removed = _picked(some, left / np.where(fewer > 0, fewer, 1.0)[:, None], weights, some.task)
+    removed = _pick_labels(some, left / np.where(fewer > 0, fewer, 1.0)[:, None], weights, some.task)
     left[each, other] += some.weight
-    return now, removed, _picked(some, left / total[:, None], weights, some.task)
+    return now, removed, _pick_labels(some, left / total[:, None], weights, some.task)
 
 
 def _by_lines(some: TaskVotes, learned: Learned, other: Codes) -> Decisions:
@@ -365,11 +365,11 @@ def _by_lines(some: TaskVotes, learned: Learned, other: Codes) -> Decisions:
     params, (own, new) = _learned_lines(some, learned, some.given, other)
     (start, ruled_out), weights = split(params.log_prior), params.log_prior
     finite, misses = some.sums(own.finite) + start, some.sums(own.misses)
-    now = _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights)
+    now = _pick_labels(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights)
     finite, misses = finite[some.task] - own.finite, misses[some.task] - own.misses
-    removed = _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
+    removed = _pick_labels(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
     finite, misses = finite + new.finite, misses + new.misses
-    return now, removed, _picked(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
+    return now, removed, _pick_labels(some, LabelScores(finite, misses, ruled_out > 0).limited(), weights, some.task)
 
 
 def _learned_lines(some: TaskVotes, learned: Learned, *given: Codes) -> tuple[Parameters, list[VoteScores]]:
@@ -388,7 +388,7 @@ def _learned_lines(some: TaskVotes, learned: Learned, *given: Codes) -> tuple[Pa
     return params, [VoteScores(*split(round_to_unit(one, LOG_UNIT))) for one in lines]
 
 
-def _picked(some: TaskVotes, scores: Floats, weights: Floats, task: Codes | None = None) -> Codes:
+def _pick_labels(some: TaskVotes, scores: Floats, weights: Floats, task: Codes | None = None) -> Codes:
     """Return the winners of scores, [n, K], ties by the rule of the fit.
 
     `task` says which task each line is of, [n]; `weights` are of labels, [K], where the more frequent one wins a tie.

@@ -25,7 +25,7 @@ from adjudge.results.evidence import (
     Flips,
     LabelEvidence,
     TaskVotes,
-    calibrated,
+    calibrate_evidence,
     flips_of,
     honest_evidence,
     mean_worker,
@@ -78,7 +78,7 @@ def explain_many(
     options.check({"settled": settled, "by": by}, RULES)
     require_here(result, "explain")
     prepared = Prepared(result, settled, by)
-    return [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explained(some)]
+    return [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explain_tasks(some)]
 
 
 def explain_set(
@@ -204,12 +204,12 @@ class Prepared:
         accuracy: NDArray[np.float64] = votes.by_worker(result.right_votes * weight) / votes.by_worker(cast * weight)
         return accuracy
 
-    def explained(self, some: TaskVotes) -> list[Explanation]:
+    def explain_tasks(self, some: TaskVotes) -> list[Explanation]:
         """Return the explanations of some tasks, in order."""
         honest = self.result.fit.honest if self.is_honest else None
         found = model_evidence(some) if honest is None else honest_evidence(some, honest.honest.rule, self.lines)
         if self.by == "confidence":
-            found = calibrated(some, found)
+            found = calibrate_evidence(some, found)
         fit = self.result.fit
         findings = TaskFindings(
             found,
@@ -220,7 +220,7 @@ class Prepared:
             some.figures(fit.outcome.confidence),
             self._members(some),
         )
-        return [self._explained(some, at, findings) for at in range(some.n_tasks)]
+        return [self._explain_task(some, at, findings) for at in range(some.n_tasks)]
 
     @property
     def is_honest(self) -> bool:
@@ -239,7 +239,7 @@ class Prepared:
         weight = 1.0 if skill is None or not len(skill) else float(skill.mean())
         return more_counted_votes(some, found.sums, weight, self.mean_worker, self.settled)
 
-    def _explained(self, some: TaskVotes, at: int, findings: TaskFindings) -> Explanation:
+    def _explain_task(self, some: TaskVotes, at: int, findings: TaskFindings) -> Explanation:
         votes, found, known = self.result.votes, findings.evidence, bool(findings.known[at])
         label, other = int(some.labels[at]), int(found.runner_up[at])
         probabilities, log_odds, prior = found.probabilities[at], float(found.log_odds[at]), float(found.prior[at])

@@ -17,7 +17,7 @@ from adjudge.data.votes import FrameKind
 from adjudge.errors import make_visible
 from adjudge.io import frames
 from adjudge.io.frames import Frame, series_of
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 
 BAR_CHARACTERS: Final = 16  # characters of the longest bar, to each side of zero
 MAX_PRINTED_NAME_CHARACTERS: Final = 24  # characters of a worker, a label or a step
@@ -172,8 +172,7 @@ class Explanation:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        picture: Picture = load("adjudge.report.plots:explanation")(self, theme=theme)
-        return picture
+        return draw("votes:waterfall", self, theme=theme)
 
     def _repr_html_(self) -> str:
         from adjudge.results.card import of_explanation
@@ -348,7 +347,7 @@ class SetExplanation:
 
     def votes_frame(self) -> pl.DataFrame:
         """Return `votes` as a polars frame, whatever the caller's kind."""
-        return pl.concat([_named(name, one) for name, one in self.options.items()], how="vertical_relaxed")
+        return pl.concat([_add_option(name, one) for name, one in self.options.items()], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -366,6 +365,6 @@ class SetExplanation:
         return "\n\n".join([head, *parts])
 
 
-def _named(option: str, one: Explanation) -> pl.DataFrame:
+def _add_option(option: str, one: Explanation) -> pl.DataFrame:
     frame = one.votes_frame()
     return frame.select(pl.lit(option).alias("option"), *frame.columns)

@@ -103,7 +103,7 @@ def as_members(result: Result) -> Result:
         result.fit,
         outcome=replace(result.fit.outcome, right_votes=_right(result, votes)),
         honest=None if result.fit.honest is None else replace(result.fit.honest, session=session),
-        worker_columns=_known(result, votes),
+        worker_columns=_known_columns(result, votes),
     )
     return replace(result, votes=votes, fit=fit, session=cast(Session, session), grouping=None)
 
@@ -195,7 +195,7 @@ def _right(result: Result, members: Votes) -> Floats:
     return out
 
 
-def _known(result: Result, members: Votes) -> dict[str, NDArray[np.bool_]]:
+def _known_columns(result: Result, members: Votes) -> dict[str, NDArray[np.bool_]]:
     """Return whether the model that predicted this knows each worker, or the group; what else it tells is of groups alone."""
     known, grouping = result.fit.worker_columns.get("known"), cast(GroupedVotes, result.grouping)
     if known is None:

@@ -25,6 +25,17 @@ BRIEF_LIST_LENGTH: Final = 3  # tasks or workers of a list
 OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks looked at at once, so that copies stay small
 TO_LOOK_AT: Final = ("copy", "adversary", "spammer")  # verdicts that say something of a worker, gravest first
 UNCLEAR_VERDICT: Final = "unclear"  # the verdict on workers of whom the votes tell too little
+FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: with fewer effective votes, workers err together
+
+
+def is_few(facts: Mapping[str, Any]) -> bool:
+    """Return whether votes count for much less than their number, because workers err together.
+
+    >>> is_few({"votes_per_task": 9, "effective_votes": 2.5}), is_few({})
+    (True, False)
+    """
+    votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
+    return votes is not None and effective is not None and effective < FEW_EFFECTIVE * votes
 
 
 class LabelShare(NamedTuple):

@@ -1,17 +1,23 @@
-"""What a result offers from the layers above it: plots, by their signatures, and a loader of names.
+"""`result.plot`, and the pictures of studies: every picture that a user can request, in a theme.
 
-Reports and plots import results, so results load them by name when a user asks for one.
+Views of `adjudge.report` import results, so results load them by name when a user requests a picture.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, get_args
 
+from adjudge.data.options import Choice, Rules, check
 from adjudge.io.sources import Source
 
+if TYPE_CHECKING:
+    from adjudge.results.result import Result
+
 Theme: TypeAlias = Literal["light", "dark", "none"]
+RULES: Final[Rules] = {"theme": Choice(get_args(Theme))}
 
 
 class Picture(Protocol):
@@ -30,6 +36,10 @@ class Picture(Protocol):
         """Return it as a chart of Altair, which is an extra."""
         ...
 
+    def with_theme(self, theme: Theme) -> Self:
+        """Return it in a `theme`."""
+        ...
+
     def save(self, path: str | Path, **options: Any) -> None:
         """Write it to the file `path`; `options` are those of Altair, unless the file is an .svg."""
         ...
@@ -45,37 +55,99 @@ def load(home: str) -> Any:
     return getattr(import_module(module), name)
 
 
-class ResultPlots(Protocol):
-    """The pictures of one result; `adjudge.report.plots.Plots` describes and draws them."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Plots:
+    """The pictures of one result, each under a sentence that says what it shows.
+
+    A notebook shows a picture as SVG, without a network; `picture.save("workers.svg")` writes it. `picture.altair()` is the
+    same picture as a chart of Altair, which you can change; it needs the extra `report`, and so do .png, .pdf and .html.
+    Every method takes `theme`: "light", "dark", or "none", which has no background and leaves the chart to Altair's own themes.
+
+    >>> import adjudge as adj
+    >>> result = adj.aggregate(adj.simulate(tasks=300, workers=8, seed=1).votes)
+    >>> result.plot.workers()
+    Picture('None of 8 workers guesses, copies or works against the others.')
+    """
+
+    result: Result
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(type(self)) if not name.startswith("_") and name != "result"]
+        return f"plots of {self.result!r}: {', '.join(names)}"
 
     def workers(self, *, theme: Theme = "light") -> Picture:
-        """Return votes against accuracy, a dot per worker."""
-        ...
+        """Return votes against accuracy, a dot per worker: its 90% interval as a line, its verdict by shape and colour.
+
+        Thousands of workers become cells in the shade of their number, under dots for those to look at.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("workers:workers", self.result, theme=theme)
 
     def confusion(self, worker: object = None, *, theme: Theme = "light") -> Picture:
-        """Return what one `worker`, or the crowd, confuses with what."""
-        ...
+        """Return what is confused with what: rows are the labels chosen, columns the labels given.
+
+        Beyond 20 labels it lists the worst pairs.
+
+        - `worker`: the id of one worker; all together by default.
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("votes:confusion", self.result, worker, theme=theme)
 
     def tasks(self, *, theme: Theme = "light") -> Picture:
-        """Return how confidence is spread, and the least certain tasks."""
-        ...
+        """Return how confidence is spread over the tasks, and the least certain tasks by name.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("labels:tasks", self.result, theme=theme)
 
     def agreement(self, *, theme: Theme = "light") -> Picture:
-        """Return agreement beyond chance of every two workers."""
-        ...
+        """Return agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("votes:agreement", self.result, theme=theme)
 
     def reliability(self, truth: Source, *, theme: Theme = "light") -> Picture:
-        """Return right labels against confidence, given the `truth`."""
-        ...
+        """Return whether confidence is true: the share of right labels against the confidence that was promised.
+
+        - `truth`: a table of tasks and their true labels, as `adj.evaluate` takes it.
+        - `theme`: "light", "dark" or "none".
+        """
+        check({"theme": theme}, RULES)
+        return draw("labels:reliability", load("adjudge.evaluation.evaluate:evaluate")(self.result, truth), theme=theme)
 
     def trace(self, *, theme: Theme = "light") -> Picture:
-        """Return the labels changed in each iteration."""
-        ...
+        """Return the labels changed in each iteration.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("labels:trace", self.result, theme=theme)
 
     def shares(self, *, theme: Theme = "light") -> Picture:
-        """Return how often labels are given, and chosen."""
-        ...
+        """Return how often each label is given, and how often it is chosen.
+
+        - `theme`: "light", "dark" or "none".
+        """
+        return draw("labels:shares", self.result, theme=theme)
 
     def explain(self, task: object, *, theme: Theme = "light") -> Picture:
-        """Return why a `task` has its label."""
-        ...
+        """Return why a task has its label: what every vote adds to the log-odds, as a waterfall.
+
+        - `task`: its id, as for `result.explain`.
+        - `theme`: "light", "dark" or "none".
+        """
+        return self.result.explain(task).plot(theme=theme)
+
+
+def draw(view: str, *of: Any, theme: Theme = "light") -> Picture:
+    """Return the picture of something.
+
+    - `view`: module and function of the view, as "studies:comparison"; it returns the picture, or a view that has one.
+    - `of`: what is drawn, and the view's own options.
+    - `theme`: "light", "dark" or "none".
+    """
+    check({"theme": theme}, RULES)
+    drawn = load(f"adjudge.report.views.{view}")(*of)
+    picture: Picture = drawn.picture() if hasattr(drawn, "picture") else drawn
+    return picture.with_theme(theme)

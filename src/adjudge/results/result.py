@@ -32,7 +32,7 @@ from adjudge.models.temperature import posterior_pieces, probability_pieces
 if TYPE_CHECKING:
     from adjudge.io.workers import Cost
     from adjudge.results.explanation import Explanation
-    from adjudge.results.plotting import ResultPlots
+    from adjudge.results.plotting import Plots
     from adjudge.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
@@ -104,7 +104,7 @@ class Result:
     def posterior(self) -> Frame:
         """Task and one column per label: the model's own posterior, which decides labels; see `probabilities`."""
         require_probabilities(self.votes)
-        return to_native(_joined(self.probability_batches(posterior=True)), self.votes.frame_kind)
+        return to_native(_join_frames(self.probability_batches(posterior=True)), self.votes.frame_kind)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -159,15 +159,14 @@ class Result:
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
 
     @cached_property
-    def plot(self) -> ResultPlots:
+    def plot(self) -> Plots:
         """Pictures of the result, which notebooks show as SVG: `result.plot.workers()`; see docs/plots.md.
 
         `workers`, `confusion`, `tasks`, `agreement`, `reliability`, `trace`, `shares`, `explain`.
         """
-        from adjudge.results.plotting import load
+        from adjudge.results.plotting import Plots
 
-        plots: ResultPlots = load("adjudge.report.plots:Plots")(self)
-        return plots
+        return Plots(self)
 
     @cached_property
     def trace(self) -> Frame:
@@ -456,12 +455,12 @@ class Result:
 
     def labels_frame(self) -> pl.DataFrame:
         """Return `labels` as a polars frame, whatever the caller's kind."""
-        return _joined(self.label_batches())
+        return _join_frames(self.label_batches())
 
     def probabilities_frame(self) -> pl.DataFrame:
         """Return `probabilities` as a polars frame, whatever the caller's kind; too little memory is foreseen and said."""
         require_probabilities(self.votes)
-        return _joined(self.probability_batches())
+        return _join_frames(self.probability_batches())
 
     def label_batches(self) -> Iterator[pl.DataFrame]:
         """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
@@ -548,6 +547,6 @@ def confusion_frame(labels: Vocabulary, matrix: NDArray[np.float64]) -> pl.DataF
     return pl.DataFrame({"true": column(labels), **columns})
 
 
-def _joined(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
+def _join_frames(frames: Iterator[pl.DataFrame]) -> pl.DataFrame:
     every = list(frames)
     return every[0] if len(every) == 1 else pl.concat(every)

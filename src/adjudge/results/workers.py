@@ -154,13 +154,13 @@ class JudgedWorkers:
             return members_frame(self.result, trust=trust)
         right, agreeing = self.result.right_votes, self.result.agreeing_votes()
         cast = self.result.votes.votes_per_row()
-        votes, counted = self._by_worker(cast), self._weighed(cast)
+        votes, counted = self._by_worker(cast), self._weigh(cast)
         return pl.DataFrame(
             {
                 "worker": column(self.result.votes.workers),
                 "votes": votes,
-                "accuracy": self._weighed(right) / counted,
-                "agreement": self._weighed(agreeing) / counted,
+                "accuracy": self._weigh(right) / counted,
+                "agreement": self._weigh(agreeing) / counted,
                 "abstained": abstained_column(self.result.votes, votes),
                 **(self._repeat_columns() if trust and self.result.is_here else {}),
                 **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self.result.is_here else {}),
@@ -263,7 +263,7 @@ class JudgedWorkers:
         starts = self.result.votes.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts) if len(starts) else by_row
 
-    def _weighed(self, by_row: NDArray[Any]) -> NDArray[Any]:
+    def _weigh(self, by_row: NDArray[Any]) -> NDArray[Any]:
         """Return sums by worker, [workers], of votes by row, [rows], each times its weight."""
         weight = self.result.votes.row_weight
         return self._by_worker(by_row if weight is None else by_row * weight)

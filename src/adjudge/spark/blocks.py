@@ -199,7 +199,7 @@ class BlockState(NamedTuple):
 
 
 class BlockInput(NamedTuple):
-    """A block, its last state, and what was sent to it."""
+    """A block, its last state, and its messages."""
 
     number: int
     block: BlockPanel
@@ -208,7 +208,7 @@ class BlockInput(NamedTuple):
 
     @property
     def before(self) -> BlockState:
-        """The last state, where there must be one."""
+        """The last state, which must exist."""
         assert self.state is not None
         return self.state
 
@@ -296,7 +296,7 @@ def pair_values(function: RowFunction, given: BlockInput) -> BlockState:
 
 
 def honest_table(function: RowFunction, given: BlockInput) -> BlockState:
-    """Put the lines of honest confidence beside the table that decided, which was sent, or alone where votes did."""
+    """Add the lines of honest confidence to the table that decided, which was sent; alone if votes decided."""
     lines = function(given.block.worker_block(), given.before.counts)
     return BlockState(given.before.counts[:0], np.hstack([*given.tables, *lines]), (), given.before.summary)
 
@@ -371,7 +371,7 @@ class LocalBroadcast(NamedTuple):
 
 
 class PartInput(NamedTuple):
-    """A part, and what the blocks have sent to it."""
+    """A part, and the blocks' messages to it."""
 
     settings: FitSettings
     part: TaskPart
@@ -399,7 +399,7 @@ class RoutedDecision:
     priors: Floats  # [K]
     uses_prior: bool
     hard: bool = False  # whether scores count the labels they decide, instead of probabilities
-    rule: HonestRule | None = None  # of honest confidence, whose lines then come beside the table
+    rule: HonestRule | None = None  # of honest confidence, whose lines then follow the table
 
     @property
     def is_hard(self) -> bool:

@@ -74,7 +74,7 @@ from adjudge.spark.session import Frame, partition_of, plain_errors, quoted, ser
 from adjudge.spark.votes import SQL_KIND, DistributedVotes
 
 INTERVAL = ("accuracy_low", "accuracy_high")  # columns of honest accuracy
-PASSES_PER_SWEEP = 8  # after so many, Java collects garbage: the messages of earlier passes on its disks
+PASSES_PER_SWEEP = 8  # after this many, Java collects garbage: the messages of earlier passes on its disks
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Rdd = Any  # pyspark is optional, so its types are not named
@@ -171,7 +171,7 @@ class DistributedSession(RemoteSession):
         with plain_errors(FIT_FAILED):
             state = self._store(self._routes.named.mapValues(partial(_with_table, parameters)))
         uses_prior = parameters(BlockPanel.empty(self._votes.labels)).uses_prior
-        self._scored, self._pass_state = DistributedTable(state, priors, uses_prior), None  # there are no counts of these votes
+        self._scored, self._pass_state = DistributedTable(state, priors, uses_prior), None  # these votes are not counted
 
     def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
         """Return the sum of a function over all worker blocks and their counts; without `gold`, those on other tasks alone."""

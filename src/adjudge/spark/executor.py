@@ -77,7 +77,7 @@ class FitSettings:
     ties: str
     with_gold: bool
     tie_weights: NDArray[np.float64] | None  # [K] of majority vote: the largest wins a tie
-    units: Units  # of soft shares: equal in all parts, so that sums do not depend on their order
+    units: Units  # of soft shares: the same in every part, so that sums do not depend on their order
 
     def shards(self, part: TaskPart, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
         """Return the rules over a part's own rows, and its votes in shards of about `votes` votes, each with its tasks."""

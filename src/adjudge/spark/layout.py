@@ -70,7 +70,7 @@ class Packing:
 
     panel: WorkerRows
     duplicates: str
-    with_gold: bool  # whether lines that are no vote give a task's label as a code, in the column `gold`
+    with_gold: bool  # whether some lines give a task's label instead of a vote, as a code in the column `gold`
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Yield one record batch of one line, the part."""
@@ -183,13 +183,13 @@ class Size(NamedTuple):
 
 
 def partitions_for(votes: int, context: Any, max_votes: int = MAX_PARTITION_VOTES) -> int:
-    """Return the number of partitions for so many votes."""
+    """Return the number of partitions for a number of votes."""
     cores: int = context.defaultParallelism
     return max(1, min(cores, votes // MIN_PARTITION_VOTES), votes // max_votes)
 
 
 def size_of(packed: Frame, votes: int, release: Callable[[], None]) -> Size:
-    """Return the size of what was laid out; raise the error of a partition that failed, or if the number of votes changed."""
+    """Return the size of the layout; raise the error of a failed partition, or if the number of votes changed."""
     with plain_errors(FIT_FAILED):
         lines = packed.select(*COUNT_COLUMNS, "problem").collect()
     for row in lines:

@@ -258,7 +258,7 @@ class DistributedResult(SparkResult):
 
     @cached_property
     def _careful(self) -> tuple[CarefulShared, Dependence, NDArray[np.bool_]]:
-        """What the confusion of a careful worker depends on beside its own votes: sums over all workers, and the labels."""
+        """Return the shared inputs of a careful worker's confusion: sums over all workers, and the labels."""
         found, gather = Dependence.of(self.fit.facts), self.session.gather
         exists = self.votes.given_labels() | (self.fit.statistics.class_counts > 0)
         past = None if self.history is None else over(self.history, self.votes.labels)

@@ -36,7 +36,7 @@ def _require_spark() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise AdjudgeError(f"Spark is not installed ({error}): pip install 'adjudge[spark]', and Java 17 beside it") from error
+        raise AdjudgeError(f"Spark is not installed ({error}): pip install 'adjudge[spark]', and install Java 17") from error
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def _start(master: str | None, quiet: bool) -> Any:
 
 
 def _launch(settings: dict[str, str]) -> None:
-    """Start Java, unless it runs, with what it says kept in a file; what it said is the reason where it does not start."""
+    """Start Java, unless it runs, with its output in a file; if it does not start, the output is the reason."""
     from pyspark import SparkConf, SparkContext, java_gateway
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -119,7 +119,7 @@ def _launch(settings: dict[str, str]) -> None:
 
 
 def _last_words(text: str) -> str | None:
-    """Return why Java did not start, in one line of what it said; None where it does not tell.
+    """Return the line of Java's output that explains why it did not start; None if there is none.
 
     >>> _last_words('Exception in thread "main" org.apache.spark.SparkException: No such thing.')
     'No such thing.'
@@ -246,10 +246,10 @@ def _plain(error: Exception, what: str) -> AdjudgeError:
     if "JAVA_GATEWAY_EXITED" in text:
         return AdjudgeError(f"{what}: Java did not start; {JAVA}")
     if what.startswith(START_FAILED) and ("stopped SparkContext" in text or "All masters are unresponsive" in text):
-        return AdjudgeError(f"{what}: what answers there is no Spark master of this version")
+        return AdjudgeError(f"{what}: the server at this address is not a Spark master of this version")
     if "Checkpoint block" in text:
         return AdjudgeError(
-            f"{what}: executors died with both copies of what they kept; set a directory that outlives them with "
+            f"{what}: executors died with both copies of their data; set a directory that outlives them with "
             "spark.sparkContext.setCheckpointDir(…)"
         )
     line = _reason(error)

@@ -1,6 +1,6 @@
 """A Spark Structured Streaming job that keeps labels up to date: every vote is counted once, also after a crash.
 
-    DIR/state.adjudge             the pointer: the last finished batch, and what was counted
+    DIR/state.adjudge             the pointer: the last finished batch, and the counts
     DIR/online-000000041.adjudge  the Online after it, as `Online.save` writes it
     DIR/online-000000040.adjudge  the one before
     DIR/checkpoint/               Spark's own: which votes belong to which batch

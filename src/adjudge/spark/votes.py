@@ -128,8 +128,8 @@ def read(
 ) -> SparkVotes:
     """Return the votes of a Spark frame, numbered as by `adjudge.read`; one pass over the frame.
 
-    `narrow` says that the source is text (CSV), where a column of whole numbers is read as numbers. `fits` says whether so
-    many rows and so many labels fit on the driver; otherwise workers stay on the executors. At most `max_pairs` pairs are
+    `narrow` says that the source is text (CSV), in which a column of integers is read as numbers. `fits` says whether that
+    number of rows and labels fits on the driver; otherwise workers stay on the executors. At most `max_pairs` pairs are
     gathered at once.
     """
     require_no_order(duplicates)

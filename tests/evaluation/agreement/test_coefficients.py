@@ -21,7 +21,7 @@ LEVELS = ("nominal", "ordinal", "interval")
 
 
 def matrix(votes):
-    """[workers, tasks] of numbers, NaN where there is no vote."""
+    """[workers, tasks] of numbers, NaN without a vote."""
     tasks, workers = sorted({v[0] for v in votes}), sorted({v[1] for v in votes})
     out = np.full((len(workers), len(tasks)), np.nan)
     for task, worker, label in votes:

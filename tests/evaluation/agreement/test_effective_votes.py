@@ -125,7 +125,7 @@ def test_truth_of_any_kind(draw, tmp_path):
     (tmp_path / "truth.csv").write_text("question,gold\n" + "".join(f"{t},{k}\n" for t, k in reversed(truth.items())))
     assert adj.agreement(votes, truth=tmp_path / "truth.csv").error_correlation == expected
     assert expected == pytest.approx(naive(votes, truth)[0], rel=1e-9)
-    without = {t: k for t, k in truth.items() if k != 5}  # whoever votes on the others errs
+    without = {t: k for t, k in truth.items() if k != 5}  # all votes on the other tasks are wrong
     assert expected != pytest.approx(naive(votes, without)[0], rel=1e-3)
     fit = adj.aggregate(votes, model="mv")
     assert adj.agreement(votes, truth=fit).error_correlation == pytest.approx(adj.agreement(votes).error_correlation)

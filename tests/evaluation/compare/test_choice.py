@@ -14,7 +14,7 @@ def models(tasks, **right):
 @pytest.mark.parametrize(
     ("tasks", "auto", "ds", "best"),
     [
-        (20, 15, 16, "auto"),  # one task is no evidence
+        (20, 15, 16, "auto"),  # one task is not evidence
         (20, 10, 18, "ds"),
         (100, 75, 75, "auto"),
         (100, 75, 70, "auto"),

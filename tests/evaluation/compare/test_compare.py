@@ -85,7 +85,7 @@ def test_threads_change_nothing(crowd):
 
 @pytest.mark.parametrize(("jobs", "threads", "at_once", "each"), [(1, 4, 1, 4), (3, 4, 3, 1), (9, 4, 4, 1), (2, 5, 2, 2)])
 def test_threads_are_not_oversubscribed(crowd, monkeypatch, jobs, threads, at_once, each):
-    """Fits side by side, times the threads of each, are never more than were asked for."""
+    """Fits side by side, times the threads of each, never exceed the requested number."""
     pools, engines = [], []
     whole, pool = fits._fit, fits.ThreadPoolExecutor
     monkeypatch.setattr(fits, "ThreadPoolExecutor", lambda n, **how: pools.append(n) or pool(n, **how))

@@ -6,7 +6,7 @@ from scipy.stats import binom
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from adjudge.evaluation.intervals import accuracy_interval, holm, mid_p, paired, standard_error
+from adjudge.evaluation.intervals import accuracy_interval, compare_paired, holm, mid_p, standard_error
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (9, 1), (3, 12), (40, 60), (0, 700), (1500, 1400)])
@@ -49,7 +49,7 @@ def test_intervals_of_differences_hold_what_they_promise(tasks, ahead, behind):
     for only_a, only_b, _ in rng.multinomial(tasks, [ahead, behind, 1 - ahead - behind], 400):
         place = np.arange(tasks)
         a, b = place < only_a, (place >= only_a) & (place < only_a + only_b)
-        found = paired(a, b, 500, 0.95, rng).difference
+        found = compare_paired(a, b, 500, 0.95, rng).difference
         inside.append(found.low <= ahead - behind <= found.high)
     assert np.mean(inside) >= 0.92
 
@@ -59,7 +59,7 @@ def test_ten_of_ten_are_not_certain_and_no_difference_is_not_proof_of_none():
     found = accuracy_interval(10, 10, 1000, 0.95, rng)
     assert (found, found.high) == (1.0, 1.0)
     assert 0.7 < found.low < 0.9
-    same = paired(np.ones(10, bool), np.ones(10, bool), 1000, 0.95, rng)
+    same = compare_paired(np.ones(10, bool), np.ones(10, bool), 1000, 0.95, rng)
     assert same.difference.low < -0.05 < 0.05 < same.difference.high
     assert (same.only_a, same.only_b, same.p_value) == (0, 0, 1.0)
 

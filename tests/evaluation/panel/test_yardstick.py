@@ -1,4 +1,4 @@
-"""Shares, gains and their intervals, beside plain loops and truth."""
+"""Shares, gains and their intervals, compared with plain loops and truth."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Comparisons are read from every kind of table, and what is none is refused with its row."""
+"""Comparisons are read from every kind of table, and invalid ones are refused with their row."""
 
 import numpy as np
 import pandas as pd

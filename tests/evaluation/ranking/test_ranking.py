@@ -57,7 +57,7 @@ def test_an_advantage_of_the_left_side_is_taken_out():
     table = drawn.comparisons.drop("worker")
     fair = adj.rank(table)
     assert fair.facts["position_low"] < 0.8 < fair.facts["position_high"]
-    # An item that mostly stood on the left gains by it where the advantage is not taken out.
+    # An item that was mostly on the left gains if the position bias is not removed.
     mostly = table.filter((pl.col("right") != "i0") | (pl.int_range(pl.len()) % 5 == 0))
     gain = [adj.rank(mostly, position=p).strength[0] for p in (False, True)]
     assert gain[0] > gain[1] + 0.2

@@ -1,4 +1,4 @@
-"""Estimates of shares beside plain versions written from their formulas, and how often intervals hold the truth."""
+"""Estimates of shares compared with plain versions of their formulas, and the coverage of intervals."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""`adj.rates` as people call it: groups from any source, gold, differences, and what is said of bad input."""
+"""`adj.rates` as people call it: groups from any source, gold, differences, and errors on bad input."""
 
 import json
 

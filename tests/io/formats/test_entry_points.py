@@ -34,7 +34,7 @@ RUNS = [{"run": n, "judge": f"j{n}", "verdicts": {"t1": "good", "t2": "bad" if n
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A package with an entry point, as pip leaves it: a module, and its metadata beside it."""
+    """A package with an entry point, as pip installs it: a module, and its metadata."""
     packages = tmp_path / "site-packages"
     info = packages / "verdicts-1.0.dist-info"
     info.mkdir(parents=True)

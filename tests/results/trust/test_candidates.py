@@ -1,4 +1,4 @@
-"""Many labels: only those given on a task are told apart, which changes little but the cost."""
+"""Many labels: only those given on a task are distinguished, which changes little but the cost."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def crowd(labels, tasks=400, workers=30, per_task=5, seed=0):
 
 
 def both(monkeypatch, rows, gold=None):
-    """What is said with all labels told apart, and with few."""
+    """Verdicts with all labels distinguished, and with few."""
     result = adj.aggregate(rows, model="mv", gold=gold)
     found = []
     for many in (10**9, 1):

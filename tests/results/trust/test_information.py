@@ -106,5 +106,5 @@ def test_chances_of_votes_are_those_with_which_they_come():
     ballots, belief, _, _ = look(crowd)
     seen = compare(ballots, belief)
     chance = expected(ballots, seen, kinds(ballots, seen))
-    # If these are the probabilities of what was said, the mean of 1 / chance is the number of labels.
+    # If these are the probabilities of the answers, the mean of 1 / chance is the number of labels.
     assert np.mean(1 / chance) == pytest.approx(3, rel=0.07)

@@ -40,8 +40,8 @@ def test_nine_in_ten_accuracies_lie_in_their_interval(setting, model):
 
 
 def test_nine_in_ten_class_priors_lie_in_theirs():
-    equal = [covered(range(200, 208), **s)[2] for s in CROWDS]
-    unequal = [covered(range(200, 208), weights=[5, 3, 2, 1][: s["labels"]], **s)[2] for s in CROWDS]
+    equal = [covered(range(200, 204), **s)[2] for s in CROWDS]
+    unequal = [covered(range(200, 204), weights=[5, 3, 2, 1][: s["labels"]], **s)[2] for s in CROWDS]
     assert 0.84 < np.mean(equal + unequal) < 0.97
     assert min(equal + unequal) > 0.7
 

@@ -45,7 +45,7 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
     votes = adj.read(crowd.votes)
     truth = dict(crowd.truth.iter_rows())
     right = np.array([truth[t] == label for t, label in crowd.votes.select("task", "label").iter_rows()])
-    right = right[crowd.votes.with_row_index().sort("task", "worker")["index"]]  # whatever the order, two kinds of chances
+    right = right[crowd.votes.with_row_index().sort("task", "worker")["index"]]  # two kinds of chances, in any order
     ballots = Ballots.of(votes).first_votes()
     codes = votes.labels.codes([truth[t] for t in votes.tasks.ids()])
     chance = np.where(ballots.label() == codes[ballots.task()], 0.75, 0.1).astype(np.float32)

@@ -47,7 +47,7 @@ def test_known_tasks_keep_their_label():
     crowd = adj.simulate(tasks=60, workers=10, labels=2, votes_per_task=3, seed=1)
     result = adj.aggregate(crowd.votes)
     labels, known = result.fit.outcome.labels.copy(), np.arange(60) < 10
-    labels[known] = 1 - labels[known]  # whatever the votes say
+    labels[known] = 1 - labels[known]  # against the votes
     posterior = settle(Ballots.of(result.votes), of_labels(labels, 2), known)
     assert (posterior[labels[known], np.flatnonzero(known)] == 1).all()
     assert ((posterior[:, ~known] > 0.01) & (posterior[:, ~known] < 0.99)).any()

@@ -27,7 +27,7 @@ def test_experts_among_weak_workers_are_no_copies(name, model, confidence):
         workers = adj.aggregate(rows, model=model, confidence=confidence).workers
         assert (workers["verdict"] != "copy").all()
         alike += workers.filter(pl.col("worker") < 5)["answers_like"].is_not_null().sum()
-    assert alike >= (40 if name != "two labels" else 5)  # they do answer alike, and that is said
+    assert alike >= (40 if name != "two labels" else 5)  # they do answer alike, and the column says so
 
 
 @pytest.mark.parametrize("model", ["mv", "fds", "auto", "glad"])

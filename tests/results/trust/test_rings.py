@@ -20,7 +20,7 @@ from adjudge.results.trust.posterior import Ballots
 
 
 def naive_contract(n, evidence):
-    """Greedy joining, written down as it is said."""
+    """Greedy joining, as its definition reads."""
     groups = [{one} for one in range(n)]
 
     def between(a, b):

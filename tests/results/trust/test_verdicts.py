@@ -235,7 +235,7 @@ def test_real_crowds_have_few_bad_words(data_dir, name):
 
 
 def test_judges_of_one_make_are_found_to_answer_alike(data_dir):
-    """LLM judges, named MODEL/prompt: whoever answers like another is another prompt of the same model."""
+    """LLM judges, named MODEL/prompt: judges that answer alike are prompts of the same model."""
     workers = adj.aggregate(data_dir / "llmbar_natural" / "votes.csv").workers.drop_nulls("answers_like")
     assert len(workers) > 40
     assert all(w.split("/")[0] == c.split("/")[0] for w, c in workers.select("worker", "answers_like").iter_rows())

@@ -3,7 +3,7 @@
 import pytest
 
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.standing import Standing
+from adjudge.service.campaigns.decision import Standing
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import begin
@@ -13,7 +13,7 @@ PROBATION = {**EASY, "probation": {"votes": 3, "accuracy": 0.6}}
 
 
 class Told:
-    """A campaign that is told events in short; the time goes on by one with each."""
+    """A campaign with shorthands for events; each advances the time by one."""
 
     def __init__(self, policy=EASY, **settings):
         created = e.Created(time=0, labels=["x", "y"], names=["X", "Y"], model="fds", policy=policy, settings=settings)
@@ -56,7 +56,7 @@ def test_a_newcomer_is_promoted_once_enough_votes_were_right():
         told.vote(task, 9, label)
     assert told.counts("a") == {1: True, 2: True, 3: True, 9: False}
     assert (told.state.crowd.all[9].judged, told.state.crowd.all[9].right) == (2, 1)
-    told.vote("b", 9, 0)  # a change of mind is judged anew
+    told.vote("b", 9, 0)  # a changed vote is judged again
     assert told.state.on_probation(told.state.crowd.all[9])
     told.vote("c", 9, 0)
     assert not told.state.on_probation(told.state.crowd.all[9])
@@ -182,7 +182,7 @@ def test_a_task_without_votes_can_leave_and_come_back(event):
     before = told.state.decision(told.state.find("a"), told.state.answer("a"))
     told(e.Sweep(time=told.time, decided=1, others=1))
     assert told.state.archived_tasks == 1
-    assert told.state.decision(*told.state.archived("a")) == before
+    assert told.state.decision(*told.state.find_archived("a")) == before
     assert told.state.has_gold("a") == isinstance(event, e.GoldSet)
     told.vote("a", 1, 0)
     assert told.state.archived_tasks == 0
@@ -291,10 +291,10 @@ def test_a_task_that_comes_into_memory_is_listed_by_its_own_confidence():
     told.decide(["sure"])
     told(e.Sweep(time=told.time, decided=1))
     told(e.TasksAdded(time=told.time, tasks=["new"]))  # takes the line that the other had
-    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    listed = {name: key for key, name in told.state.tasks.list_page({"open", "decided"}, "uncertainty", limit=9, after=None)}
     assert listed == {"new": 0.0}
     told.vote("sure", 9, 1)  # from the archive, for a vote that is kept aside
-    listed = {name: key for key, name in told.state.tasks.listed({"open", "decided"}, "uncertainty", limit=9, after=None)}
+    listed = {name: key for key, name in told.state.tasks.list_page({"open", "decided"}, "uncertainty", limit=9, after=None)}
     assert listed["sure"] == pytest.approx(told.state.answer("sure")[4][0])
     assert listed["sure"] > 0.6
 
@@ -307,7 +307,7 @@ def test_why_is_the_same_once_a_task_has_left_memory():
 
     def why():
         task = told.state.find("t")
-        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.archived("t")[1]
+        answer = told.state.answer("t") if "t" in told.state.tasks.by_name else told.state.find_archived("t")[1]
         return told.state.rule.why(task.standing, told.state.evidence(task, answer))
 
     before = why()

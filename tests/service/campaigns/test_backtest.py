@@ -5,9 +5,8 @@ from random import Random
 import pytest
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service.campaigns.backtest import backtest
+from adjudge.service.campaigns.backtest import Trial, backtest
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.campaigns.trial import Trial
 from adjudge.service.store import events as e
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.opening import open_store
@@ -50,7 +49,7 @@ def test_one_stream_for_two_is_as_good_as_two(seed):
     story = Story(policy=POLICIES[seed % len(POLICIES)]).tell(make_ops(seed, 200))
     policy = Policy.of(POLICIES[(seed // 2) % len(POLICIES)])
     before, alone = Trial(story.log[0]), Trial(story.log[0], policy=policy)
-    after = Trial(story.log[0], policy=policy, beside=before)
+    after = Trial(story.log[0], policy=policy, leader=before)
     for position, event in enumerate(story.log, 1):
         after.prepare(event)
         for trial in (before, after, alone):

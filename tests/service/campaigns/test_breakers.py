@@ -1,4 +1,4 @@
-"""Breakers: a flood of colluders trips them within one window, honest traffic does not, and a person lets go on."""
+"""Breakers: a flood of colluders trips them within one window, honest traffic does not, and a person resets them."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ import pytest
 
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.breakers import BLOCKS_PER_WINDOW, Breakers
-from adjudge.service.campaigns.sections import BreakerLimits as Limits
+from adjudge.service.campaigns.policy import BreakerLimits as Limits
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import MemoryArchive
 from live_stories import begin
@@ -95,13 +95,15 @@ def test_honest_traffic_trips_nothing():
             share = random.betavariate(1 + 8 * usual, 9 - 8 * usual)  # of a burst of 50
             for _ in range(50):
                 label = int(random.random() >= share)
-                breakers.decided(limits, "ab", label, against=random.choice((0, 0, 0.2, 0.33)), is_flip=random.random() < 0.02)
+                breakers.note_decision(
+                    limits, "ab", label, against=random.choice((0, 0, 0.2, 0.33)), is_flip=random.random() < 0.02
+                )
         assert breakers.tripped is None
 
 
 def decide(breakers, limits, number, *, label=0, against=0.0, flips=0):
     for at in range(number):
-        breakers.decided(limits, "ab", label, against=against, is_flip=at < flips)
+        breakers.note_decision(limits, "ab", label, against=against, is_flip=at < flips)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +157,10 @@ def test_memory_is_bounded():
 
 def test_a_refit_that_would_change_many_decisions_trips():
     breakers, limits = Breakers(), Limits(window=100)
-    breakers.reconsidered(limits, 9, 99)  # too few are decided to say
-    breakers.reconsidered(limits, 10, 100)
+    breakers.check_refit(limits, 9, 99)  # too few are decided to say
+    breakers.check_refit(limits, 10, 100)
     assert breakers.tripped is None
-    breakers.reconsidered(limits, 11, 100)
+    breakers.check_refit(limits, 11, 100)
     assert breakers.tripped == "a refit would change 11 of 100 decided labels: more than a share of 0.100"
 
 

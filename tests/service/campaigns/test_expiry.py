@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from adjudge.errors import InputError
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.settings import Retention
+from adjudge.service.campaigns.tasks import Archived
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import MemoryArchive
 from live_stories import POLICIES, Story, begin, fold, ops
@@ -28,7 +28,7 @@ class Stripped(MemoryArchive):
 
 
 def expiring(log, random):
-    """The log as a service writes it that lets votes expire now and then: whoever has no vote any more votes anew."""
+    """The log of a service that expires votes at intervals: workers without votes vote again."""
     state, real = begin(log), []
 
     def add(event):
@@ -84,7 +84,7 @@ def test_the_state_follows_from_every_beginning(told, seed, policy):
 @settings(max_examples=150)
 @given(ops(most=100), st.integers(0, 2**32), st.sampled_from(POLICIES))
 def test_no_vote_outlives_its_time(told, seed, policy):
-    """Whatever is not touched since has no votes left; what is in force was cast since its task was last emptied."""
+    """Untouched tasks have no votes left; votes in force were cast since their task was last emptied."""
     random = Random(seed)
     real, state = expiring(Story(policy=policy).tell(told).log, random)
     for worker in state.crowd.all.values():

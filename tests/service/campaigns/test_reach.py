@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived, VotesOf
-from adjudge.service.campaigns.tasks import Task
+from adjudge.service.campaigns.tasks import Archived, Task, VotesOf
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import begin, fold
@@ -102,7 +101,7 @@ def test_a_worker_whose_votes_are_all_in_memory_leaves_nothing_to_reach():
 
 
 def test_a_task_that_comes_back_meets_the_ban_at_once():
-    """It is decided anew even if what brings it back is a vote that does not count."""
+    """It is decided again even if a vote that does not count brings it back."""
     campaign = Campaign(3, sweeps=True)
     campaign.tell(e.Sweep(time=campaign.state.time, decided=100))
     campaign.tell(e.Ban(time=campaign.state.time, workers=list(RING)))

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from adjudge import OptionError, Policy
+from adjudge.service.campaigns.decision import CODES, EXPERTS_DIFFER, NEW, NO_EXPERT, REASONS, STATUSES, Evidence, Standing
 from adjudge.service.campaigns.rule import SECOND, Rule
-from adjudge.service.campaigns.standing import CODES, EXPERTS_DIFFER, NEW, NO_EXPERT, REASONS, STATUSES, Evidence, Standing
 
 LABELS = ("a", "b", "c")
 K = len(LABELS)

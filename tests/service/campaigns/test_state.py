@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adjudge.online import Online
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.readable import Readable
+from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
@@ -30,7 +30,7 @@ def stories(**options):
 def read_everything(state):
     for name in [f"t{n}" for n in range(TASKS + 1)]:
         task = state.find(name)
-        state.archived(name)
+        state.find_archived(name)
         state.ballots(name)
         state.has_gold(name)
         state.gold_of(name)
@@ -55,11 +55,11 @@ def read_everything(state):
         state.tasks.in_order(settled=settled)
         state.tasks.oldest(2, settled=settled)
     for order in ("uncertainty", "age"):
-        state.tasks.listed({"open", "decided", "held"}, order, limit=3, after=None)
+        state.tasks.list_page({"open", "decided", "held"}, order, limit=3, after=None)
 
 
 def test_reading_covers_every_reader():
-    readers = {name for name in vars(Readable) if not name.startswith("_")}
+    readers = {name for name in vars(StateReader) if not name.startswith("_")}
     assert readers - {"code", "in_force"} <= set(read_everything.__code__.co_names)
 
 

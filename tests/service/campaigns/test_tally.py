@@ -1,4 +1,4 @@
-"""Counts of votes that are kept with a task equal a count of its votes, whatever happens to them."""
+"""The counts stored with a task equal a recount of its votes after any sequence of events."""
 
 import pytest
 from hypothesis import given, settings

@@ -35,7 +35,7 @@ class Either:
         return self._runner.run(_listed(made)) if hasattr(made, "__aiter__") else made
 
     def take(self, events, number):
-        """So many decisions, and the connection is let go."""
+        """Send a number of decisions, then drop the connection."""
         if self._runner is None:
             found = [next(events) for _ in range(number)]
             events.close()

@@ -1,4 +1,4 @@
-"""Clients and the real service: every call, and what a restart in the middle leaves."""
+"""Clients and the real service: every call, and restarts in the middle."""
 
 import asyncio
 import inspect
@@ -23,7 +23,7 @@ from adjudge.service.client import errors
 from adjudge.service.client.client import Client
 from adjudge.service.http.routes import ROUTES
 
-NOT_OURS = {  # the description, what Label Studio calls, what `bans` does for several, and what an operator does by hand
+NOT_OURS = {  # the OpenAPI description, Label Studio's webhook, routes that `bans` covers, and an operator's own
     "GET /openapi.json",
     "POST /v1/clock",
     "POST /v1/campaigns/{campaign}/labelstudio",
@@ -271,7 +271,7 @@ def test_nothing_of_the_server_is_needed():
 def secured(tmp_path):
     """A server with a certificate of its own making: (port, the certificate)."""
     if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl to make a certificate")
+        pytest.skip("openssl is not installed: it makes the certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         [

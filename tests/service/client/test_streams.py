@@ -1,4 +1,4 @@
-"""Votes as lines and decisions as events: whatever breaks, each vote is answered once, and each decision told once."""
+"""Votes as lines and decisions as events: after any failure each vote has one answer, and each decision arrives once."""
 
 import json
 import random
@@ -165,7 +165,7 @@ def test_windows_are_checked(client, window):
     breaks=st.lists(st.integers(0, 30), max_size=6),
 )
 def test_lines_count_every_vote_once_whatever_breaks(number, window, seed, breaks):
-    """The service of this test knows votes by their ids, and breaks connections after so many steps."""
+    """This test's service knows votes by their ids, and breaks connections after some steps."""
     chance, counted, answered = random.Random(seed), {}, []
     lines, source, breaks = VoteLines(window=window), iter(range(number)), list(breaks)
     coming = going = b""
@@ -275,7 +275,7 @@ def test_each_decision_is_told_once_over_lost_connections(client):
         telling(first, second, third[:30]),
         DROP,
         telling(),
-        telling(second, third, ended),  # what was told is told again: a proxy may do that
+        telling(second, third, ended),  # repeats earlier events, as a proxy may
         telling(fourth + fifth),
     ]
     with flaky(*script) as service:

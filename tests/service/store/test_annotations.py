@@ -1,4 +1,4 @@
-"""Annotations of Label Studio in a store: found by what they are about, replaced, copied, and checked."""
+"""Annotations of Label Studio in a store: found by their task, replaced, copied, and checked."""
 
 import sqlite3
 from contextlib import closing

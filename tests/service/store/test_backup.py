@@ -19,7 +19,7 @@ from adjudge.service.store.events import Change, Created, LabelAdded, Retraction
 from adjudge.service.store.export import DECISIONS_SCHEMA, decision_frames, vote_frames
 from adjudge.service.store.ids import IdIndex, content_of
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -32,7 +32,7 @@ def everything(store):
             log_of(store, row.number),
             list(store.workers(row.number)),
             list(store.decisions(row.number)),
-            sorted((task, store.archived(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
+            sorted((task, store.find_record(row.number, task, until=99)) for task in store.archived_tasks(row.number)),
             store.webhooks.dead(row.number),
             store.id_generations(row.number),
         )
@@ -116,7 +116,7 @@ def test_a_backup_of_a_moment_while_others_write(store, tmp_path):
 
 
 def test_a_backup_is_taken_in_steps_of_one_moment(tmp_path, monkeypatch):
-    """A commit between two steps neither shows nor begins the copy anew."""
+    """A commit between two steps neither shows up nor restarts the copy."""
     from adjudge.service.store import backup
 
     store = open_store(tmp_path / "votes.db")
@@ -135,7 +135,7 @@ def test_a_backup_is_taken_in_steps_of_one_moment(tmp_path, monkeypatch):
         def backup(self, target, pages, sleep):
             def progress(status, remaining, total):
                 turns.append(remaining)
-                if len(turns) < 50:  # a copy that begins anew ends some time
+                if len(turns) < 50:  # a copy that restarts must end
                     store.write(batch_of(number, store.last(number) + 1, 1))
 
             self.connection.backup(target, pages=pages, sleep=sleep, progress=progress)

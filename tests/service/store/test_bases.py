@@ -4,11 +4,11 @@ import pytest
 
 import postgres
 from adjudge.service.store.backup import restore
-from adjudge.service.store.bases import PART_BYTES, split_parts
 from adjudge.service.store.batch import ArchiveRow, Batch
 from adjudge.service.store.errors import DamagedStore, Expired, StoreError
 from adjudge.service.store.events import Created, LabelAdded
 from adjudge.service.store.export import vote_frames
+from adjudge.service.store.log import PART_BYTES, split_parts
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
@@ -102,7 +102,7 @@ def test_parts_that_were_never_named_go_with_the_next_base(store, number):
 
 
 def test_pages_are_deleted_in_pieces_and_every_piece_leaves_a_whole_log(store, number, monkeypatch):
-    monkeypatch.setattr("adjudge.service.store.bases.DELETE_CHUNK_BYTES", 0)
+    monkeypatch.setattr("adjudge.service.store.log.DELETE_CHUNK_BYTES", 0)
     begin(store, number, position=14, begins=5)
     begin(store, number)
     pieces = 0
@@ -160,7 +160,7 @@ def test_records_are_found_by_their_age_and_replaced(store, number):
     one, two, three = store.records_before(number, 60, limit=9)
     store.replace_records([one._replace(touched=99), two._replace(record=b"", touched=None), three._replace(touched=None)])
     assert store.records_before(number, 99, limit=9) == [ArchiveRow(number, 6, "t1", b"3", 60)]
-    assert [store.archived(number, task, until=9) for task in ("t1", "t2", "t4")] == [b"3", b"", b"4"]
+    assert [store.find_record(number, task, until=9) for task in ("t1", "t2", "t4")] == [b"3", b"", b"4"]
 
 
 @pytest.mark.parametrize("column", ["position", "begins", "expired", "chain", "mark", "labels", "parts", "content", "checksum"])

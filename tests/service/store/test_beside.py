@@ -1,4 +1,4 @@
-"""A store that is opened beside its writer, and what those ask for who follow a log."""
+"""A store opened while its writer runs, and the queries of followers of a log."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_tokens_change_beside_the_writer(store, url):
 
 def test_beside_a_file_nothing_of_the_log_can_be_written(tmp_path):
     path = tmp_path / "votes.db"
-    beside = open_token_store(path)  # made, where it is missing
+    beside = open_token_store(path)  # created if missing
     for write in (lambda: beside.create_campaign("spam"), lambda: beside.own(1), lambda: beside.write(Batch())):
         with pytest.raises(NotOwner, match="open for tokens only"):
             write()

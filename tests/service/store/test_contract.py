@@ -9,8 +9,8 @@ from adjudge.service.store.batch import Batch, DecisionRow, OutboxRow
 from adjudge.service.store.errors import DamagedSnapshot, OutOfStep, StoreError
 from adjudge.service.store.events import Tick
 from adjudge.service.store.opening import open_store
+from adjudge.service.store.tables import Failure
 from adjudge.service.store.verify import verify
-from adjudge.service.store.webhooks import Failure
 from stored_logs import batch_of, created, log_of, votes
 
 ODD = ["a\x00b", "tab\t", "quote'\"", "%s ?", "ünïcödé 🦊", "\x1b[31m", "'; DROP TABLE log; --", " ", "\\", "a" * 256]
@@ -106,7 +106,7 @@ def test_a_batch_is_written_whole_or_not_at_all(store):
     assert log_of(store, one) == votes(1, 2)
     assert list(store.workers(one)) == []
     assert list(store.decisions(one)) == []
-    assert store.archived(one, "t", until=9) is None
+    assert store.find_record(one, "t", until=9) is None
     assert len(waiting(store)) == 0
     del bad.pages[two]
     store.write(bad)
@@ -151,7 +151,7 @@ def test_names_are_data(store):
     assert [name for _, name in store.workers(number)] == ODD
     assert sorted(store.archived_tasks(number)) == sorted(ODD)
     for name in ODD:
-        assert store.archived(number, name, until=1) == name.encode()
+        assert store.find_record(number, name, until=1) == name.encode()
         assert [row.task for row in store.decisions(number, task=name)] == [name]
 
 
@@ -222,10 +222,10 @@ def test_records_are_found_by_position(store):
     batch = batch_of(number, 1, 9)
     batch.archived = [(number, at, "t", b"%d" % at) for at in (2, 5, 8)]
     store.write(batch)
-    found = [store.archived(number, "t", until=until) for until in range(10)]
+    found = [store.find_record(number, "t", until=until) for until in range(10)]
     assert found == [None, None, b"2", b"2", b"2", b"5", b"5", b"5", b"8", b"8"]
-    assert store.archived(number, "u", until=9) is None
-    assert store.archived(99, "t", until=9) is None
+    assert store.find_record(number, "u", until=9) is None
+    assert store.find_record(99, "t", until=9) is None
 
 
 def test_marks_tell_logs_apart(store):

@@ -2,13 +2,12 @@
 
 import pytest
 
-from adjudge.service.store import bloom as bloom_module
+from adjudge.service.store import ids as bloom_module
 from adjudge.service.store import ids as module
 from adjudge.service.store.archive import MemoryArchive, StoreArchive
 from adjudge.service.store.batch import Batch
-from adjudge.service.store.bloom import Bloom
 from adjudge.service.store.errors import DamagedStore
-from adjudge.service.store.ids import Generation, IdIndex, content_of, find_in_page, hash_of
+from adjudge.service.store.ids import Bloom, Generation, IdIndex, content_of, find_in_page, hash_of
 from stored_logs import batch_of, votes
 
 

@@ -17,7 +17,7 @@ from stored_logs import batch_of, log_of, votes
 
 
 class Machine(RuleBasedStateMachine):
-    """The store beside a model of it: lists in memory."""
+    """The store compared with a model of it: lists in memory."""
 
     def __init__(self):
         super().__init__()
@@ -38,7 +38,7 @@ class Machine(RuleBasedStateMachine):
         self.logs[number], self.names[number], self.decided[number] = [], {}, []
 
     def batch(self, sizes, tag):
-        """A batch for some of the campaigns, and what it adds to the model."""
+        """A batch for some of the campaigns, and its additions to the model."""
         whole, added = Batch(), {}
         for number, size in zip(self.logs, sizes, strict=False):
             if size:

@@ -14,7 +14,7 @@ import stored_logs
 from adjudge.service.store import postgres as module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, OutOfStep, StoreError, StoreUnavailable
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES, VERSION
+from adjudge.service.store.rows import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -188,7 +188,7 @@ def test_a_campaign_that_another_took_meanwhile(store, url):
     store.write(batch_of(own, 1, 2))  # the other campaign is still this one's
     other.write(batch_of(number, 4, 5))
     other.close()
-    with pytest.raises(NotOwner):  # until it is asked for again
+    with pytest.raises(NotOwner):  # until it is acquired again
         store.write(batch_of(number, 4, 1))
     store.own(number)
     assert log_of(store, number) == votes(1, 8)
@@ -337,7 +337,7 @@ def test_another_programs_schema_and_newer_versions(server, url):
         with pytest.raises(StoreError, match="the schema adjudge of .* is of another program"):
             open_store(url)
         connection.execute("DROP TABLE adjudge.theirs")
-        open_store(url).close()  # an empty schema, made by whoever gives out rights
+        open_store(url).close()  # an empty schema, made by the database's administrator
         connection.execute("UPDATE adjudge.store SET version = %s", [VERSION + 1])
     for readonly in (False, True):
         with pytest.raises(StoreError, match=f"version {VERSION + 1}, this one knows {VERSION}.*upgrade adjudge"):

@@ -21,7 +21,7 @@ from adjudge.service.store import sqlite as module
 from adjudge.service.store import store as store_module
 from adjudge.service.store.errors import DamagedSnapshot, DamagedStore, NotOwner, StoreError, StoreUnavailable
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.schema import TABLES, VERSION
+from adjudge.service.store.rows import TABLES, VERSION
 from adjudge.service.store.verify import verify
 from stored_logs import batch_of, log_of, votes
 
@@ -428,6 +428,7 @@ def checked(path, acknowledged):
     return last
 
 
+@pytest.mark.slow
 def test_a_writer_killed_while_committing(path):
     for turn in range(10):
         with committing(path) as writer:
@@ -439,7 +440,7 @@ def test_a_writer_killed_while_committing(path):
 
 
 def test_a_torn_write_ahead_log(path, tmp_path):
-    """Whatever end of the write-ahead log is missing, every commit before the cut is there."""
+    """With any tail of the write-ahead log missing, every commit before the cut survives."""
     with committing(path, 14, "no checkpoint") as writer:
         acknowledged = [int(line) for line in writer.stdout]
     wal = path.with_name("votes.db-wal").read_bytes()

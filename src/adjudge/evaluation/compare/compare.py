@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ from adjudge.io.read import MAX_MESSAGE_EXAMPLES, as_votes, find_unmatched, warn
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 from adjudge.results.result import Result
 
 EVERY_MODEL: Final = "all"  # models
@@ -116,7 +116,7 @@ class Comparison:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("studies:comparison", self, theme=theme))
+        return draw("studies:comparison", self, theme=theme)
 
     @property
     def models(self) -> Frame:
@@ -266,8 +266,8 @@ def compare(
     votes = as_votes(source, how, study="compare")
     if not len(votes):
         raise InputError("there are no votes to compare models on")
-    learned, votes = _gold(votes, gold, strict=how.strict)
-    known = _known(votes, truth, learned, truth_task, truth_label)
+    learned, votes = _read_gold(votes, gold, strict=how.strict)
+    known = _read_known(votes, truth, learned, truth_task, truth_label)
     if refits is None:
         refits = PARTS if known is None else 0
     plan = ComparisonPlan(votes, chosen, learned, known, folds, seed)
@@ -450,7 +450,7 @@ def _pair_row(a: str, b: str, labels: Labels, pairs: Mapping[tuple[str, str], Pa
     return row
 
 
-def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
+def _read_gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
     """Return the labels to learn from, [tasks] codes below 0 where there is none, and the votes without gold of their own."""
     if votes.found_gold is not None:
         gold = gold_frame(votes) if gold is None else gold
@@ -459,7 +459,7 @@ def _gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers 
     return (codes if codes is not None and (codes >= 0).any() else None), votes
 
 
-def _known(
+def _read_known(
     votes: Votes, truth: Result | Source | None, gold: Integers | None, truth_task: str | None, truth_label: str | None
 ) -> KnownLabels | None:
     """Return what models are judged by: the truth of tasks outside the gold, or else the gold."""

@@ -107,7 +107,7 @@ def macro_f1(chosen: Integers, true: Integers) -> float:
 def compare_pairs(right: Mapping[str, Flags], resamples: int, level: float, seed: int) -> dict[tuple[str, str], Paired]:
     """Return how every two models differ, both ways round; `right` says by model where its labels are right, [n] each."""
     rng = np.random.default_rng([seed, 2])
-    pairs = {(a, b): intervals.paired(right[a], right[b], resamples, level, rng) for a, b in combinations(right, 2)}
+    pairs = {(a, b): intervals.compare_paired(right[a], right[b], resamples, level, rng) for a, b in combinations(right, 2)}
     adjusted = intervals.holm(np.array([pair.p_value for pair in pairs.values()]))
     out = {}
     for ((a, b), pair), corrected in zip(pairs.items(), adjusted.tolist(), strict=True):

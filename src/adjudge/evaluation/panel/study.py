@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from adjudge.evaluation.intervals import Estimate, or_none
 from adjudge.evaluation.panel.judges import ADDS, ADDS_NOTHING, NOT_LOOKED_AT, REPEATS, TOO_FEW, UNCLEAR, Judge
 from adjudge.evaluation.panel.panels import Chosen, CurvePoint, enough
 from adjudge.io.frames import Frame, column, to_native
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 
 MAX_CARD_JUDGES: Final = 8  # lines of a card
 MAX_NAMED_JUDGES: Final = 5  # judges in a sentence
@@ -99,7 +99,7 @@ class PanelStudy:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("studies:panel", self, theme=theme))
+        return draw("studies:panel", self, theme=theme)
 
     @cached_property
     def sizes(self) -> Frame:

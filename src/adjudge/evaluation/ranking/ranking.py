@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ from adjudge.evaluation.ranking.comparisons import Tournament
 from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
 from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
 from adjudge.io.frames import Frame, column, to_native
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 
 MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
 MAX_RIVALS: Final = 3  # items that a sentence names
@@ -125,7 +125,7 @@ class Ranking:
 
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("studies:ranking", self, theme=theme))
+        return draw("studies:ranking", self, theme=theme)
 
     @cached_property
     def leaderboard(self) -> Frame:

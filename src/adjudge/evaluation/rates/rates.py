@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Final, TypeAlias, Unpack, cast
+from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ from adjudge.io.sources import Source
 from adjudge.io.workers import load_votes
 from adjudge.models.base import Model, as_model
 from adjudge.models.temperature import posterior_pieces
-from adjudge.results.plotting import Picture, Theme, load
+from adjudge.results.plotting import Picture, Theme, draw
 from adjudge.results.result import Result
 
 MAX_NAMED_GROUPS: Final = 3  # groups in a sentence
@@ -100,7 +100,7 @@ class Rates:
         - `label`: the label whose share is shown; by default every label, or the last of two.
         - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
         """
-        return cast(Picture, load("adjudge.report.plots:draw")("studies:rates", self, label, theme=theme))
+        return draw("studies:rates", self, label, theme=theme)
 
     @cached_property
     def rates(self) -> Frame:

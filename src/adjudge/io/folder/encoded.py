@@ -343,9 +343,9 @@ def encode(
 
     - `source`: anything that `adj.read` takes.
     - `folder`: where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
-    - `memory`: the most to use, as "2GB" or in bytes; by default half of what is free.
+    - `memory`: the most to use, as "2GB" or in bytes; by default half of the free memory.
     - `resume`: continue where an earlier call with the same files and options was interrupted.
-    - `progress`: called with what is being done, the votes done, and about how many there are.
+    - `progress`: called with the step, the votes done, and their approximate total.
     - `plan`: into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
     - `reading`: the options of `adj.read`.
 

@@ -38,7 +38,7 @@ SOURCE: Final = "source.json"
 VERSION: Final = 1
 ABSTAINED: Final[Log] = "abstained"  # the log of abstentions: the worker's code * 2^32 + how many
 MAX_BITS: Final = 10  # of partitions
-Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in all (0: not known)
+Progress = Callable[[str, int, int], None]  # the step, votes done, and votes in total (0: unknown)
 BATCH = 1 << 18  # rows read at once
 
 
@@ -77,7 +77,7 @@ class EncodingState(msgspec.Struct, forbid_unknown_fields=True):
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
     votes: list[Count] = []  # [partitions] see `spill.Spill`
     sizes: list[Count] = []  # [partitions]
-    sums: list[Checksum] = []  # [partitions] CRC-32 of so many bytes
+    sums: list[Checksum] = []  # [partitions] CRC-32 of these bytes
     logs: dict[Log, tuple[Count, Checksum]] = {}  # bytes of the files of ids, and their CRC-32
     read: bool = False  # whether all input was read
     done: Count = 0  # partitions that are in the shards

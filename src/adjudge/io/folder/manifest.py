@@ -134,7 +134,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def convert(body: dict[str, Any], kind: Any) -> tuple[Any, str | None]:
-    """Return a JSON object whose checksum is right as this type, and what is wrong with it: fields, types and bounds."""
+    """Return a JSON object with a valid checksum as this type, and its fault, if any: fields, types or bounds."""
     try:
         converted = msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -183,7 +183,7 @@ Files = Mapping[str, StoredArray]
 
 
 def check_content(manifest: Manifest, files: Files, threads: int) -> None:
-    """Raise if a byte differs from what was encoded, or a number is out of bounds; everything is read once."""
+    """Raise if a byte differs from the encoded one, or a number is out of bounds; everything is read once."""
     checks = [partial(_check_leading, files), partial(_check_held, manifest, files), *_shard_checks(manifest, files)]
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(lambda check: check(), checks):

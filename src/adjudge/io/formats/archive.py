@@ -55,7 +55,7 @@ def members(path: Path, name: str) -> list[str]:
 
 
 def member(path: Path, within: str, name: str) -> bytes:
-    """Return the content of a member, within the limit of what it may expand into."""
+    """Return the content of a member, within the limit of its expanded size."""
     ((_, data),) = read_members(path, within.__eq__, name)
     if data.startswith(ARCHIVES):
         raise InputError(f"{name}: {quote(within)} is an archive itself: unpack it first")
@@ -105,7 +105,7 @@ def unpack(path: Path, name: str) -> bytes:
 
 
 def read_limited(stream: IO[bytes] | gzip.GzipFile, packed: int, where: str) -> bytes:
-    """Return all of a compressed stream; more than the limit, whatever its header says, is an error."""
+    """Return all of a compressed stream; exceeding the limit is an error, regardless of the header."""
     blocks, total = [], 0
     while block := stream.read(1 << 20):
         total += len(block)

@@ -21,7 +21,7 @@ RESPONSES_SUFFIX: Final = ".responses"
 USERS: Final = ".responses.users"
 SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 TABLE_SUFFIXES: Final = (".parquet", ".pq", ".jsonl", ".ndjson")  # of flat records that are a table: they have lists
-# The fields of a suggestion, and what they are called where records are flat.
+# The fields of a suggestion, and their names in flat records.
 SUGGESTION_SUFFIXES: Final = {"value": ".suggestion", "score": ".suggestion.score", "agent": ".suggestion.agent"}
 
 
@@ -62,7 +62,7 @@ def _read_nested(content: Content, ask: Ask) -> Extract:
 def _read_flat(content: Content, ask: Ask) -> Extract:
     questions = [name.removesuffix(RESPONSES_SUFFIX) for name in content.fields if name.endswith(RESPONSES_SUFFIX)]
     question = choose((name for name in questions if content.has(f"{name}{RESPONSES_SUFFIX}.users")), ask, content.name)
-    if content.kind == "table":  # what libraries write for a list there cannot be told from text
+    if content.kind == "table":  # lists that libraries write there look like text
         raise InputError(
             f"{content.name}: {FLAT_FORMAT} has lists of responses, which text files cannot hold: "
             "export the records as JSON or Parquet"

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import archive
+from adjudge.io.formats.decoding import decode_lines
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract
-from adjudge.io.formats.registry import Content, decode_lines, look_bytes
+from adjudge.io.formats.registry import Content, look_bytes
 
 SUFFIX: Final = ".jsonl"
 ENDINGS: Final = (SUFFIX, ".json", ".ndjson", ".txt")  # that a file alone may have

@@ -1,13 +1,13 @@
 """What readers and writers of exports share.
 
-A reader is asked for votes (`Ask`), takes answers one by one (`AnswerCollector`), and returns what an export gives (`Extract`).
-A writer is given the labels of a result (`Consensus`), and finds out how the tool itself writes each of them (`Values`).
+A reader gets a request (`Ask`), collects answers one by one (`AnswerCollector`), and returns an `Extract`.
+A writer gets the labels of a result (`Consensus`), and looks up how the tool itself writes each of them (`Values`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
@@ -86,7 +86,7 @@ class Extract:
 
 
 def choose(questions: Iterable[str], ask: Ask, where: str, prefix: str = "") -> str:
-    """Return the question that is asked for, or the only one; the error lists them otherwise."""
+    """Return the requested question, or the only one; otherwise the error lists them."""
     names = sorted(set(questions))
     wanted = ask.column("label", prefix)
     if wanted is not None:
@@ -126,7 +126,7 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
             "format='table' reads an ordinary table)"
         )
     ask = replace(ask, columns=named if votes else {})
-    if len(contents) > 1 and hasattr(form.load(), "read_all"):
+    if hasattr(form.load(), "read_all"):
         return cast(Extract, form.load().read_all(contents, ask))
     extracts: list[Extract] = [form.read(content, ask) for content in contents]
     if len(extracts) == 1:
@@ -141,6 +141,13 @@ def read_export(form: Format, contents: Sequence[Content], ask: Ask, *, votes: b
         return pl.concat(frames) if frames else None
 
     return replace(extracts[0], votes=join("votes"), skipped=skipped, gold=join("gold"), truth=join("truth"))
+
+
+def read_items(form: Format, contents: Sequence[Content]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each task with its content by column, from formats that have it; reads nothing until the first item is taken."""
+    items = getattr(form.load(), "items", None)
+    if items is not None:
+        yield from items(contents)
 
 
 class AnswerCollector:
@@ -205,7 +212,7 @@ def chosen_label(options: Sequence[object] | None, where: str, task: object, *, 
 
 
 def label_text(value: object, where: str, task: object) -> str:
-    """Return the text of a label; numbers with decimals, boxes and spans are no labels."""
+    """Return the text of a label; numbers with decimals, boxes and spans are not labels."""
     if type(value) is str:
         return value
     if isinstance(value, float) and value.is_integer():

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
+import polars as pl
 
+from adjudge.data.vocabulary import text_of
 from adjudge.errors import InputError, quote
 from adjudge.io.formats import archive
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import Ask, Extract
-from adjudge.io.formats.registry import Content, decode, join_names
-from adjudge.io.formats.verdicts import Verdicts
+from adjudge.io.formats.registry import Content, join_names
+from adjudge.io.formats.verdicts import Verdicts, number_names
 
 LOG_VERSION: Final = 2
 # Members of an archive that hold a sample: whole, or what is left of one whose messages and events are stored apart.
@@ -27,10 +30,6 @@ NO_ANSWER_GRADE: Final = "N"  # the grade of no answer
 UNCHANGED: Final = "UNCHANGED"  # what an edit leaves as it was
 UNSCORED: Final = "samples without scores"
 INVALID: Final = "invalidated samples"
-# Inspect writes NaN for scores that are missing, which is not JSON.
-CONSTANT_PATTERN: Final = re.compile(rb"(?<=[:\[,\s])(?:NaN|-?Infinity)(?=[\s,\]}])")
-
-
 AnySample = TypeVar("AnySample", bound="SampleId")
 
 
@@ -76,6 +75,27 @@ class Sample(SampleId, gc=False):
     invalidation: Provenance | None = None
 
 
+class ModelReply(msgspec.Struct, gc=False):
+    """What the model has answered."""
+
+    completion: Any = None
+
+
+class SampleItem(SampleId, gc=False):
+    """A sample and its content."""
+
+    input: Any = None
+    target: Any = None
+    output: ModelReply | None = None
+
+
+class SampleScores(SampleId, gc=False):
+    """A sample, its target and its scores as they are in the end."""
+
+    target: Any = None
+    scores: dict[str, Score] | None = None
+
+
 class ScorerSpec(msgspec.Struct, gc=False):
     """A scorer of the task."""
 
@@ -106,11 +126,6 @@ class Version(msgspec.Struct):
     version: int
 
 
-def read(content: Content, ask: Ask) -> Extract:
-    """Return the verdicts of the scorers of one log."""
-    return read_all([content], ask)
-
-
 def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
     """Return the verdicts of the scorers of logs; ids of several logs begin with the fields in which the logs differ."""
     where = join_names(contents)
@@ -125,6 +140,41 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
         scores.add_abstentions()
     task = "/".join([*fields, "sample.id", *(["epoch"] if has_epochs else [])])
     return verdicts.extract({"task": task, "worker": "scorer", "label": "scores[].value"})
+
+
+def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield input, target and the model's answer of each sample."""
+    logs = [read_log(content, SampleItem) for content in contents]
+    _, prefixes = _distinguish([log.eval for log, _ in logs], join_names(contents))
+    has_epochs = len({sample.epoch for _, samples in logs for sample in samples}) > 1
+    for (_, samples), prefix in zip(logs, prefixes, strict=True):
+        for sample in samples:
+            completion = None if sample.output is None else sample.output.completion
+            yield prefix + _task_id(sample, has_epochs), {"input": sample.input, "target": sample.target, "output": completion}
+
+
+def table(contents: Sequence[Content], *, votes: bool = True) -> pl.DataFrame:
+    """Return a line per sample with its target and the value of each scorer; labels are joined to `task`.
+
+    Values that are objects are JSON. Without `votes` the scorers are left out.
+    """
+    logs = [read_log(content, SampleScores) for content in contents]
+    fields, prefixes = _distinguish([log.eval for log, _ in logs], join_names(contents))
+    has_epochs = len({sample.epoch for _, samples in logs for sample in samples}) > 1
+    rows = []
+    for (log, samples), prefix in zip(logs, prefixes, strict=True):
+        for sample in samples:
+            row = {"task": prefix + _task_id(sample, has_epochs), **{field: getattr(log.eval, field) for field in fields}}
+            row |= {"id": str(sample.id), "epoch": sample.epoch, "target": _cell(sample.target)}
+            rows.append(row | ({name: _cell(score.value) for name, score in (sample.scores or {}).items()} if votes else {}))
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _cell(value: Any) -> str | None:
+    """Return a value as a cell of a table."""
+    if value is None or isinstance(value, str):
+        return value
+    return text_of(value) if isinstance(value, bool | int) else msgspec.json.encode(value).decode()
 
 
 def _task_id(sample: Any, has_epochs: bool) -> str:
@@ -242,7 +292,7 @@ def grader_names(scorer: ScorerSpec, spec: EvalSpec) -> list[str]:
     members = [one for one in scorer.options.get("scorers") or () if isinstance(one, dict)]
     if not members:
         given = models if isinstance(models, list) else []
-        return _number([str(one.get("model", "")) if isinstance(one, dict) else str(one) for one in given])
+        return number_names([str(one.get("model", "")) if isinstance(one, dict) else str(one) for one in given])
     names = [str(one.get("name", "")) for one in members]
     params = [one.get("params") or {} for one in members]
     differing = [
@@ -253,22 +303,12 @@ def grader_names(scorer: ScorerSpec, spec: EvalSpec) -> list[str]:
     if len(set(names)) < len(names):
         told = [", ".join(f"{key}={one.get(key)}" for key in differing) for one in params]
         names = [f"{name}({what})" if what else name for name, what in zip(names, told, strict=True)]
-    return _number(names)
+    return number_names(names)
 
 
 def _pad(names: list[str] | None, scorer: str, size: int) -> list[str]:
     """Return the names of the graders of a panel; numbered ones if the log does not tell."""
     return names if names is not None and len(names) == size else [f"{scorer}[{n}]" for n in range(size)]
-
-
-def _number(names: Sequence[str]) -> list[str]:
-    """Return names of which the second of a kind has a number."""
-    seen = Counter[str]()
-    out = []
-    for name in names:
-        seen[name] += 1
-        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
-    return out
 
 
 def read_log(content: Content, kind: type[AnySample]) -> tuple[LogHeader, list[AnySample]]:
@@ -312,20 +352,4 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, where: str) -> Any:
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return decode(_without_constants(data), decoder.type, where)
-
-
-def _without_constants(data: bytes) -> bytes:
-    r"""Return JSON with null for NaN and Infinity, which are not JSON; texts keep them.
-
-    >>> _without_constants(rb'{"a": NaN, "b": "c: NaN, \\", "d": "\" ,NaN ", "e":-Infinity}').decode()
-    '{"a": null, "b": "c: NaN, \\\\", "d": "\\" ,NaN ", "e":null}'
-    """
-    parts, start, in_text = [], 0, False
-    for constant in CONSTANT_PATTERN.finditer(data):
-        before = data[start : constant.start()]
-        marks = before.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')  # that begin or end a text
-        in_text ^= marks % 2 == 1
-        parts += [before, constant[0] if in_text else b"null"]
-        start = constant.end()
-    return b"".join([*parts, data[start:]])
+        return decode(data, decoder.type, where)

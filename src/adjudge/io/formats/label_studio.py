@@ -15,8 +15,9 @@ import polars as pl
 
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.formats import export
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract, Values, choose
-from adjudge.io.formats.registry import JSON_KINDS, Content, as_text, decode
+from adjudge.io.formats.registry import JSON_KINDS, Content, as_text
 
 NAME: Final = "label-studio"
 MIN: Final = "label-studio-min"
@@ -215,7 +216,7 @@ def _people(content: Content, worker: str) -> list[object]:
 def _question(where: str, frame: pl.DataFrame, others: list[str]) -> str:
     varying = [name for name in others if frame.group_by("task id").agg(pl.col(name).n_unique())[name].gt(1).any()]
     varying = varying or (others if len(others) == 1 else [])
-    columns = others or ["there is none beside those of Label Studio"]
+    columns = others or ["none but those of Label Studio"]
     return export.choose_varying(columns, varying, where, "No column differs between the annotators of a task")
 
 
@@ -326,7 +327,7 @@ def _tasks(contents: Sequence[Content]) -> list[StoredTask]:
 
 
 def _control(answers: Sequence[Given], question: str, where: str) -> tuple[dict[str, str], str, Values]:
-    """Return what a question is called and what it is about, the type of its answers, and its labels as they were given."""
+    """Return a question's name and object, the type of its answers, and its labels as given."""
     named = next((given for given in answers if given.to_name), None)
     if named is None:
         raise InputError(

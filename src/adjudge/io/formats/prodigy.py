@@ -34,7 +34,7 @@ def read(content: Content, ask: Ask) -> Extract:
             ballots.vote(task, worker, None)
         elif "options" not in record:
             ballots.vote(task, worker, [answer])
-        elif answer == "reject":  # the task itself is refused, whatever was chosen
+        elif answer == "reject":  # the task itself is refused, with any choice
             ballots.skipped[REJECTED] += 1
         else:
             accepted = record.get("accept") or []

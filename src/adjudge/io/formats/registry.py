@@ -7,19 +7,23 @@ To add a format, write one file in this folder and one line in `FORMATS`. The fi
     def read(content: Content, ask: Ask) -> Extract
 
 which returns votes, gold, truth and notes (`adjudge.io.formats.export`; its `AnswerCollector` takes answers one by one). The
-line has the name, the reader, the test, and what the test looks for, in words. Tests use what `Content` shows, so that a module
+line has the name, the reader, the test, and a description of the test. Tests use the fields of `Content`, so that a module
 is loaded only for its own exports. A table whose column names are all there is to know needs no file: its line has `columns`.
-A module may also have `read_all(contents, ask)`, which is given several files together. Verdicts of evaluation tools, whose files
-do not say whether two scorers answer one question, go through `Verdicts` of verdicts.py, as in inspect.py.
-A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does.
+A module may have `read_all(contents, ask)` instead, which is given several files together. Verdicts of evaluation tools, whose
+files do not say whether two scorers answer one question, go through `Verdicts` of verdicts.py, as in phoenix.py.
+A module whose files also hold what was judged has `items(contents)`, a generator of (task, {column: value}) with the tasks of the
+votes; a value is text, or anything that JSON holds. `read_items` of export.py calls it when somebody asks for items; reading
+votes never does.
+A file whose line says `writes_back` also has `SUFFIXES`, `rows`, `without_votes` and `id_of`, as label_studio.py does; or, if
+labels are added to a table of its tasks, `table` in place of all four, as in inspect.py.
 
 Another package adds a format with an entry point, named like the format, in the group `adjudge.formats`:
 
     [project.entry-points."adjudge.formats"]
     my-tool = "my_package.reader"
 
-The module has `read` as above, `recognise(content) -> bool`, and `NEEDS`, what that looks for, in words. It is loaded when
-`format="my-tool"` asks for it, or when a content passes no test of `FORMATS` and is no table of task, worker and label either.
+The module has `read` as above, `recognise(content) -> bool`, and `NEEDS`, its description in words. It is loaded for
+`format="my-tool"`, or if a content passes no test of `FORMATS` and is not a table of task, worker and label either.
 """
 
 from __future__ import annotations
@@ -45,21 +49,24 @@ from adjudge.errors import InputError, OptionError, choice_error, itemize
 from adjudge.io import files, frames
 from adjudge.io.columns import VOTE_ROLES, is_usual
 from adjudge.io.formats import archive
+from adjudge.io.formats.decoding import decode, decode_lines
 
 log = logging.getLogger(__name__)
 # "table": text with a header; "typed": Parquet, Arrow and spreadsheets; "frame": in memory; the next three are JSON, and
 # "records" is JSON in memory; "other" shows nothing that a format could be recognised by.
 Kind = Literal["folder", "zip", "table", "typed", "frame", "array", "object", "lines", "records", "other"]
+OBJECTS: Final = ("object", "lines")  # a whole document of JSON, or several
 TABLE_KINDS: Final = ("table", "typed", "frame")
 JSON_KINDS: Final = ("array", "lines", "records")  # of objects
 RECORDS: Final = (*JSON_KINDS, *TABLE_KINDS)  # rows with named fields, however they are stored
+OBJECT_ROWS: Final = (*JSON_KINDS, "typed", "frame")  # the same, if fields may hold lists and objects
 MAX_JSON_START_BYTES: Final = 1 << 20  # a first record may be long
 # Strings and punctuation. A string that the end cuts off is one token: its quotes are not tried again and again.
 JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[{}\[\]:]', re.DOTALL)
 SHEET: Final = ".xlsx"
 SHEET_MEMBER: Final = "xl/workbook.xml"  # that every such file has
 AUTO: Final = "auto"
-TABLE: Final = "table"  # as a format: an ordinary table, whatever it looks like
+TABLE: Final = "table"  # as a format: always an ordinary table
 MODULES: Final = "adjudge.io.formats."
 
 
@@ -111,9 +118,23 @@ class Content:
         """Return these columns as text, without white space around it and with empty text as missing."""
         return pl.DataFrame([as_text(column) for column in self.table(list(dict.fromkeys(columns))).iter_columns()])
 
+    def lines(self, kind: Any) -> list[dict[str, Any]]:
+        """Return the lines of a table with the columns that are fields of this type; cells without a value are left out."""
+        import msgspec
+
+        names = [part.encode_name for part in msgspec.structs.fields(kind) if part.encode_name in self.fields]
+        if self.kind == "frame":  # whose cells may hold objects
+            wrapped = frames.wrap_frame(self.held)
+            cells = (wrapped.get_column(name).to_list() for name in names)
+            columns = [[cell.tolist() if hasattr(cell, "tolist") else cell for cell in column] for column in cells]
+        else:
+            columns = [column.to_list() for column in self.table(names).iter_columns()]
+        rows = zip(*columns, strict=True)
+        return [{name: cell for name, cell in zip(names, row, strict=True) if not is_missing(cell)} for row in rows]
+
     @cached_property
     def data(self) -> bytes:
-        """The bytes of a JSON file, as UTF-8 and unpacked."""
+        """The bytes of a file, as UTF-8 and unpacked."""
         assert self.path is not None
         data = archive.unpack(self.path, self.name)
         encoding = files.encoding_of(data)
@@ -135,17 +156,23 @@ class Content:
         return list(self.decoded(dict[str, Any]))
 
     def decoded(self, kind: Any) -> list[Any]:
-        """Return the records of a JSON array or of JSON lines, each of this type; what does not fit is an error."""
+        """Return records, objects, or the lines of a table, each of this type; what does not fit is an error.
+
+        Cells of a text table are converted: "0.5" is a number if the type says so.
+        """
         import msgspec
 
-        if self.kind == "records":
+        if self.kind == "records" or self.kind in TABLE_KINDS:
+            records = self.records if self.kind == "records" else self.lines(kind)
             try:
-                return list(msgspec.convert(self.records, list[kind]))
+                return list(msgspec.convert(records, list[kind], strict=self.kind != "table"))
             except msgspec.MsgspecError as error:
                 raise InputError(f"{self.name} is damaged: {error}") from error
         try:
             if self.kind == "lines":
                 return decode_lines(self.data, kind, self.name)
+            if self.kind == "object":
+                return [decode(self.data, kind, self.name)]
             return list(decode(self.data, list[kind], self.name))
         finally:
             vars(self).pop("data", None)  # objects do not refer to it, and both would fill memory
@@ -157,28 +184,9 @@ def as_text(column: pl.Series) -> pl.Series:
     return plain.set(plain == "", None)
 
 
-def decode(data: bytes, kind: Any, name: str) -> Any:
-    """Return JSON as objects of this type."""
-    import msgspec
-
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise InputError(f"{name} is damaged: {reason}") from error
-
-
-def decode_lines(data: bytes, kind: Any, name: str) -> list[Any]:
-    """Return JSON lines as objects of this type; a damaged line is an error that names it."""
-    import msgspec
-
-    try:
-        return list(msgspec.json.Decoder(kind).decode_lines(data))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as whole:
-        for number, line in enumerate(data.split(b"\n"), 1):
-            if line.strip():
-                decode(line, kind, f"{name}: line {number}")
-        raise InputError(f"{name} is damaged: {whole}") from whole
+def is_missing(cell: object) -> bool:
+    """Return whether a cell has no value."""
+    return cell is None or (cell == "" if isinstance(cell, str) else isinstance(cell, float) and cell != cell)
 
 
 def look(path: Path, name: str, held: object = None) -> Content:
@@ -284,7 +292,7 @@ def _schema(path: Path, start: bytes) -> tuple[str, ...]:
     try:
         return tuple(pl.read_parquet_schema(path) if start.startswith(b"PAR1") else pl.read_ipc_schema(path))
     except (pl.exceptions.PolarsError, OSError, files.PANIC):
-        return ()  # whoever reads it says what is wrong
+        return ()  # its reader raises the error
 
 
 def _series(values: list[Any]) -> pl.Series:
@@ -340,7 +348,7 @@ class Format:
 
 
 def _records(*names: str, begins: str = "", kinds: Sequence[Kind] = RECORDS) -> tuple[Test, str]:
-    """Return the test for records with all these fields and one that begins so, and what it looks for, in words."""
+    """Return the test for records with all these fields and one with this prefix, and its description."""
     needs = [*names, *([f"{begins}…"] if begins else [])]
     return lambda c: c.kind in kinds and c.has(*names, begins=begins), f"{', '.join(needs[:-1])} and {needs[-1]}"
 
@@ -389,6 +397,50 @@ def _inspect(c: Content) -> bool:
     if c.kind == "zip":
         return any(name in c.fields for name in archive.LOG_MEMBERS)
     return c.kind in ("object", "lines") and c.has("version", "status") and c.values.get("eval") == "{"
+
+
+def _promptfoo(c: Content) -> bool:
+    if c.kind in OBJECTS and c.has("evalId", "results", "config"):
+        return c.values["results"] == "{"
+    return c.kind in JSON_KINDS and c.has("gradingResult", "testIdx", "promptIdx")
+
+
+def _mlflow(c: Content) -> bool:
+    if c.kind in OBJECTS and c.has("traces", "next_page_token"):
+        return c.values["traces"] == "["
+    if c.kind in (*OBJECTS, *JSON_KINDS) and set(c.fields) == {"info", "data"}:
+        return c.values["info"] == c.values["data"] == "{" and (c.kind == "records" or b'"trace_id"' in c.start)
+    return c.kind in OBJECT_ROWS and c.has("trace_id", "assessments")
+
+
+def _phoenix(c: Content) -> bool:
+    if c.kind in OBJECTS and c.has("data", "next_cursor"):
+        return c.values["data"] == "[" and b'"annotator_kind"' in c.start
+    return c.kind in RECORDS and c.has("span_id", "annotator_kind") and (c.has("annotation_name") or c.has("name", "result"))
+
+
+def _langfuse(c: Content) -> bool:
+    if c.kind in OBJECTS and c.has("data", "meta"):
+        return c.values["data"] == "[" and c.values["meta"] == "{" and _ask_reader("langfuse", "is_page", c)
+    return c.kind in RECORDS and c.has("dataType", "source", "name", "value") and (c.has("traceId") or c.has("subject"))
+
+
+def _opik(c: Content) -> bool:
+    if c.kind in OBJECTS and c.has("trace", "spans", "downloaded_at"):
+        return c.values["trace"] == "{" and c.values["spans"] == "["
+    return c.kind in OBJECT_ROWS and c.has("id", "feedback_scores") and c.values.get("feedback_scores", "[") in "[n"
+
+
+def _trulens(c: Content) -> bool:
+    if c.kind in JSON_KINDS and c.has("feedback_result_id", "record_id", "name"):
+        return True
+    return c.kind in RECORDS and c.has("record_id", "app_id") and any(f"{name}_calls" in c.fields for name in c.fields)
+
+
+def _opentelemetry(c: Content) -> bool:
+    if c.kind in OBJECTS and "[" in (c.values.get("resourceLogs"), c.values.get("resourceSpans")):
+        return True
+    return c.kind in (*OBJECTS, *JSON_KINDS) and c.has("event_name", "attributes", "span_id", "severity_number")
 
 
 def _ask_reader(module: str, test: str, c: Content) -> bool:
@@ -442,7 +494,22 @@ _FORMATS: Final = (
         TRUTH,
         reader="research:read_truth_inference",
     ),
-    Format("inspect", _inspect, "an archive with header.json, or one object with version, status and eval", NONE, QUESTION),
+    Format(
+        "inspect",
+        _inspect,
+        "an archive with header.json, or one object with version, status and eval",
+        NONE,
+        QUESTION,
+        writes_back=True,
+    ),
+    Format("promptfoo", _promptfoo, "one object with evalId, results and config, or lines with gradingResult", NONE, QUESTION),
+    Format("mlflow", _mlflow, "a frame with trace_id and assessments, or traces with info and data", GOLD, QUESTION),
+    Format("phoenix", _phoenix, "span_id, annotation_name and annotator_kind", NONE, QUESTION),
+    Format("langfuse", _langfuse, "scores with traceId or subject, name, source, dataType and value", NONE, QUESTION),
+    Format("langsmith", *_records("run_id", "key", "feedback_source", kinds=OBJECT_ROWS), NONE, QUESTION),
+    Format("opik", _opik, "traces or spans with id and feedback_scores", NONE, QUESTION),
+    Format("trulens", _trulens, "feedback_result_id, record_id and name, or record_id, app_id and NAME_calls", NONE, QUESTION),
+    Format("opentelemetry", _opentelemetry, "OTLP with resourceLogs or resourceSpans, or lines with event_name", NONE, QUESTION),
     Format("peerannot", _peerannot, "an object {task: {worker: label}}", reader="research:read_peerannot"),
 )
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType({form.name: form for form in _FORMATS})
@@ -499,7 +566,7 @@ def _load_installed(name: str) -> Format:
 
 
 def _is_installed(name: str, content: Content) -> bool:
-    """Return whether a content is of the format of an entry point; reading goes on without one that fails."""
+    """Return whether a content has the format of an entry point; an entry point that fails is skipped."""
     try:
         return bool(_load_installed(name).test(content))
     except Exception as error:

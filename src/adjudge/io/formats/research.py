@@ -10,8 +10,9 @@ import polars as pl
 from adjudge.errors import InputError, itemize
 from adjudge.io import files
 from adjudge.io.columns import VOTE_ROLES, find, is_usual
+from adjudge.io.formats.decoding import decode
 from adjudge.io.formats.export import AnswerCollector, Ask, Extract
-from adjudge.io.formats.registry import Content, decode, look
+from adjudge.io.formats.registry import Content, look
 
 CROWD_FILE: Final = "crowd.csv"
 GOLD_FILE: Final = "gold.csv"
@@ -23,7 +24,7 @@ PEERANNOT: Final = "peerannot"
 def read_fast_dawid_skene(content: Content, _: Ask) -> Extract:
     """Return the votes of `crowd.csv` (annotator, question, annotation, without a header).
 
-    `gold.csv` beside it evaluates, as it does in the script.
+    `gold.csv` next to it evaluates, as in the script.
     """
     assert content.path is not None
     path, name = content.path, content.name
@@ -37,7 +38,7 @@ def read_fast_dawid_skene(content: Content, _: Ask) -> Extract:
 
 
 def is_fast_dawid_skene(content: Content) -> bool:
-    """Return whether this is a file or folder of the script: by its name, and by what is in it."""
+    """Return whether this is a file or folder of the script, by its name and content."""
     if content.path is None:
         return False
     if content.kind == "folder":

@@ -3,7 +3,8 @@
 A tool files its verdicts under names: scorers, assertions, keys of a score, kinds of feedback. Few files say whether two names
 are judges of one question or two questions, so `Verdicts` decides. Names are judges of one question if they have the same set of
 values and agree more often than chance explains; the first line on the screen then says so. Otherwise the caller chooses, with
-the name of a question or with names joined by commas.
+the name of a question or with names joined by commas. If a tool says who judged, in a field of its own, its names are questions
+(`is_question`), and one judge answers several. If it does not, the name stands for the judge (`judge_of`).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Verdicts:
         self._ask, self._no_answer = ask, no_answer
         self._rows: list[tuple[str, str, str, Any]] = []  # name, judge, task and verdict
         self._questions: set[str] = set()
+        self._gold: list[tuple[str, str, Any]] = []  # name, task and value
 
     def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
         """Take a verdict: text, a boolean, a number, or a list of options; None and NaN are abstentions.
@@ -81,6 +83,16 @@ class Verdicts:
             "booleans and numbers are expected"
         )
 
+    def add_scored(self, name: str, judge: str, task: str, label: object, score: object, *, is_question: bool = False) -> None:
+        """Take a verdict that has a label, a score, or both: the score if scores are wanted, else the label."""
+        has_label, has_score = (value is not None and value != "" for value in (label, score))
+        is_scored = has_score and (self._ask.numbers or not has_label)
+        self.add(name, judge, task, score if is_scored else label, is_question=is_question)
+
+    def gold(self, name: str, task: str, value: object) -> None:
+        """Take the right verdict on a task, which the file itself gives."""
+        self._gold.append((name, task, _comparable(value)))
+
     def extract(self, columns: Mapping[str, str]) -> Extract:
         """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
         if not self._rows:
@@ -97,12 +109,20 @@ class Verdicts:
             )
         if question.kind == "labels" and self._ask.numbers:
             raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
-        votes = pl.concat([part.votes(self._ask, self.where) for part in chosen]).sort("index").drop("index")
+        each = [part.votes(self._ask, self.where) for part in chosen]
+        if self._questions.issuperset(question.names) and len(chosen) > 1:
+            each = _separate_judges(question.names, each)
+        votes = pl.concat(each).sort("index").drop("index")
         if len(chosen) > 1:
             together = f"{itemize(question.names, 6)} as judges of one question"
             columns = {**columns, "worker": f"{columns['worker']} ({together})"}
         skipped = {reason: count for reason, count in self.skipped.items() if count}
-        return Extract(votes, columns, skipped, question=question.name)
+        rows = {task: value for name, task, value in self._gold if name in question.names and value is not None}
+        gold = None
+        if rows and question.kind == "labels":
+            labels = [[value] for value in rows.values()] if self._ask.sets else list(rows.values())
+            gold = pl.DataFrame({"task": list(rows), "label": labels})
+        return Extract(votes, columns, skipped, gold, question=question.name)
 
     def _choose(self, parts: Mapping[str, Part]) -> Question:
         wanted = self._ask.column("label")
@@ -194,6 +214,39 @@ class Part:
             if value is not None:
                 given.setdefault(task, []).append(value)
         return given
+
+
+def judge_of(name: str, source: str | None) -> str:
+    """Return what a judge is called of whom a file says no more than the name of the verdict and the kind of its source.
+
+    >>> judge_of("helpful", "LLM"), judge_of("helpful", None)
+    ('helpful (LLM)', 'helpful')
+    """
+    return f"{name} ({source})" if source else name
+
+
+def number_names(names: Sequence[str]) -> list[str]:
+    """Return names of which the second of a kind has a number.
+
+    >>> number_names(["regex", "contains", "regex"])
+    ['regex', 'contains', 'regex (2)']
+    """
+    seen = Counter[str]()
+    out = []
+    for name in names:
+        seen[name] += 1
+        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
+    return out
+
+
+def _separate_judges(names: Names, each: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Return the votes under several names with a worker per name and judge, if a judge has voted under several."""
+    judges = [frozenset(votes["worker"]) for votes in each]
+    if all(first.isdisjoint(second) for first, second in combinations(judges, 2)):
+        return list(each)
+    return [
+        votes.with_columns(worker=pl.format("{} ({})", pl.lit(name), "worker")) for name, votes in zip(names, each, strict=True)
+    ]
 
 
 def _comparable(value: Any) -> Any:

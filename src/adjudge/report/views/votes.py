@@ -19,6 +19,7 @@ from adjudge.report import words
 from adjudge.report.picture import Axis, Field, Form, Marks, Outline, Picture, Plot, Rule, Shade, Style, fields, name_axis
 from adjudge.results.explanation import Explanation, VoteEvidence
 from adjudge.results.groups import as_members
+from adjudge.results.overview import FEW_EFFECTIVE
 from adjudge.results.result import Result
 
 MAX_MATRIX: Final = 20  # labels that a matrix is drawn of; beyond, the worst pairs are listed
@@ -31,7 +32,6 @@ ALIKE: Final = "Do they answer alike?"
 MAX_WORKERS: Final = 60  # of a matrix
 MAX_PAIRS: Final = 3_000_000  # pairs of votes that are compared: a second or so; of more tasks every n-th is looked at
 ALL_VOTE: Final = 0.95  # share of the workers on a task from which a crowd is a panel: everybody judges everything
-FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task, below which workers are said to err together
 FIRM: Final = 20  # shared tasks from which a cell has its full colour: kappa of fewer is mostly noise
 LEAST_END: Final = 0.5  # the scale reaches at least so far on both sides of zero
 MAX_VOTES: Final = 24  # that have a bar of their own: the most telling ones; the others have one together

@@ -128,7 +128,7 @@ def settle(ballots: Ballots, cells: CandidateLabels, now: Floats, known: Flags |
     links, k = VoteLinks.of(ballots, cells), ballots.panel.n_labels
     given = None if known is None else known[cells.task]
     for n in range(MAX_POSTERIOR_PASSES):
-        after = _updated(tally(ballots, cells, now, links))
+        after = _update(tally(ballots, cells, now, links))
         if given is not None:
             after[given] = now[given]
         change = np.abs(np.bincount(cells.label, after - now, minlength=k + 1)).sum() / max(ballots.n_tasks, 1)
@@ -189,7 +189,7 @@ def _chances(belief: CellBelief) -> Floats:
     return out
 
 
-def _updated(belief: CellBelief) -> Floats:
+def _update(belief: CellBelief) -> Floats:
     """Return the posterior under a belief, [cells]."""
     ballots, cells, at, k = belief.ballots, belief.cells, belief.links, belief.ballots.panel.n_labels
     prior = np.append(belief.priors, 0.0)[cells.label]

@@ -266,13 +266,13 @@ def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None
     budget = max(MIN_VOTE_PAIR_BUDGET, len(compared.task)) if budget is None else budget
     if _number(compared) > budget:
         log.info("too many pairs of votes: only workers who share %d unexplained answers are compared", MIN_SHARED_UNEXPLAINED)
-        odd = _thinned(_some(compared, compared.gain >= MIN_UNEXPLAINED), budget)
-        key, same, _ = _listed(odd, workers)
+        odd = _thin(_select(compared, compared.gain >= MIN_UNEXPLAINED), budget)
+        key, same, _ = _list_pairs(odd, workers)
         pair, number = np.unique(key[same], return_counts=True)
         suspects = np.zeros(workers, np.bool_)
         suspects[np.concatenate([pair // workers, pair % workers])[np.tile(number >= MIN_SHARED_UNEXPLAINED, 2)]] = True
-        compared = _thinned(_some(compared, suspects[compared.worker]), budget)
-    key, same, gain = _listed(compared, workers)
+        compared = _thin(_select(compared, suspects[compared.worker]), budget)
+    key, same, gain = _list_pairs(compared, workers)
     order = np.argsort(key, kind="stable")
     key = key[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
@@ -280,7 +280,7 @@ def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None
     return SharedTaskPairs(key[starts] // workers, key[starts] % workers, evidence)
 
 
-def _some(compared: ComparedVotes, chosen: Flags) -> ComparedVotes:
+def _select(compared: ComparedVotes, chosen: Flags) -> ComparedVotes:
     task, worker, label, chance, gain = compared
     return ComparedVotes(task[chosen], worker[chosen], label[chosen], chance[chosen], gain[chosen])
 
@@ -297,7 +297,7 @@ def _number(compared: ComparedVotes) -> int:
     return int((size * (size - 1) // 2).sum())
 
 
-def _thinned(compared: ComparedVotes, budget: int) -> ComparedVotes:
+def _thin(compared: ComparedVotes, budget: int) -> ComparedVotes:
     """Return votes whose pairs fit the budget: the least explained ones of tasks with many votes, in as many tasks as fit."""
     starts, size = _sizes(compared.task)
     if size.max(initial=0) > MAX_TASK_VOTES:
@@ -306,7 +306,7 @@ def _thinned(compared: ComparedVotes, budget: int) -> ComparedVotes:
         order = np.lexsort([-compared.gain, compared.task])
         kept = np.zeros(len(compared.task), np.bool_)
         kept[order[rank < MAX_TASK_VOTES]] = True
-        compared = _some(compared, kept)
+        compared = _select(compared, kept)
         starts, size = _sizes(compared.task)
     cost = size * (size - 1) // 2
     if cost.sum() > budget:
@@ -314,11 +314,11 @@ def _thinned(compared: ComparedVotes, budget: int) -> ComparedVotes:
         fits = np.zeros(len(size), np.bool_)
         fits[stirred[np.cumsum(cost[stirred]) <= budget]] = True
         log.warning("copies are searched in %d of %d tasks: there are too many pairs of votes", fits.sum(), len(size))
-        compared = _some(compared, np.repeat(fits, size))
+        compared = _select(compared, np.repeat(fits, size))
     return compared
 
 
-def _listed(compared: ComparedVotes, workers: int) -> tuple[Integers, Flags, Floats]:
+def _list_pairs(compared: ComparedVotes, workers: int) -> tuple[Integers, Flags, Floats]:
     """Return (pair of workers as one number, whether they agree, the mean gain) of each pair of votes, [pairs of votes]."""
     starts, size = _sizes(compared.task)
     left = np.repeat(starts + size, size) - np.arange(len(compared.task))  # votes of the task from here on
@@ -358,7 +358,7 @@ def rings(compared: ComparedVotes, found: SharedTaskPairs, loss: float, workers:
         weakest = _weakest(tried, prove(compared, tried, loss), need, workers, allowance)
         tried[~np.isin(tried, ring[weakest])] = NO_RING
         tried[weakest] = ring[weakest] = NO_RING
-    return _renumbered(ring)
+    return _renumber(ring)
 
 
 def partners(ring: Integers, found: SharedTaskPairs) -> Integers:
@@ -533,7 +533,7 @@ def _parts(n: int, first: Integers, second: Integers) -> Integers:
             return part
 
 
-def _renumbered(ring: Integers) -> Integers:
+def _renumber(ring: Integers) -> Integers:
     """Return rings named by the smallest code that is left in them, [workers]."""
     out, members = ring.copy(), np.flatnonzero(ring >= 0)
     _, first, group = np.unique(ring[members], return_index=True, return_inverse=True)

@@ -304,10 +304,10 @@ class LeaveOneOut:
         size = max(POSTERIOR_BLOCK_CELLS // max(panel.n_rows + panel.n_workers, 1), 1)
         for start in range(0, len(every), size):
             block = every[start : start + size]
-            self._lines = {c: self._smoothed(c) for c in block}
+            self._lines = {c: self._smooth(c) for c in block}
             yield block
 
-    def _smoothed(self, c: int) -> tuple[Singles, Singles]:
+    def _smooth(self, c: int) -> tuple[Singles, Singles]:
         """Return the votes under true label c with the pseudo-votes of the mean worker, by row and by worker."""
         belief, row_label = self._belief, self._ballots.panel.row_label
         by_row = belief.row_counts(self._ballots, c) + MEAN_WORKER_VOTES * belief.mean[c][row_label]
@@ -497,7 +497,7 @@ def expected(ballots: Ballots, seen: VoteComparison, found: Kinds) -> Singles:
     worker, labels = ballots.worker(), ballots.n_labels
     looks, evades, evader = (part.astype(np.float32)[worker] for part in (found.looks, found.evades, found.evader))
     guessing = seen.guess * (1.0 - looks - evader)
-    chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evaded(seen.others, labels)
+    chance = guessing + looks * seen.others + (evader - evades) / labels + evades * _evade(seen.others, labels)
     out: Singles = np.clip(chance, 0.005, 0.995)
     return out
 
@@ -508,7 +508,7 @@ def _log_likelihoods(guess: Singles, others: Singles, worker: Integers, workers:
     `guess`, `others` and `worker` are those of the votes, [votes] each.
     """
     out = np.zeros((workers, GUESSING + 1 + len(LOOK_SHARES)))
-    evaded, lift = _evaded(others, labels), others / guess - 1.0
+    evaded, lift = _evade(others, labels), others / guess - 1.0
     for n, share in enumerate(EVADE_SHARES.astype(np.float32)):
         ratio = ((1.0 - share) / labels + share * evaded) / guess
         out[:, n] = np.bincount(worker, np.log(ratio), minlength=len(out))
@@ -517,7 +517,7 @@ def _log_likelihoods(guess: Singles, others: Singles, worker: Integers, workers:
     return out
 
 
-def _evaded(others: Singles, labels: int) -> Singles:
+def _evade(others: Singles, labels: int) -> Singles:
     """Return the probability of each vote, [votes], if its worker gives any label but the true one."""
     return (1.0 - others) / np.float32(max(labels - 1, 1))
 

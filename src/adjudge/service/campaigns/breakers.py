@@ -2,7 +2,7 @@
 
 A flood of colluding or broken workers shows in the stream of decisions before anyone looks at a single one. What is
 compared is a window of the last decisions with all before it, since the campaign or the last reset began. Both are sums of
-blocks, so that memory is bounded whatever the window.
+blocks, so memory does not grow with the window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from adjudge.errors import quote
-from adjudge.service.campaigns.sections import BreakerLimits as Limits
+from adjudge.service.campaigns.policy import BreakerLimits as Limits
 
 BLOCKS_PER_WINDOW: Final = 20  # of a window: it moves on, and is looked at, by a block
 JUMP_TOLERANCE: Final = 1e-9
@@ -42,7 +42,7 @@ class Breakers(msgspec.Struct):
     """Sums of decisions, of late and of all before, and whether they have tripped.
 
     They trip when something moves by more than its limit, and by more than chance explains: 5 standard errors of decisions
-    that are independent of each other. Until the past has as many decisions as the window, nothing can be said, and nothing
+    that are independent of each other. Breakers stay silent until the past has as many decisions as the window, so nothing
     trips.
 
     - `tripped`: why, as a sentence; None while decisions are made.
@@ -53,7 +53,7 @@ class Breakers(msgspec.Struct):
 
     >>> breakers, limits = Breakers(), Limits(window=100)
     >>> for number in range(600):
-    ...     breakers.decided(limits, ["spam", "ok"], number % 2 if number < 500 else 0, against=0.1, is_flip=False)
+    ...     breakers.note_decision(limits, ["spam", "ok"], number % 2 if number < 500 else 0, against=0.1, is_flip=False)
     >>> breakers.tripped
     "the share of 'spam' in the last 100 decisions is 0.820, and 0.501 in the 465 before: more than 0.300 apart"
     """
@@ -64,7 +64,7 @@ class Breakers(msgspec.Struct):
     blocks: list[DecisionBlock] = []
     latest: DecisionBlock = msgspec.field(default_factory=DecisionBlock)
 
-    def decided(self, limits: Limits, labels: Sequence[str], label: int, *, against: float, is_flip: bool) -> None:
+    def note_decision(self, limits: Limits, labels: Sequence[str], label: int, *, against: float, is_flip: bool) -> None:
         """Note a decision that votes made.
 
         - `limits`: of the policy.
@@ -84,7 +84,7 @@ class Breakers(msgspec.Struct):
         if latest.decisions * BLOCKS_PER_WINDOW >= self.window:
             self._look(limits, labels)
 
-    def reconsidered(self, limits: Limits, flips: int, settled: int) -> None:
+    def check_refit(self, limits: Limits, flips: int, settled: int) -> None:
         """Look at what a refit would do to the tasks that are decided, before it does.
 
         A refit changes many decisions at once, and only those that change. So they are compared with the decided tasks in
@@ -99,11 +99,11 @@ class Breakers(msgspec.Struct):
             self.tripped = f"a refit would change {flips} of {settled} decided labels: more than a share of {limit:.3f}"
 
     def reset(self) -> None:
-        """Begin anew: a person has looked, and what comes from now on is what the next window is compared with."""
+        """Start over after a review by a person: the next window is compared with decisions from now on."""
         self.tripped, self.past, self.blocks, self.latest = None, DecisionBlock(), [], DecisionBlock()
 
     def _look(self, limits: Limits, labels: Sequence[str]) -> None:
-        """Move the window on by a block, and compare it with what was before it."""
+        """Advance the window by a block, and compare it with the decisions before it."""
         self.blocks.append(self.latest)
         self.latest = DecisionBlock()
         while sum(block.decisions for block in self.blocks[1:]) >= self.window:

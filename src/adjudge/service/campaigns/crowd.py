@@ -1,4 +1,4 @@
-"""The workers of a campaign, by number: what is known of each beside what the stream has learned of their votes."""
+"""The workers of a campaign, by number; the stream has what was learned from their votes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from adjudge.service.campaigns.standing import Standing
+from adjudge.service.campaigns.decision import Standing
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Task
 
 RECENT_VOTE_WEIGHT: Final = 1 / 20  # weight of a vote in the recent share of right votes

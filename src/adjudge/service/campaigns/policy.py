@@ -5,27 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from adjudge.data.options import Number
+from adjudge.data.options import Number, to_python
 from adjudge.errors import InputError, OptionError, choice_error, quote
-from adjudge.service.campaigns.sections import (
-    AT_LEAST_ONE,
-    SECONDS_RANGE,
-    BreakerLimits,
-    Check,
-    Escalate,
-    Experts,
-    Maybe,
-    Next,
-    Probation,
-    Quorum,
-    ReopenRules,
-    Section,
-    settle,
-)
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -33,9 +18,182 @@ if TYPE_CHECKING:
     from adjudge.service.campaigns.outcome import Outcome
     from adjudge.service.campaigns.rule import Rule
 
-CONFIDENCE: Final = 0.9  # that is asked for where neither a confidence nor costs are given
+MAX_POLICY_NUMBER: Final = 1_000_000_000  # votes, decisions or seconds: beyond it a number is a mistake
+AT_LEAST_ONE: Final = Number(1, MAX_POLICY_NUMBER, whole=True)
+SECONDS_RANGE: Final = Number(0, MAX_POLICY_NUMBER)
+SHARE_RANGE: Final = Number(0, 1)
+CONFIDENCE: Final = 0.9  # required if a policy has neither `confidence` nor `costs`
 ANY_LABEL: Final = "*"  # in place of a label: every label that is not named
 COST: Final = Number(0, 1e12)
+OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
+
+
+class Check(Protocol):
+    """What a value is checked by."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise an `OptionError` that names the field, the value and the accepted values."""
+
+
+class FlagCheck:
+    """True or false."""
+
+    def check(self, name: str, value: object) -> None:
+        """Raise unless the value is one of the two."""
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} is {quote(value)}: give true or false")
+
+
+class Maybe:
+    """A value that can be left out, as null."""
+
+    def __init__(self, rule: Check) -> None:
+        self.rule = rule
+
+    def check(self, name: str, value: object) -> None:
+        """Raise unless the value is None, or what the rule accepts."""
+        if value is None:
+            return
+        try:
+            self.rule.check(name, value)
+        except OptionError as error:
+            raise OptionError(f"{error}, or null") from None
+
+
+def settle(struct: msgspec.Struct, rules: Mapping[str, Check], prefix: str = "") -> None:
+    """Check the fields of a new struct, and make its numbers Python's own: a float where a field is one.
+
+    Equal documents then have equal values, and equal JSON: 1 and 1.0 are one share.
+    """
+    for field, rule in rules.items():
+        value = getattr(struct, field)
+        rule.check(f"{prefix}{field}", value)
+        number = rule.rule if isinstance(rule, Maybe) else rule
+        if value is not None and isinstance(number, Number):
+            whole: Any = to_python(value)
+            msgspec.structs.force_setattr(struct, field, whole if number.whole else float(whole) + 0.0)  # never -0.0
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a policy, checked when it is made."""
+
+    NAME: ClassVar[str] = ""
+    RULES: ClassVar[Mapping[str, Check]] = {}
+
+    def __post_init__(self) -> None:
+        settle(self, self.RULES, f"{self.NAME}.")
+
+    @classmethod
+    def of(cls, document: Any) -> Any:
+        """Return the part from a document, or as it is."""
+        if isinstance(document, cls):
+            return document
+        if not isinstance(document, Mapping):
+            raise OptionError(f"{cls.NAME} is {quote(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
+        for field in document:
+            if field not in cls.__struct_fields__:
+                raise choice_error(f"field of {cls.NAME}", field, cls.__struct_fields__)
+        return cls(**document)
+
+
+class Escalate(Section, frozen=True):
+    """When a person has to decide.
+
+    - `votes_run_out`: at `maximum_votes`, if they do not suffice.
+    - `disagreement`: where more than this share of the effective votes is against the leading label.
+    - `tie`: where the best labels tie.
+    """
+
+    NAME: ClassVar[str] = "escalate"
+    RULES: ClassVar[Mapping[str, Check]] = {"votes_run_out": FlagCheck(), "disagreement": Maybe(SHARE_RANGE), "tie": FlagCheck()}
+    votes_run_out: bool = True
+    disagreement: float | None = None
+    tie: bool = False
+
+
+class Quorum(Section, frozen=True):
+    """Votes for a label have to come from several groups of workers.
+
+    - `groups`: from at least so many groups.
+    - `votes`: at least so many votes for the label from each of these.
+    """
+
+    NAME: ClassVar[str] = "quorum"
+    RULES: ClassVar[Mapping[str, Check]] = {"groups": AT_LEAST_ONE, "votes": AT_LEAST_ONE}
+    groups: int = 2
+    votes: int = 1
+
+
+class Experts(Section, frozen=True):
+    """What votes of experts do.
+
+    - `decide`: whether a vote of an expert decides at once. Experts who differ escalate.
+    """
+
+    NAME: ClassVar[str] = "experts"
+    RULES: ClassVar[Mapping[str, Check]] = {"decide": FlagCheck()}
+    decide: bool = False
+
+
+class ReopenRules(Section, frozen=True):
+    """What a reopened task needs.
+
+    - `votes`: so many votes more than it had, before votes decide it again.
+    """
+
+    NAME: ClassVar[str] = "reopen"
+    RULES: ClassVar[Mapping[str, Check]] = {"votes": Number(0, MAX_POLICY_NUMBER, whole=True)}
+    votes: int = 2
+
+
+class Probation(Section, frozen=True):
+    """Votes of new workers are kept aside until the workers have shown what they can.
+
+    - `votes`: so many of their votes have to be judged.
+    - `accuracy`: at least this share of those has to be right.
+    """
+
+    NAME: ClassVar[str] = "probation"
+    RULES: ClassVar[Mapping[str, Check]] = {"votes": AT_LEAST_ONE, "accuracy": SHARE_RANGE}
+    votes: int = 10
+    accuracy: float = 0.7
+
+
+class BreakerLimits(Section, frozen=True):
+    """When something jumps, new decisions are held until a person has looked. Each field but `window` can be null: off.
+
+    - `window`: the latest decisions that are compared with all before them.
+    - `label_share`: trips when the share of any label moves by more than this.
+    - `disagreement`: trips when the mean share of votes against the decided label rises by more than this.
+    - `flip_rate`: trips when the share of decisions that changed a decided label rises by more than this.
+    """
+
+    NAME: ClassVar[str] = "breakers"
+    RULES: ClassVar[Mapping[str, Check]] = {
+        "window": AT_LEAST_ONE,
+        "label_share": Maybe(SHARE_RANGE),
+        "disagreement": Maybe(SHARE_RANGE),
+        "flip_rate": Maybe(SHARE_RANGE),
+    }
+    window: int = 1000
+    label_share: float | None = 0.3
+    disagreement: float | None = 0.2
+    flip_rate: float | None = 0.1
+
+
+class Next(Section, frozen=True):
+    """How much the queue gives to a worker.
+
+    - `per_worker_per_hour`: at most so many tasks in any hour.
+    - `per_worker_per_day`: at most so many tasks in any 24 hours.
+    """
+
+    NAME: ClassVar[str] = "next"
+    RULES: ClassVar[Mapping[str, Check]] = {"per_worker_per_hour": Maybe(AT_LEAST_ONE), "per_worker_per_day": Maybe(AT_LEAST_ONE)}
+    per_worker_per_hour: int | None = None
+    per_worker_per_day: int | None = None
+
+
 SECTIONS: Final[Mapping[str, type[Section]]] = {
     "escalate": Escalate,
     "quorum": Quorum,
@@ -45,7 +203,6 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "breakers": BreakerLimits,
     "next": Next,
 }
-OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +213,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     JSON (`to_json`). docs/policy.md explains each field with examples.
 
     - `minimum_votes`: no task is decided by fewer votes.
-    - `maximum_votes`: at so many votes no more are asked for; None: never.
+    - `maximum_votes`: stop requesting votes at this count; None: never.
     - `confidence`: how likely the leading label has to be right: a number above 0 and at most 1, or one per label, where "*"
       stands for the labels that are not named. Left out: 0.9, or nothing where `costs` are given.
     - `costs`: what a wrong decision costs: true label to decided label to cost. A right one costs nothing unless it is named;
@@ -66,7 +223,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
       above the maximum), or another label can be decided.
     - `hold`: seconds for which a label has to stay the decided one before the decision is final; the status is `held` meanwhile.
     - `lock`: seconds after the decision from which on votes no longer change it; 0: at once; None: never.
-    - `escalate`: when a person is asked: `votes_run_out` (True), `disagreement` (None: the largest share of effective votes
+    - `escalate`: when a person has to decide: `votes_run_out` (True), `disagreement` (None: the largest share of effective votes
       against the leading label), `tie` (False).
     - `quorum`: votes for the label have to come from so many `groups` of workers (2), so many `votes` from each (1).
     - `experts`: with `decide` (False) a vote of an expert decides at once, and experts who differ escalate.
@@ -135,9 +292,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         settle(self, self.RULES)
         for field, kind in SECTIONS.items():
-            given = getattr(self, field)
-            if given is not None or field not in OPTIONAL_SECTIONS:
-                msgspec.structs.force_setattr(self, field, kind.of(given))
+            part = getattr(self, field)
+            if part is not None or field not in OPTIONAL_SECTIONS:
+                msgspec.structs.force_setattr(self, field, kind.of(part))
         if self.costs is None and self.confidence is None:
             msgspec.structs.force_setattr(self, "confidence", CONFIDENCE)
         if self.confidence is not None:
@@ -267,10 +424,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         - `votes`: how many votes count; or label to votes, which `escalate.disagreement` needs.
         - `groups`: group of workers to label to votes, for a `quorum`.
         - `experts`: the labels that experts voted for, one per vote.
-        - `gold`: the true label, where it is known.
+        - `gold`: the true label, if it is known.
         - `breaker`: whether a breaker has tripped.
         - `time`: the moment, in seconds from any beginning.
-        - `before`: what the same policy made of the task until now: hysteresis, holds and locks go on from there.
+        - `before`: the previous outcome of the same policy, from which hysteresis, holds and locks continue.
 
         >>> outcome = Policy().decide({"spam": 0.94, "ok": 0.06}, votes=3)
         >>> outcome
@@ -293,25 +450,25 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def __rich_repr__(self) -> Any:
-        yield from self._told()
+        yield from self._chosen_fields()
 
     def __repr__(self) -> str:
-        return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._told())})"
+        return f"Policy({', '.join(f'{name}={value!r}' for name, value in self._chosen_fields())})"
 
-    def _told(self) -> list[tuple[str, Any]]:
+    def _chosen_fields(self) -> list[tuple[str, Any]]:
         """Return the fields that a reader wants: those that every policy has, and all that were chosen."""
         always = ("minimum_votes", "maximum_votes", "confidence" if self.costs is None else "costs")
         fields = [(field.name, getattr(self, field.name), field.default) for field in msgspec.structs.fields(Policy)]
         return [(name, msgspec.to_builtins(value)) for name, value, usual in fields if name in always or value != usual]
 
 
-def _confidence(given: Any) -> float | dict[str, float]:
+def _confidence(document: Any) -> float | dict[str, float]:
     """Return the threshold, or one per label."""
-    if not isinstance(given, Mapping):
-        return _threshold("confidence", given)
-    if not given:
+    if not isinstance(document, Mapping):
+        return _threshold("confidence", document)
+    if not document:
         raise OptionError("confidence names no label: give a number above 0 and at most 1, or one per label")
-    each = {_label("confidence", label): _threshold(f"confidence of {quote(label)}", value) for label, value in given.items()}
+    each = {_label("confidence", label): _threshold(f"confidence of {quote(label)}", value) for label, value in document.items()}
     return each[ANY_LABEL] if list(each) == [ANY_LABEL] else dict(sorted(each.items()))
 
 
@@ -328,12 +485,12 @@ def _thresholds(confidence: float | dict[str, float] | None) -> list[float]:
     return list(confidence.values()) if isinstance(confidence, dict) else [confidence]
 
 
-def _costs(given: Any) -> dict[str, dict[str, float]]:
+def _costs(document: Any) -> dict[str, dict[str, float]]:
     """Return true label to decided label to cost, in the order of the labels."""
-    if not isinstance(given, Mapping) or not given:
-        raise OptionError(f"costs is {quote(given)}: give true label to decided label to cost")
+    if not isinstance(document, Mapping) or not document:
+        raise OptionError(f"costs is {quote(document)}: give true label to decided label to cost")
     costs = {}
-    for true, line in sorted((_label("costs", true), line) for true, line in given.items()):
+    for true, line in sorted((_label("costs", true), line) for true, line in document.items()):
         if not isinstance(line, Mapping):
             raise OptionError(f"costs of {quote(true)} is {quote(line)}: give decided label to cost")
         for decided, cost in line.items():

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import msgspec
 
 from adjudge.errors import AdjudgeError, InputError, quote
 from adjudge.service.campaigns import snapshot
-from adjudge.service.campaigns.archived import Archived
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.state import CampaignState
-from adjudge.service.store.archive import Archive, CopiedArchive, MemoryArchive, StoreArchive
-from adjudge.service.store.bases import Base
+from adjudge.service.campaigns.tasks import Archived
+from adjudge.service.store import events
+from adjudge.service.store.archive import CopiedArchive, MemoryArchive, StoreArchive
 from adjudge.service.store.batch import DecisionRow
-from adjudge.service.store.errors import DamagedStore, Expired
+from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.events import Created, Event
+from adjudge.service.store.log import Base
 from adjudge.service.store.store import Store, archive_row
 
 T = TypeVar("T")
+_DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
 
 
 class ReplayDifference(msgspec.Struct, frozen=True):
-    """Where a replay and what was recorded part.
+    """The first difference between a replay and the recorded data.
 
     - `position`: of the event in the log.
     - `what`: a sentence.
-    - `task`: the task whose decision differs, where it is one.
+    - `task`: the task whose decision differs, if it is a decision.
     """
 
     position: int
@@ -44,7 +46,7 @@ class Checked(msgspec.Struct, frozen=True):
     - `snapshot`: the position of the snapshot that was compared as well; None where there is none.
     - `difference`: the first one; None where there is none.
     - `base`: the position of the state that the replay began with; 0 where it began with the first event.
-    - `begins`: the first position of the log that is kept: 1, where no vote has expired.
+    - `begins`: the first position of the log that is kept: 1 if no vote has expired.
     """
 
     position: int
@@ -56,15 +58,14 @@ class Checked(msgspec.Struct, frozen=True):
     begins: int = 1
 
 
-def replay(store: Store, campaign: int, *, until: int | None = None, archive: Archive | None = None) -> CampaignState:
+def replay(store: Store, campaign: int, *, until: int | None = None) -> CampaignState:
     """Return the state that follows from a log, from its first event on; snapshots are not used.
 
     Where the first events have expired and are deleted, the log begins with a base, and so does the replay.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     - `until`: the last position that is applied; None: all of it.
-    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
 
     >>> import tempfile
     >>> from adjudge.service.store.batch import Batch
@@ -83,66 +84,43 @@ def replay(store: Store, campaign: int, *, until: int | None = None, archive: Ar
     True
     >>> store.close(); folder.cleanup()
     """
-    return from_beginning(store, campaign, lambda state: _replayed(store, campaign, state, until), archive)
+
+    def fold(base: Base | None) -> CampaignState:
+        state = _begin(store, campaign, base)
+        if until is not None and state.position > until:
+            begins = f"the log of campaign {campaign} begins with the state at position {state.position}"
+            raise InputError(f"until is {until}: {begins}")
+        fold_log(store, campaign, state, until)
+        return state
+
+    return store.repeat_with_base(campaign, fold)
 
 
-def _replayed(store: Store, campaign: int, state: CampaignState, until: int | None) -> CampaignState:
-    if until is not None and state.position > until:
-        raise InputError(f"until is {until}: the log of campaign {campaign} begins with the state at position {state.position}")
-    for position, event in events_of(store, campaign, after=state.position, until=until):
-        state.apply(position, event)
+def fold_log(store: Store, campaign: int, state: CampaignState, until: int | None = None) -> None:
+    """Fold the log after the position of a state, up to another position; None: all of it. Decisions are dropped."""
+    for first, page in store.read(campaign, after=state.position, until=until):
+        for position, event in enumerate(page, first):
+            state.apply(position, event)
         state.changes.clear()
-    return state
 
 
-def from_beginning(store: Store, campaign: int, work: Callable[[CampaignState], T], archive: Archive | None = None) -> T:
-    """Return what comes of a log from its beginning on; begin again where votes expire while it is read.
-
-    - `store`: where the log is.
-    - `campaign`: its number.
-    - `work`: called with what the log begins with: the state before its first event, or its base.
-    - `archive`: where tasks go that leave memory; None: they are kept in memory, as bytes.
-    """
-    while True:
-        base = store.bases.find(campaign)
-        try:
-            done = work(_beginning(store, campaign, base, archive))
-        except Expired:
-            if store.bases.find(campaign) == base or archive is not None:
-                raise
-            continue
-        if (
-            archive is not None or store.bases.find(campaign) == base
-        ):  # else votes of the archive may be gone that were looked for
-            return done
-
-
-def _beginning(store: Store, campaign: int, base: Base | None, archive: Archive | None) -> CampaignState:
-    """Return what a log begins with."""
+def _begin(store: Store, campaign: int, base: Base | None) -> CampaignState:
+    """Return the state that a log begins with: its base, or the state before its first event."""
     if base is not None:
-        saved, archived, _ = snapshot.opened(store.bases.data(base))
-        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived), archive))
+        saved, archived, _ = snapshot.unbundle(store.bases.data(base))
+        return snapshot.from_bytes(saved, CopiedArchive(StoreArchive(store, campaign, lambda _: None, archived)))
     for position, event in events_of(store, campaign, until=1):
-        return begun(position, event, archive or MemoryArchive())
+        if position != 1 or not isinstance(event, Created):
+            what = f"{type(event).__name__} at position {position}"
+            raise AdjudgeError(f"the log begins with {what}, not with Created at position 1")
+        return CampaignState(event, MemoryArchive())
     raise InputError(f"campaign {campaign} has no events: there is nothing to replay")
-
-
-def begun(position: int, event: Event, archive: Archive) -> CampaignState:
-    """Return the state before the first event of a log.
-
-    - `position`: of the event, which has to be 1.
-    - `event`: the first one.
-    - `archive`: where tasks go that leave memory.
-    """
-    if position != 1 or not isinstance(event, Created):
-        raise AdjudgeError(f"the log begins with {type(event).__name__} at position {position}, not with Created at position 1")
-    return CampaignState(event, archive)
 
 
 def events_of(store: Store, campaign: int, *, after: int = 0, until: int | None = None) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log, in order.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     - `after`: the position before the first that is wanted.
     - `until`: the last one; None: all.
@@ -156,14 +134,15 @@ def check(store: Store, campaign: int) -> Checked:
 
     The state from the newest snapshot and the log behind it is compared with the replayed one, too.
 
-    - `store`: where the log is.
+    - `store`: has the log.
     - `campaign`: its number.
     """
-    return from_beginning(store, campaign, lambda state: _checked(store, campaign, state))
+    return store.repeat_with_base(campaign, lambda base: _check(store, campaign, base))
 
 
-def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
-    """Go on from what the log begins with, and compare."""
+def _check(store: Store, campaign: int, base: Base | None) -> Checked:
+    """Replay the log from its base on, and compare."""
+    state = _begin(store, campaign, base)
     start, end = state.position, store.last(campaign)
     recorded = _Recorded(store, campaign, start)
     for position, event in events_of(store, campaign, after=start, until=end):
@@ -172,10 +151,10 @@ def _checked(store: Store, campaign: int, state: CampaignState) -> Checked:
         state.changes.clear()
     recorded.end(end)
     snapshot_at, difference = None, recorded.difference or _unlike_archive(store, campaign, state, start, end)
-    found = store.snapshots(campaign).latest(until=end)
-    if found is not None and found[0] >= start:
-        snapshot_at = found[0]
-        difference = difference or _difference(state, _restored(store, campaign, found[1], end), snapshot_at)
+    newest = store.snapshots(campaign).latest(until=end)
+    if newest is not None and newest[0] >= start:
+        snapshot_at = newest[0]
+        difference = difference or _difference(state, _restore(store, campaign, newest[1], end), snapshot_at)
     digest, begins = snapshot.digest(state), store.begins(campaign)
     return Checked(state.position, recorded.number, digest, snapshot_at, difference, start, begins)
 
@@ -216,9 +195,6 @@ class _Recorded:
         self.difference = self.difference or ReplayDifference(position, what, task)
 
 
-_DECISION_DECODER: Final = msgspec.json.Decoder(Decision)
-
-
 def _unequal(made: Decision, recorded: Decision) -> str | None:
     """Return in words which field of two decisions differs first; None where they are equal."""
     for field in Decision.__struct_fields__:
@@ -228,13 +204,11 @@ def _unequal(made: Decision, recorded: Decision) -> str | None:
     return None
 
 
-def _restored(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
+def _restore(store: Store, campaign: int, data: bytes, end: int) -> CampaignState:
     """Return the state from a snapshot and the log behind it."""
-    saved, archived, _ = snapshot.opened(data)
+    saved, archived, _ = snapshot.unbundle(data)
     state = snapshot.from_bytes(saved, StoreArchive(store, campaign, lambda _: None, archived))
-    for position, event in events_of(store, campaign, after=state.position, until=end):
-        state.apply(position, event)
-        state.changes.clear()
+    fold_log(store, campaign, state, end)
     return state
 
 
@@ -270,3 +244,54 @@ def _difference(replayed: CampaignState, restored: CampaignState, position: int)
     return ReplayDifference(
         position, f"the state from the snapshot at {position} and the log behind it differs in {', '.join(parts)}"
     )
+
+
+def read_kept_log(store: Store, campaign: int, *, until: int | None = None) -> Iterator[tuple[int, events.Event]]:
+    """Yield position and event of a log, in order, from a `Created` on.
+
+    Of a log that begins with a base, the first ones are made from it: labels, the policy that held, groups, experts and bans.
+
+    - `store`: has the log.
+    - `campaign`: its number.
+    - `until`: the last position; None: all.
+    """
+    base = store.bases.find(campaign)
+    if base is None:
+        yield from events_of(store, campaign, until=until)
+        return
+    if until is not None and until < base.begins:
+        raise InputError(f"until is {until}: the log of campaign {campaign} begins at position {base.begins}")
+    state = snapshot.from_bytes(snapshot.unbundle(store.bases.data(base))[0], MemoryArchive())
+    known = list(_describe_known(state, base))
+    yield from enumerate(known, base.begins - len(known))
+    for position, event in events_of(store, campaign, after=base.begins - 1, until=until):
+        if _is_known(event, position, base):
+            yield position, events.Tick(time=event.time)  # backtests have a clock of their own, and pass it over
+        else:
+            yield position, event
+
+
+def _describe_known(state: CampaignState, base: Base) -> Iterator[events.Event]:
+    """Yield events that say what is known from before the first event that is kept."""
+    time, held = state.created.time, [version for version in state.policies if version.position < base.begins]
+    yield events.Created(
+        time=time,
+        labels=list(base.labels),
+        names=list(state.names),
+        model=state.created.model,
+        settings=state.created.settings,
+        policy=held[-1].policy.document() if held else state.created.policy,
+    )
+    for worker in state.crowd.all.values():
+        if worker.group is not None or worker.expert:
+            yield events.WorkerSet(time=time, worker=worker.number, group=worker.group, expert=worker.expert)
+    banned = [worker.number for worker in state.crowd.all.values() if worker.banned]
+    if banned:
+        yield events.Ban(time=time, workers=banned)
+
+
+def _is_known(event: events.Event, position: int, base: Base) -> bool:
+    """Return whether the base already has the effect of an event, or the event refers to a deleted one."""
+    if isinstance(event, events.LabelAdded):
+        return position <= base.position
+    return isinstance(event, events.RefitDone) and event.read < base.begins

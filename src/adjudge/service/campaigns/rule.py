@@ -1,4 +1,4 @@
-"""A policy made ready for the labels of a campaign: where a task stands and the evidence on it, to where it stands now.
+"""A policy compiled for the labels of a campaign: from a standing and the evidence on a task to its next standing.
 
 Who decides, first to last: a person (an override), gold, an expert, the lock, a breaker, the votes. Everything here is a
 pure function of its arguments, and times are whole microseconds, so that a replay of a log gives the same decisions.
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.errors import OptionError, itemize, quote
+from adjudge.service.campaigns.decision import CODES, NO_EXPERT, Evidence, Standing
 from adjudge.service.campaigns.policy import ANY_LABEL, Policy
-from adjudge.service.campaigns.standing import CODES, NO_EXPERT, Evidence, Standing
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.decision import Status
@@ -37,9 +37,9 @@ class Rule:
 
     `needs_counts`, `needs_groups`, `needs_experts` and `needs_probabilities` say which of the costly parts of `Evidence` it
     looks at; `needs_votes` is True where it looks at any of the first three. `thresholds` are the
-    confidences that the labels need; empty where costs stand in their place.
+    confidences that the labels need; empty if the policy has costs instead.
 
-    >>> from adjudge.service.campaigns.standing import NEW, Evidence
+    >>> from adjudge.service.campaigns.decision import NEW, Evidence
     >>> rule = Rule(Policy(), ["spam", "ok"])
     >>> rule.decide(NEW, Evidence(votes=3, label=0, confidence=0.94)).status
     'decided'
@@ -77,7 +77,7 @@ class Rule:
         self._maximum = policy.maximum_votes if policy.maximum_votes is not None and runs_out else UNLIMITED_VOTES
         self.thresholds = thresholds(policy, self.labels)
         self._enough = [threshold - THRESHOLD_TOLERANCE for threshold in self.thresholds]
-        self._costs = cost_of(policy, self.labels)
+        self._costs = build_costs(policy, self.labels)
         self._cost_of: list[list[float]] | None = None if self._costs is None else self._costs.tolist()
         self._maximum_cost = THRESHOLD_TOLERANCE + (policy.maximum_cost or 0.0)
         self._by = "confidence" if self._cost_of is None else "costs"
@@ -96,7 +96,7 @@ class Rule:
     def decide(self, standing: Standing, evidence: Evidence) -> Standing:
         """Return where the task stands now: the same object where nothing changes.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `evidence`: what is known of it.
         """
         if standing.due and evidence.time >= standing.due:
@@ -107,17 +107,17 @@ class Rule:
             return self._settle(standing, evidence.label, "gold", evidence.time)
         if self.needs_experts and evidence.expert != NO_EXPERT and evidence.experts > standing.experts:
             if evidence.expert < 0:
-                return _undecided(standing, "escalated", "experts", evidence.time)
+                return _withhold(standing, "escalated", "experts", evidence.time)
             return self._settle(standing, evidence.expert, "expert", evidence.time)
         if standing.status == "locked":
             return standing
         votes = evidence.votes
         if votes < standing.floor:
-            return _undecided(standing, "open", "reopened", evidence.time)
+            return _withhold(standing, "open", "reopened", evidence.time)
         if votes < self._minimum:
-            return _undecided(standing, "open", "minimum_votes", evidence.time)
+            return _withhold(standing, "open", "minimum_votes", evidence.time)
         if (self._tie or self._disagreement is not None) and (doubt := self._doubt(evidence)):
-            return _undecided(standing, "escalated", doubt, evidence.time)
+            return _withhold(standing, "escalated", doubt, evidence.time)
         label = self.best(evidence)
         missing = self._by
         if label >= 0 and self._quorum is not None and not self.has_quorum(label, evidence):
@@ -127,48 +127,48 @@ class Rule:
         if label >= 0:
             return self._take(standing, label, evidence)
         if votes >= self._maximum:
-            return _undecided(standing, "escalated", "maximum_votes", evidence.time)
-        return _undecided(standing, "open", missing, evidence.time)
+            return _withhold(standing, "escalated", "maximum_votes", evidence.time)
+        return _withhold(standing, "open", missing, evidence.time)
 
     def due(self, standing: Standing) -> int:
         """Return the time at which the clock alone changes where a task stands, in microseconds; 0: it does not.
 
-        - `standing`: where it stands.
+        - `standing`: its current standing.
         """
         return standing.due
 
     def tick(self, standing: Standing, time: int, *, breaker: bool = False) -> Standing:
-        """Return where a task stands at this time if no vote comes: the same object where nothing was due.
+        """Return the standing at this time if no vote comes: the same object if nothing was due.
 
         The end of a hold and the beginning of a lock are dated to when they were due, however late the clock is read.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `time`: now, in microseconds.
         - `breaker`: whether a breaker has tripped: a hold that ends then is held on.
         """
         while standing.due and time >= standing.due:
             if standing.status == "decided":
-                standing = _placed(standing, "locked", standing.label, standing.due, 0, standing.reason)
+                standing = _move(standing, "locked", standing.label, standing.due, 0, standing.reason)
             elif breaker:
-                standing = _placed(standing, "held", standing.label, standing.since, 0, "breaker")
+                standing = _move(standing, "held", standing.label, standing.since, 0, "breaker")
             else:
-                standing = self._decided(standing, standing.label, standing.due, self._by)
+                standing = self._decide_at(standing, standing.label, standing.due, self._by)
         return standing
 
     def override(self, standing: Standing, label: int, time: int, *, by: str | None = None) -> Standing:
         """Return where a task stands once a person has decided it, until it is reopened.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `label`: the index of the label.
         - `time`: when, in microseconds.
         - `by`: who.
         """
-        return _placed(standing, "decided", label, time, 0, "override", by)
+        return _move(standing, "decided", label, time, 0, "override", by)
 
     def reopen(self, standing: Standing, votes: int, time: int, *, experts: int = 0) -> Standing:
         """Return where a task stands once its decision is appealed: open, until there are more votes.
 
-        - `standing`: where it stood.
+        - `standing`: its previous standing.
         - `votes`: the votes that it has.
         - `time`: when, in microseconds.
         - `experts`: the votes of experts that it has: from now on, only further ones decide it at once.
@@ -191,7 +191,7 @@ class Rule:
 
         A lock that has begun stays.
 
-        - `standing`: where it stood under the earlier policy.
+        - `standing`: its standing under the earlier policy.
         - `time`: when this policy took its place, in microseconds.
         """
         due = standing.due
@@ -202,20 +202,20 @@ class Rule:
         return (
             standing
             if due == standing.due
-            else _placed(standing, standing.status, standing.label, standing.since, due, standing.reason)
+            else _move(standing, standing.status, standing.label, standing.since, due, standing.reason)
         )
 
     def why(self, standing: Standing, evidence: Evidence) -> list[str]:
-        """Return why the task stands as it does, as sentences: which rule holds, what there is and what is missing.
+        """Explain the standing in sentences: the rule in charge, the evidence, and anything that is missing.
 
-        - `standing`: where it stands.
+        - `standing`: its current standing.
         - `evidence`: what is known of it.
 
-        >>> from adjudge.service.campaigns.standing import NEW, Evidence
+        >>> from adjudge.service.campaigns.decision import NEW, Evidence
         >>> Rule(Policy(), ["spam", "ok"]).why(NEW, Evidence(votes=2, label=0, confidence=0.84))
         ['2 of at least 3 votes: 1 more needed at least', '0.84 of 0.90 confidence for spam', 'open']
         """
-        from adjudge.service.campaigns.why import why
+        from adjudge.service.campaigns.outcome import why
 
         return why(self, standing, evidence)
 
@@ -255,7 +255,7 @@ class Rule:
         return math.fsum(map(mul, evidence.probabilities, self._cost_of[label]))
 
     def _doubt(self, evidence: Evidence) -> str:
-        """Return why a person is asked although the votes might suffice, or nothing."""
+        """Return the reason for escalating although the votes might suffice, or nothing."""
         if self._tie and evidence.tie:
             return "tie"
         if self._disagreement is not None and self.disagreement(evidence) > self._disagreement + THRESHOLD_TOLERANCE:
@@ -281,22 +281,22 @@ class Rule:
         """
         if self._cost_of is None:
             return evidence.label
-        cheap = self._cheapest(evidence)
+        cheap = self._find_cheapest(evidence)
         if evidence.label in cheap:
             return evidence.label
         return min(cheap, key=lambda label: (-evidence.probabilities[label], self.labels[label]))
 
-    def _cheapest(self, evidence: Evidence) -> list[int]:
+    def _find_cheapest(self, evidence: Evidence) -> list[int]:
         """Return the labels of least expected cost, by exact sums; of many labels only those near the limit are summed."""
-        some: Sequence[int] = range(len(self.labels))
+        candidates: Sequence[int] = range(len(self.labels))
         if self._costs is not None and len(self.labels) > MAX_EXACT_COST_LABELS:
             costs = self._costs @ np.asarray(evidence.probabilities)
             limit, slack = costs.min() + THRESHOLD_TOLERANCE, 1e-12 * float(np.max(self._costs))
             surely: list[int] = np.flatnonzero(costs <= limit - 2 * slack).tolist()
-            some = np.flatnonzero(costs <= limit + 2 * slack).tolist()
-            if len(some) == len(surely):
+            candidates = np.flatnonzero(costs <= limit + 2 * slack).tolist()
+            if len(candidates) == len(surely):
                 return surely
-        exact = {label: self.expected_cost(label, evidence) for label in some}
+        exact = {label: self.expected_cost(label, evidence) for label in candidates}
         least = min(exact.values()) + THRESHOLD_TOLERANCE
         return [label for label, cost in exact.items() if cost <= least]
 
@@ -316,16 +316,16 @@ class Rule:
         if standing.label == label and standing.status == "decided":
             if standing.reason == self._by:
                 return standing
-            return self.tick(self._decided(standing, label, standing.since, self._by), time)  # gold or expert was taken back
+            return self.tick(self._decide_at(standing, label, standing.since, self._by), time)  # gold or expert was taken back
         held = standing.label == label and standing.status == "held"
         since = standing.since if held else time
         if evidence.breaker:
-            return standing if held and standing.reason == "breaker" else _placed(standing, "held", label, since, 0, "breaker")
+            return standing if held and standing.reason == "breaker" else _move(standing, "held", label, since, 0, "breaker")
         if held and standing.due > time:
             return standing
         if since + self._hold > time:
-            return _placed(standing, "held", label, since, since + self._hold, "hold")
-        return self._decided(standing, label, time, self._by)
+            return _move(standing, "held", label, since, since + self._hold, "hold")
+        return self._decide_at(standing, label, time, self._by)
 
     def _settle(self, standing: Standing, label: int, reason: str, time: int) -> Standing:
         """Return the standing of a task that gold or an expert decides, at once."""
@@ -334,19 +334,19 @@ class Rule:
             return standing
         if reason == "gold":
             since = standing.since if same and standing.status == "decided" else time
-            return _placed(standing, "decided", label, since, 0, reason)
+            return _move(standing, "decided", label, since, 0, reason)
         if same and standing.status == "locked":
-            return _placed(standing, "locked", label, standing.since, 0, reason)
+            return _move(standing, "locked", label, standing.since, 0, reason)
         since = standing.since if same and standing.status == "decided" else time
-        return self.tick(self._decided(standing, label, since, reason), time)
+        return self.tick(self._decide_at(standing, label, since, reason), time)
 
-    def _decided(self, standing: Standing, label: int, since: int, reason: str) -> Standing:
+    def _decide_at(self, standing: Standing, label: int, since: int, reason: str) -> Standing:
         """Return the standing decided since a time, with the clock of the lock."""
         if self._lock is None:
-            return _placed(standing, "decided", label, since, 0, reason)
+            return _move(standing, "decided", label, since, 0, reason)
         if self._lock == 0:
-            return _placed(standing, "locked", label, since, 0, reason)
-        return _placed(standing, "decided", label, since, since + self._lock, reason)
+            return _move(standing, "locked", label, since, 0, reason)
+        return _move(standing, "decided", label, since, since + self._lock, reason)
 
     def might_change(
         self,
@@ -419,7 +419,7 @@ def thresholds(policy: Policy, labels: Sequence[str]) -> list[float]:
     return [asked.get(label, asked.get(ANY_LABEL, math.nan)) for label in labels]
 
 
-def cost_of(policy: Policy, labels: Sequence[str]) -> NDArray[np.float64] | None:
+def build_costs(policy: Policy, labels: Sequence[str]) -> NDArray[np.float64] | None:
     """Return the cost of deciding for each label, by the true one, [decided, true]; None for a policy without costs.
 
     What names both labels counts before what names the true one, the decided one, or neither.
@@ -460,13 +460,13 @@ def _check_known(field: str, named: dict[str, float] | dict[str, dict[str, float
             raise OptionError(f'{field} names the label {quote(label)}: give labels of the campaign ({itemize(labels)}), or "*"')
 
 
-def _undecided(standing: Standing, status: Status, reason: str, time: int) -> Standing:
+def _withhold(standing: Standing, status: Status, reason: str, time: int) -> Standing:
     """Return the standing without a label, dated to when its status began."""
     if standing.status == status:
-        return standing if standing.reason == reason else _placed(standing, status, -1, standing.since, 0, reason)
-    return _placed(standing, status, -1, time, 0, reason)
+        return standing if standing.reason == reason else _move(standing, status, -1, standing.since, 0, reason)
+    return _move(standing, status, -1, time, 0, reason)
 
 
-def _placed(standing: Standing, status: Status, label: int, since: int, due: int, reason: str, by: str | None = None) -> Standing:
+def _move(standing: Standing, status: Status, label: int, since: int, due: int, reason: str, by: str | None = None) -> Standing:
     """Return a new standing of the same task."""
     return Standing(status, label, since, due, reason, by, standing.floor, standing.experts)

@@ -44,11 +44,11 @@ class StreamSettings(_CampaignSettings, frozen=True):
 class RefitSettings(_CampaignSettings, frozen=True):
     """When the votes in memory are fitted as a batch, in the background."""
 
-    votes: Count = 1000  # after so many votes …
+    votes: Count = 1000  # after this number of votes …
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] = (
         0.1  # … and no fewer than this share of the votes in memory, so that refits stay a small part of the work
     )
-    seconds: Seconds | None = None  # or after so many seconds, where there was a vote
+    seconds: Seconds | None = None  # or after this time, if there was a vote
 
 
 class Retention(_CampaignSettings, frozen=True):
@@ -59,5 +59,5 @@ class Retention(_CampaignSettings, frozen=True):
 
     tasks: Count = 100_000  # decided ones in memory: beyond it the ones untouched for longest leave
     waiting: Count = 1_000_000  # those not yet decided
-    days: Days | None = None  # decided ones leave after so many days, too
-    votes_days: Days | None = None  # votes are deleted after so many days, decisions stay; None: never
+    days: Days | None = None  # decided ones also leave after this time
+    votes_days: Days | None = None  # votes are deleted after this time, decisions stay; None: never

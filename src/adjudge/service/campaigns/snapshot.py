@@ -1,4 +1,4 @@
-"""The state of a campaign as bytes: equal states have equal bytes, so that a digest of them tells whether two are equal."""
+"""The state of a campaign as bytes: equal states have equal bytes, and so equal digests."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ class _Snapshot(msgspec.Struct):
     unreached: list[tuple[int, int]] = []
 
 
+# The fields that are attributes of the state as they are; the others are rebuilt.
+COPIED_FIELDS: Final = (
+    *("position", "time", "labels", "names", "refit", "retention", "since_refit", "votes", "archived_tasks", "breakers"),
+    *("begins", "expired", "clock_sets"),
+)
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _SNAPSHOT_DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
 _BUNDLE: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes])
@@ -57,36 +62,24 @@ def to_bytes(state: CampaignState) -> bytes:
     """Return the state as bytes. There is none while a refit is under way: what it has read is not part of them."""
     return _ENCODER.encode(
         _Snapshot(
-            VERSION,
-            state.created,
-            state.position,
-            state.time,
-            state.labels,
-            state.names,
-            [(v.version, v.policy.document(), v.position, v.time, v.by) for v in state.policies],
-            state.refit,
-            state.retention,
-            state.since_refit,
-            state.votes,
-            state.archived_tasks,
-            state.breakers,
-            list(state.crowd.all.values()),
-            [msgspec.structs.astuple(task)[:-1] for task in state.tasks],  # without the line, which follows from the others
-            state.tasks.in_order(settled=True),
-            state.tasks.in_order(settled=False),
-            state.online.to_bytes(),
-            state.begins,
-            state.expired,
-            [(name, *each) for name, each in state.away.items()],
-            state.clock_sets,
-            list(state.unreached.items()),
+            version=VERSION,
+            created=state.created,
+            policies=[(v.version, v.policy.document(), v.position, v.time, v.by) for v in state.policies],
+            workers=list(state.crowd.all.values()),
+            tasks=[msgspec.structs.astuple(task)[:-1] for task in state.tasks],  # without the line, which follows from the others
+            settled=state.tasks.in_order(settled=True),
+            waiting=state.tasks.in_order(settled=False),
+            online=state.online.to_bytes(),
+            away=[(name, *each) for name, each in state.away.items()],
+            unreached=list(state.unreached.items()),
+            **{field: getattr(state, field) for field in COPIED_FIELDS},
         )
     )
 
 
-def unequal(one: bytes, other: bytes) -> list[str]:
+def unequal(replayed: bytes, restored: bytes) -> list[str]:
     """Return which parts of two states differ, by name."""
-    both = (_SNAPSHOT_DECODER.decode(data) for data in (one, other))
+    both = (_SNAPSHOT_DECODER.decode(data) for data in (replayed, restored))
     first, second = (msgspec.structs.asdict(saved) for saved in both)
     return [name for name, part in first.items() if _ENCODER.encode(part) != _ENCODER.encode(second[name])]
 
@@ -96,8 +89,8 @@ def bundle(state: bytes, archive: bytes, ids: bytes) -> bytes:
     return _ENCODER.encode((state, archive, ids))
 
 
-def opened(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of what a store keeps as a snapshot: state, archive, ids."""
+def unbundle(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the parts of a stored snapshot: state, archive, ids."""
     try:
         return _BUNDLE.decode(data)
     except msgspec.MsgspecError as error:
@@ -118,13 +111,9 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     if saved.version != VERSION:
         raise InputError(f"a snapshot of version {saved.version}: this program reads version {VERSION}")
     state = CampaignState(saved.created, archive)
-    state.position, state.time = saved.position, saved.time
-    state.labels, state.names = saved.labels, saved.names
+    for field in COPIED_FIELDS:
+        setattr(state, field, getattr(saved, field))
     state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
-    state.refit, state.retention = saved.refit, saved.retention
-    state.since_refit, state.votes, state.breakers = saved.since_refit, saved.votes, saved.breakers
-    state.archived_tasks, state.begins, state.expired = saved.archived_tasks, saved.begins, saved.expired
-    state.clock_sets = saved.clock_sets
     state.away = {name: (touched, workers) for name, touched, workers in saved.away}
     state.unreached = dict(saved.unreached)
     state.follow(Online.from_bytes(saved.online))

@@ -14,22 +14,18 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from adjudge.data.options import StreamedModel
 from adjudge.errors import AdjudgeError
-from adjudge.online import CONFIDENCE_CODES, Online
-from adjudge.service.campaigns.archived import NO_ANSWER, Answer, Archived
+from adjudge.online import Online
 from adjudge.service.campaigns.breakers import Breakers
-from adjudge.service.campaigns.crowd import BanRecord, Crowd, Worker
-from adjudge.service.campaigns.decision import Decision
-from adjudge.service.campaigns.policy import Policy, PolicyVersion
-from adjudge.service.campaigns.readable import Readable
+from adjudge.service.campaigns.crowd import BanRecord, Worker
+from adjudge.service.campaigns.decision import Standing
+from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention
-from adjudge.service.campaigns.standing import Standing
 from adjudge.service.campaigns.tally import Tally
-from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Task, Tasks
+from adjudge.service.campaigns.tasks import NO_ANSWER, SETTLED_STATUSES, Answer, Archived, Task
 from adjudge.service.store import events
-from adjudge.service.store.archive import Archive, Record
+from adjudge.service.store.archive import Record
 
 Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
 BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
@@ -38,42 +34,12 @@ CLOSED: Final = SETTLED_STATUSES | {"escalated"}  # what only new votes open aga
 ACCURACY_TOLERANCE: Final = 1e-9
 
 
-class CampaignState(Readable):
+class CampaignState(StateReader):
     """Everything that follows from the log of one campaign up to `position`.
 
     - `created`: the first event of the log, which is to be applied like all others.
     - `archive`: where tasks go that leave memory.
     """
-
-    def __init__(self, created: events.Created, archive: Archive) -> None:
-        self.created = created
-        self.archive = archive
-        self.position, self.time = 0, created.time
-        self.labels, self.names = list(created.labels), list(created.names)
-        self.codes = {label: code for code, label in enumerate(self.labels)}
-        self.follow(Online(labels=self.labels, model=cast(StreamedModel, created.model), **created.settings))
-        self.online.expect_every_label()  # they were chosen beforehand
-        self.kind = CONFIDENCE_CODES[self.online.settings["confidence"]]
-        self.lasting = 2 * self.kind  # the same confidence, by what was measured however long ago
-        self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
-        self.policies: list[PolicyVersion] = []
-        self.tasks, self.crowd = Tasks(), Crowd()
-        self.tallies: dict[str, Tally] = {}
-        self.changes: list[Decision] = []  # decisions that the last events made: whoever applies them takes them out
-        self.since_refit = 0  # votes learned and taken back
-        self.votes = 0  # in force, those kept aside among them
-        self.archived_tasks = 0  # that have left memory
-        self.begins = 1  # the first position of the log that is kept
-        self.expired = 0  # archived tasks that were last touched before this time have no votes
-        self.clock_sets: list[tuple[int, int]] = []  # position and time of each `ClockSet` in the log that is kept
-        self.away: dict[str, tuple[int, list[int]]] = {}  # of archived tasks with votes kept aside: last touch, and workers
-        self.unreached: dict[int, int] = {}  # worker: position of a ban or unban that has not reached the whole archive
-        self.refit_read = 0  # where the refit under way has read; 0: none is
-        self.refit_under_way: Any = None
-        self._dues: list[tuple[int, str]] = []
-        self.breakers = Breakers()
-        self.policy, self.version = Policy(), 0
-        self._adopt_policy(created.policy, created.time, None)
 
     def follow(self, online: Online) -> None:
         """Take a stream for the one that learns the votes."""
@@ -82,7 +48,7 @@ class CampaignState(Readable):
     # --- the fold
 
     def apply(self, position: int, event: events.Event) -> Touched | None:
-        """Fold one event, the one after those before; return the task that it touched, where it is one."""
+        """Fold one event, the one after those before; return the task that it touched, if there is one."""
         if position != self.position + 1:
             raise AdjudgeError(f"event {position} does not follow event {self.position}: the log has a gap")
         self.position, self.time = position, event.time
@@ -128,7 +94,7 @@ class CampaignState(Readable):
             self.stream.learn(name, worker.text, label, False, False)
             answer: Any = self._answer(name)
         else:
-            answer = self.stream.vote(name, worker.text, label, self.kind) or self._renewed(name)
+            answer = self.stream.vote(name, worker.text, label, self.kind) or self._predict_again(name)
         if answer is True:  # a task of many votes: one of the next ones lets the policy look at it again
             task.touched = self.time
             self.tasks.touch(task)
@@ -148,12 +114,12 @@ class CampaignState(Readable):
         task.note_move(event.worker, self.position)
         worker.votes -= 1
         self.votes -= 1
-        return self._settled(task)
+        return self._settle(task)
 
     def _gold(self, event: events.GoldSet) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         self.stream.set_gold(event.task, -1 if event.label is None else event.label)
-        return self._settled(task)
+        return self._settle(task)
 
     def _override(self, event: events.Override) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
@@ -320,27 +286,20 @@ class CampaignState(Readable):
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""
         self._note_dues()
         tasks = list(self.tasks)
-        found = self.stream.predict_many([task.name for task in tasks], self.lasting)
-        if found:
-            self.tasks.show(tasks, found[0], found[4])
+        predictions = self.stream.predict_many([task.name for task in tasks], self.lasting)
+        if predictions:
+            self.tasks.show(tasks, predictions[0], predictions[4])
 
     # --- steps of the fold
 
-    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
-        policy = Policy.of(document)
-        self.rule = Rule(policy, self.labels)
-        self.tallies = {}  # the quorum may ask for other counts
-        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
-        self.policy, self.version = policy, len(self.policies)
-
     def _answer(self, name: str) -> Answer:
         """Return what the stream says of a task in memory; what it rests on is measured again where that is due."""
-        found = self.stream.predict(name, self.kind)
-        if found is False:
-            found = self._renewed(name)
-        return cast(Answer, found or NO_ANSWER)
+        answer = self.stream.predict(name, self.kind)
+        if answer is False:
+            answer = self._predict_again(name)
+        return cast(Answer, answer or NO_ANSWER)
 
-    def _renewed(self, name: str) -> Any:
+    def _predict_again(self, name: str) -> Any:
         self.online.renew_due()
         return self.stream.predict(name, self.lasting)
 
@@ -358,14 +317,14 @@ class CampaignState(Readable):
         self.stream.retract(task.name, worker.text)
         self.since_refit += 1
 
-    def _settled(self, task: Task) -> Touched:
+    def _settle(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
         answer = self._answer(task.name)
-        self._stand(task, answer, self._judged(task, answer))
+        self._stand(task, answer, self._judge(task, answer))
         return task, answer
 
-    def _judged(self, task: Task, answer: Answer) -> Standing:
-        """Return where a task stands by what is known of it now."""
+    def _judge(self, task: Task, answer: Answer) -> Standing:
+        """Return the standing of a task by the current evidence."""
         after = self.rule.decide(task.standing, self.evidence(task, answer))
         return self._unless_expired(task, answer, after) if task.expired else after
 
@@ -380,7 +339,7 @@ class CampaignState(Readable):
         """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
         for task in list(tasks):
             answer = self._answer(task.name)
-            self._stand(task, answer, self._judged(task, answer), is_watched=False)
+            self._stand(task, answer, self._judge(task, answer), is_watched=False)
 
     def _stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
         """Note where a task stands now, and that it was touched; a new status or label is a decision."""
@@ -418,7 +377,7 @@ class CampaignState(Readable):
         limits, label = self.policy.breakers, task.standing.label
         assert limits is not None
         against = 0.0 if limits.disagreement is None else self.tally(task.name).share_against(label)
-        self.breakers.decided(limits, self.labels, label, against=against, is_flip=is_flip)
+        self.breakers.note_decision(limits, self.labels, label, against=against, is_flip=is_flip)
 
     def _reconsider(self, *, every: bool = False) -> None:
         """Let the policy look at the tasks in memory again: `every` one, or those whose votes are judged otherwise now."""
@@ -431,12 +390,12 @@ class CampaignState(Readable):
             (tasks[at], (int(label[at]), bool(tie[at]), int(votes[at]), bool(gold[at]), likely[at].tolist()))
             for at in np.flatnonzero(might).tolist()
         ]
-        standings = [self._judged(task, answer) for task, answer in answers]
+        standings = [self._judge(task, answer) for task, answer in answers]
         limits = self.policy.breakers
         if limits is not None and not every:
             flips = sum(task.flips_with(after) for (task, _), after in zip(answers, standings, strict=True))
-            self.breakers.reconsidered(limits, flips, self.tasks.settled)
-            standings = [self._judged(task, answer) for task, answer in answers]
+            self.breakers.check_refit(limits, flips, self.tasks.settled)
+            standings = [self._judge(task, answer) for task, answer in answers]
         for (task, answer), after in zip(answers, standings, strict=True):
             if after is not task.standing:
                 self._stand(task, answer, after, is_watched=False)
@@ -444,11 +403,11 @@ class CampaignState(Readable):
     def _look(self, tasks: list[Task]) -> tuple[Any, Any]:
         """Return what the stream says of these tasks today, and where they stand, after noting how certain they are."""
         names = [task.name for task in tasks]
-        found = self.stream.predict_many(names, self.kind)
-        if found is False:
+        predictions = self.stream.predict_many(names, self.kind)
+        if predictions is False:
             self.online.renew_due()
-            found = self.stream.predict_many(names, self.lasting)
-        label, tie, votes, gold, likely = found
+            predictions = self.stream.predict_many(names, self.lasting)
+        label, tie, votes, gold, likely = predictions
         return (label, tie, np.maximum(votes, 0), gold, likely), self.tasks.show(tasks, label, likely)  # -1: none ever came
 
     def _note_due(self, due: int, name: str) -> None:
@@ -465,7 +424,7 @@ class CampaignState(Readable):
 
         With `settles` the policy looks at it again if they change which votes count.
         """
-        record = self._archived(name)
+        record = self._find_record(name)
         if record is None:
             task = Task(name, self.time, self.time)
             self.tasks.enter(task)
@@ -539,7 +498,7 @@ class CampaignState(Readable):
         self.tasks.confidence[task.slot] = 0.0
 
     def _forget_aside(self, name: str, workers: Iterable[int]) -> None:
-        """Forget votes that are kept aside; on probation they count on as what they were."""
+        """Forget votes that are kept aside; those on probation keep counting as judged or not."""
         for number in workers:
             aside = self.crowd.all[number].aside
             assert aside is not None
@@ -569,7 +528,7 @@ class CampaignState(Readable):
                     self._count_again(worker, task)
                 touched[name] = task
         for task in touched.values():
-            self._settled(task)
+            self._settle(task)
 
 
 _EVENT_HANDLERS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from adjudge.service.campaigns.standing import EXPERTS_DIFFER, NO_EXPERT, Evidence
+from adjudge.service.campaigns.decision import EXPERTS_DIFFER, NO_EXPERT, Evidence
 
 Ballot: TypeAlias = tuple[int, str | None, bool]  # label, group of the worker, whether the worker is an expert
 

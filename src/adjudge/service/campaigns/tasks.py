@@ -1,15 +1,17 @@
-"""The tasks of a campaign that are in memory: what stands of each, and columns by which they are listed."""
+"""The tasks of a campaign: those in memory, with columns to list them by, and the records of archived ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.service.campaigns.standing import CODES, NEW, Standing
+from adjudge.errors import InputError
+from adjudge.service.campaigns.decision import CODES, NEW, Standing
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.rule import Rule
@@ -22,10 +24,15 @@ _SETTLED_CODES: Final = [CODES[status] for status in sorted(SETTLED_STATUSES)]
 _WAITING_CODES: Final = [CODES[status] for status in sorted(WAITING)]
 _IS_SETTLED: Final = [int(code in _SETTLED_CODES) for code in range(256)]
 _IS_WAITING: Final = [int(code in _WAITING_CODES) for code in range(256)]
+Answer: TypeAlias = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, whether it is gold, probabilities
+NO_ANSWER: Final[Answer] = (-1, False, 0, False, [])
+# As the stream takes a task back: (worker, label) of its votes, label, units of soft shares, mark of a fit, gold, number.
+Evicted: TypeAlias = tuple[list[tuple[str, int]], int, tuple[int, ...] | None, int, int, int]
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class Task(msgspec.Struct, array_like=True, gc=False):
-    """What stands of one task beside its votes."""
+    """A task without its votes."""
 
     name: str
     opened: int  # time of its first event
@@ -35,9 +42,9 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     version: int = 0  # of the policy that did
     flips: int = 0  # how often the decided label became another
     last: int = -1  # the label that was decided last, or -1
-    moved: dict[int, int] | None = None  # worker: position of their vote in force, where it is not their first on the task
+    moved: dict[int, int] | None = None  # worker: position of their vote in force, if it is not their first on the task
     aside: list[int] | None = None  # workers whose votes on it are kept aside
-    expired: bool = False  # it stands on votes that are deleted, as they were too old
+    expired: bool = False  # its votes have expired and are deleted
     slot: int = -1  # its line in the columns, last of all: it is not saved
 
     def note_move(self, worker: int, position: int) -> None:
@@ -57,7 +64,7 @@ class Task(msgspec.Struct, array_like=True, gc=False):
 
 
 class Tasks:
-    """Tasks by name, and columns with a line for each: how certain it is, where it stands, in which order it was touched."""
+    """Tasks by name, and columns with a line for each: its confidence, its standing, and the order in which it was touched."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Task] = {}
@@ -138,19 +145,19 @@ class Tasks:
 
     def oldest(self, number: int, *, settled: bool) -> list[str]:
         """Return so many of the tasks that are settled, or of those that wait: the ones untouched for longest, in order."""
-        found: list[tuple[int, int]] = []
+        taken: list[tuple[int, int]] = []
         ahead = self._oldest[settled]
-        while len(found) < min(number, self.settled if settled else self.waiting):
+        while len(taken) < min(number, self.settled if settled else self.waiting):
             if not ahead:
-                ahead = self._oldest[settled] = self._look_ahead(number, [slot for _, slot in found], settled=settled)
+                ahead = self._oldest[settled] = self._look_ahead(number, [slot for _, slot in taken], settled=settled)
             touch, slot = ahead.pop()
             if self._touched[slot] == touch and self._is_there(slot, settled):
-                found.append((touch, slot))
-        ahead.extend(reversed(found))
-        return [name for _, slot in found if (name := self._names[slot]) is not None]
+                taken.append((touch, slot))
+        ahead.extend(reversed(taken))
+        return [name for _, slot in taken if (name := self._names[slot]) is not None]
 
     def _look_ahead(self, number: int, without: list[int], *, settled: bool) -> list[tuple[int, int]]:
-        """Return touch and line of the oldest tasks, the latest first; several times as many as are asked for.
+        """Return touch and line of the oldest tasks, the latest first; several times as many as requested.
 
         What is touched later, or comes later, is younger than all of them. So the next calls need not look at every line.
         """
@@ -190,11 +197,13 @@ class Tasks:
         seen = np.bincount(self.status[: len(self._names)], minlength=256)
         return {status: int(seen[code]) for status, code in CODES.items()}
 
-    def listed(self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None) -> list[tuple[float, str]]:
+    def list_page(
+        self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None
+    ) -> list[tuple[float, str]]:
         """Return (key, name) of tasks with these statuses after a cursor: by "uncertainty", or by "age", the oldest first."""
         n = len(self._names)
-        there = np.isin(self.status[:n], [CODES[s] for s in statuses])
-        slots = np.flatnonzero(there)
+        has_status = np.isin(self.status[:n], [CODES[s] for s in statuses])
+        slots = np.flatnonzero(has_status)
         keys = self.confidence[slots] if order == "uncertainty" else self.opened[slots].astype(np.float64)
         if after is not None:
             later = keys >= after[0]
@@ -207,3 +216,60 @@ class Tasks:
         rows = sorted((key, self._names[slot]) for key, slot in zip(keys.tolist(), slots.tolist(), strict=True))
         out: list[Any] = [row for row in rows if after is None or row > after]
         return out[:limit]
+
+
+class Archived(msgspec.Struct, array_like=True, frozen=True):
+    """A task that has left memory."""
+
+    task: Task
+    answer: Answer  # when it left
+    votes: Evicted | None  # None: the stream knew no vote on it
+    version: int  # of the policy that held when it left
+
+    @property
+    def ballots(self) -> list[tuple[str, int]]:
+        """Worker and label of every vote that the stream had."""
+        return self.votes[0] if self.votes is not None else []
+
+    def without_votes(self) -> Archived:
+        """Return what is left of the record once its votes have expired: what is decided, and how certain that was."""
+        task = msgspec.structs.replace(self.task, moved=None, aside=None, expired=True)
+        return msgspec.structs.replace(self, task=task, votes=None)
+
+    @property
+    def confidence(self) -> float:
+        """How likely its label was when it left."""
+        label, likely = self.task.standing.label, self.answer[4]
+        return likely[label if label >= 0 else self.answer[0]] if likely else 0.0
+
+    def to_bytes(self) -> bytes:
+        """Return the record as bytes."""
+        return _ENCODER.encode(self)
+
+    @staticmethod
+    def from_bytes(record: bytes) -> Archived:
+        """Return the record that was written as these bytes."""
+        try:
+            return _RECORD_DECODER.decode(record)
+        except msgspec.MsgspecError as error:
+            raise InputError(f"a task in the archive is damaged: {error}") from None
+
+
+class VotesOf:
+    """Looks for the votes of some workers in records, without reading all of each: most have none.
+
+    - `texts`: the workers' ids in the stream.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = frozenset(texts)
+        self._written = re.compile(b"|".join(re.escape(msgspec.msgpack.encode(text)) for text in sorted(self._texts)))
+
+    def has_some(self, record: bytes) -> bool:
+        """Return whether a record has votes of the workers that count."""
+        if self._written.search(record) is None:
+            return False
+        return any(text in self._texts for text, _ in Archived.from_bytes(record).ballots)
+
+
+_RECORD_DECODER: Final = msgspec.msgpack.Decoder(Archived)

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.client.client import MAX_STREAM_SILENCE_S, STREAM_REQUEST, WINDOW_RULE, Client, ClientOptions
-from adjudge.service.client.errors import ServiceError
-from adjudge.service.client.request import DEFAULT_URL, Request
-from adjudge.service.client.streams import (
-    DEFAULT_WINDOW,
-    MAX_EVENT_SILENCE_S,
-    NDJSON_TYPE,
-    AsyncEvents,
-    EventCursor,
-    Refused,
-    ServerSentEvent,
-    VoteLines,
-    each,
-    send_lines_async,
-)
-from adjudge.service.client.votes import Chunks, Total, Vote, vote_of, with_id
+from adjudge.service.client.client import Client, ClientOptions
+from adjudge.service.client.request import Address, Request
+from adjudge.service.client.streams import DEFAULT_WINDOW, AsyncEvents, EventCursor, Refused
+from adjudge.service.client.votes import Vote
 from adjudge.service.http import types as t
 
 if TYPE_CHECKING:
-    from adjudge.service.client.transport import AsyncExchange
+    from adjudge.service.client.transport import Connections
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def make_awaitable(call: Callable[Concatenate[Client, P], T]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Return a call of `Client` as one that is awaited: it returns what `_ask` returns, here a coroutine."""
+    """Return a call of `Client` as one that is awaited: it returns what `_ask` or `_call` return, here a coroutine."""
     return call  # type: ignore[return-value]
 
 
@@ -70,20 +55,10 @@ class AsyncClient(ClientOptions):
     decided 3
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        token: str | None = None,
-        campaign: str = "default",
-        timeout: float = 10.0,
-        retries: int = 5,
-        deadline: float = 60.0,
-    ) -> None:
-        super().__init__(url, token=token, campaign=campaign, timeout=timeout, retries=retries, deadline=deadline)
-        from adjudge.service.client.transport import AsyncConnections
+    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
+        from adjudge.service.client.transport import AwaitedConnections
 
-        self._connections = AsyncConnections(self._address, self._headers)
+        return AwaitedConnections(address, headers)
 
     async def close(self) -> None:
         """Close the connections; the next call makes new ones."""
@@ -92,47 +67,25 @@ class AsyncClient(ClientOptions):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _ask(self, request: Request[T]) -> T:
-        attempts = self._attempts(request)
-        while True:
-            try:
-                return attempts.request.value(await self._connections.send(attempts.request, attempts.timeout(self._timeout)))
-            except ServiceError as error:
-                pause = attempts.after(error)
-            await asyncio.sleep(pause)
+    def _ask(self, request: Request[T]) -> Coroutine[Any, Any, T]:
+        return self._send(request)
 
-    async def _pages(self, kind: type[T], *parts: str, **query: Any) -> AsyncIterator[T]:
-        """Yield the rows of page after page."""
-        while True:
-            page = await self._ask(self._page_request(kind, *parts, **query))
-            for row in page.rows:
-                yield row
-            if page.next is None:
-                return
-            query["after"] = page.next
+    def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> Coroutine[Any, Any, T]:
+        return self._send(self._request(kind, method, *parts, **options))
 
-    async def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> T:
-        return await self._ask(self._request(kind, method, *parts, **options))
+    def _pages(self, kind: type[T], *parts: str, **query: Any) -> AsyncIterator[T]:
+        return self._iterate_rows(kind, *parts, **query)
 
     # --- votes
 
-    async def vote(self, task: str, worker: str, label: str, *, id: str | None = None) -> Decision:  # noqa: A002
-        """Send a vote, and return what is decided of its task once the vote is on disk. See `Client.vote`."""
-        return await self._ask(self._vote_request(with_id(vote_of((task, worker, label, id)))))
+    vote = make_awaitable(Client.vote)
 
     async def vote_many(self, votes: Iterable[Vote] | AsyncIterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
         """Send votes in requests of up to 5,000, and return the last decision of every task. See `Client.vote_many`."""
-        total, chunks = Total(), Chunks(ids=ids)
-        async for vote in each(votes):
-            full = chunks.add(vote)
-            if full is not None:
-                total.add(await self._ask(self._votes_request(full)))
-        if last := chunks.take():
-            total.add(await self._ask(self._votes_request(last)))
-        return total.answer()
+        return await self._send_votes(votes, ids)
 
     def stream(
         self,
@@ -143,16 +96,7 @@ class AsyncClient(ClientOptions):
         refused: Refused | None = None,
     ) -> AsyncGenerator[Decision, None]:
         """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
-        WINDOW_RULE.check("window", window)
-
-        async def connect() -> AsyncExchange:
-            silence = max(self._timeout, MAX_STREAM_SILENCE_S)
-            return await self._connections.exchange(
-                self._path("votes:stream"), NDJSON_TYPE, timeout=self._timeout, silence=silence
-            )
-
-        lines = VoteLines(window=window, ids=ids)
-        return send_lines_async(votes, lines, connect, lambda: self._attempts(STREAM_REQUEST), refused)
+        return self._stream_votes(votes, window, ids, refused)
 
     retract = make_awaitable(Client.retract)
     votes = iterate_async(Client.votes)
@@ -172,13 +116,7 @@ class AsyncClient(ClientOptions):
     async def events(self, *, after: int | str | None = None) -> AsyncEvents:
         """Return decisions as they come, each once: an iterator that has no end. See `Client.events`."""
         seen = EventCursor((await self.describe()).position if after is None else after)
-
-        def connect(at: str) -> AbstractAsyncContextManager[AsyncIterable[ServerSentEvent]]:
-            return self._connections.events(
-                self._path("events", query={"after": at}), timeout=self._timeout, silence=MAX_EVENT_SILENCE_S
-            )
-
-        return AsyncEvents(seen, connect, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
+        return AsyncEvents(str(seen), self._follow_events(seen))
 
     # --- workers
 

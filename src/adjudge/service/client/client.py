@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from types import MappingProxyType, TracebackType
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from adjudge import __version__
 from adjudge.data.options import Number, Rules, check
-from adjudge.errors import InputError, quote
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
+from adjudge.service.client.blocking import iterate, run
 from adjudge.service.client.errors import ServiceError
 from adjudge.service.client.request import (
     DEFAULT_URL,
@@ -24,6 +24,7 @@ from adjudge.service.client.request import (
     encode_fields,
     page_reader,
     path,
+    policy_document,
     query_string,
     reader,
     text,
@@ -38,13 +39,15 @@ from adjudge.service.client.streams import (
     Refused,
     ServerSentEvent,
     VoteLines,
+    each,
+    follow_events,
     send_lines,
 )
 from adjudge.service.client.votes import Chunks, Total, Vote, vote_of, with_id
 from adjudge.service.http import types as t
 
 if TYPE_CHECKING:
-    from adjudge.service.client.transport import Exchange
+    from adjudge.service.client.transport import Connections
 
 T = TypeVar("T")
 Sort: TypeAlias = Literal["uncertainty", "age"]
@@ -59,26 +62,31 @@ CLIENT_RULES: Final[Rules] = {
 }
 
 
-def document(policy: object) -> object:
-    """Return a policy as the document that is sent."""
-    if isinstance(policy, Policy):
-        return policy.document()
-    if not isinstance(policy, Mapping):
-        raise InputError(f"policy is {quote(policy)}: give an adj.Policy, or a dict with its fields")
-    return dict(policy)
-
-
 class ClientOptions:
-    """Options of a client, which `Client` explains, and the requests that its calls have in common."""
+    """Options of a client, which `Client` explains, and the requests that both clients have in common."""
 
-    def __init__(self, url: str, *, token: str | None, campaign: str, timeout: float, retries: int, deadline: float) -> None:
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        campaign: str = "default",
+        timeout: float = 10.0,
+        retries: int = 5,
+        deadline: float = 60.0,
+    ) -> None:
         check({"timeout": timeout, "retries": retries, "deadline": deadline}, CLIENT_RULES)
         self._address, known = Address.of(url), token_of(token)
-        self._headers = {"User-Agent": f"adjudge/{__version__}"}
+        headers = {"User-Agent": f"adjudge/{__version__}"}
         if known is not None:
-            self._headers["Authorization"] = f"Bearer {known}"
+            headers["Authorization"] = f"Bearer {known}"
         self.campaign = text("campaign", campaign)
         self._timeout, self._retries, self._deadline = float(timeout), int(retries), float(deadline)
+        self._connections = self._connect(self._address, headers)
+
+    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
+        """Return the connections, which load httpx2."""
+        raise NotImplementedError
 
     @property
     def url(self) -> str:
@@ -139,6 +147,57 @@ class ClientOptions:
     def _task_decision(self, task: str) -> Request[Decision]:
         return self._request(Decision, "GET", "tasks", text("task", task), field="decision")
 
+    async def _send(self, request: Request[T]) -> T:
+        """Send a request until it is answered, or not worth repeating."""
+        attempts = self._attempts(request)
+        while True:
+            try:
+                return attempts.request.value(await self._connections.send(attempts.request, attempts.timeout(self._timeout)))
+            except ServiceError as error:
+                pause = attempts.after(error)
+            await self._connections.sleep(pause)
+
+    async def _iterate_rows(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T, None]:
+        """Yield the rows of page after page."""
+        while True:
+            page = await self._send(self._page_request(kind, *parts, **query))
+            for row in page.rows:
+                yield row
+            if page.next is None:
+                return
+            query["after"] = page.next
+
+    async def _send_votes(self, votes: Iterable[Vote] | AsyncIterable[Vote], ids: bool) -> t.VoteAnswer:
+        """Send votes in several requests."""
+        total, chunks = Total(), Chunks(ids=ids)
+        async for vote in each(votes):
+            full = chunks.add(vote)
+            if full is not None:
+                total.add(await self._send(self._votes_request(full)))
+        if last := chunks.take():
+            total.add(await self._send(self._votes_request(last)))
+        return total.answer()
+
+    def _stream_votes(
+        self, votes: Iterable[Vote] | AsyncIterable[Vote], window: int, ids: bool, refused: Refused | None
+    ) -> AsyncGenerator[Decision, None]:
+        """Yield one decision per vote, over one connection at a time."""
+        WINDOW_RULE.check("window", window)
+        connections, silence = self._connections, max(self._timeout, MAX_STREAM_SILENCE_S)
+        connect = partial(connections.exchange, self._path("votes:stream"), NDJSON_TYPE, timeout=self._timeout, silence=silence)
+        lines = VoteLines(window=window, ids=ids)
+        return send_lines(votes, lines, connect, connections.sleep, lambda: self._attempts(STREAM_REQUEST), refused)
+
+    def _follow_events(self, seen: EventCursor) -> AsyncGenerator[tuple[str, Decision], None]:
+        """Yield decisions with their places."""
+        connections = self._connections
+
+        def connect(at: str) -> AbstractAsyncContextManager[AsyncIterable[ServerSentEvent]]:
+            path = self._path("events", query={"after": at})
+            return connections.events(path, timeout=self._timeout, silence=MAX_EVENT_SILENCE_S)
+
+        return follow_events(seen, connect, connections.sleep, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
+
 
 class Client(ClientOptions):
     """A client of the live service, which `adjudge serve` starts.
@@ -163,51 +222,29 @@ class Client(ClientOptions):
     decided spam 3
     """
 
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        token: str | None = None,
-        campaign: str = "default",
-        timeout: float = 10.0,
-        retries: int = 5,
-        deadline: float = 60.0,
-    ) -> None:
-        super().__init__(url, token=token, campaign=campaign, timeout=timeout, retries=retries, deadline=deadline)
-        from adjudge.service.client.transport import SyncConnections
+    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
+        from adjudge.service.client.transport import BlockingConnections
 
-        self._connections = SyncConnections(self._address, self._headers)
+        return BlockingConnections(address, headers)
 
     def close(self) -> None:
         """Close the connections; the next call makes new ones."""
-        self._connections.close()
+        run(self._connections.close())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, request: Request[T]) -> T:
-        attempts = self._attempts(request)
-        while True:
-            try:
-                return attempts.request.value(self._connections.send(attempts.request, attempts.timeout(self._timeout)))
-            except ServiceError as error:
-                pause = attempts.after(error)
-            time.sleep(pause)
+        return run(self._send(request))
 
     def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> T:
         return self._ask(self._request(kind, method, *parts, **options))
 
     def _pages(self, kind: type[T], *parts: str, **query: Any) -> Iterator[T]:
-        """Yield the rows of page after page."""
-        while True:
-            page = self._ask(self._page_request(kind, *parts, **query))
-            yield from page.rows
-            if page.next is None:
-                return
-            query["after"] = page.next
+        return iterate(self._iterate_rows(kind, *parts, **query))
 
     # --- votes
 
@@ -228,14 +265,7 @@ class Client(ClientOptions):
         - `ids`: False leaves votes without an id as they are. Then a vote that is in force already counts as repeated, as when
           a file is sent once more; with new ids it would be logged again.
         """
-        total, chunks = Total(), Chunks(ids=ids)
-        for vote in votes:
-            full = chunks.add(vote)
-            if full is not None:
-                total.add(self._ask(self._votes_request(full)))
-        if last := chunks.take():
-            total.add(self._ask(self._votes_request(last)))
-        return total.answer()
+        return run(self._send_votes(votes, ids))
 
     def stream(
         self, votes: Iterable[Vote], *, window: int = DEFAULT_WINDOW, ids: bool = True, refused: Refused | None = None
@@ -251,27 +281,15 @@ class Client(ClientOptions):
         - `refused`: is called with every vote that the service does not take and the error that says why, and has no decision;
           None: the first one raises the error, and votes that were under way behind it may be taken.
         """
-        WINDOW_RULE.check("window", window)
-
-        def connect() -> Exchange:
-            silence = max(self._timeout, MAX_STREAM_SILENCE_S)
-            return self._connections.exchange(self._path("votes:stream"), NDJSON_TYPE, timeout=self._timeout, silence=silence)
-
-        lines = VoteLines(window=window, ids=ids)
-        return send_lines(votes, lines, connect, lambda: self._attempts(STREAM_REQUEST), refused)
+        return iterate(self._stream_votes(votes, window, ids, refused))
 
     def retract(self, task: str, worker: str) -> Decision:
         """Take a worker's vote on a task back, and return what is decided then.
 
         - `task`, `worker`: whose vote on what.
         """
-        return self._call(
-            Decision,
-            "DELETE",
-            "votes",
-            fields={"task": text("task", task), "worker": text("worker", worker)},
-            instead=self._task_decision(task),
-        )
+        fields = {"task": text("task", task), "worker": text("worker", worker)}
+        return self._call(Decision, "DELETE", "votes", fields=fields, instead=self._task_decision(task))
 
     def votes(self, *, after: int = 0) -> Iterator[t.VoteRow]:
         """Yield the votes in force, in the order of the log.
@@ -363,13 +381,7 @@ class Client(ClientOptions):
         - `after`: where to begin: a position of the log, or `last` of an earlier iterator; None: only new decisions.
         """
         seen = EventCursor(self.describe().position if after is None else after)
-
-        def connect(at: str) -> AbstractContextManager[Iterable[ServerSentEvent]]:
-            return self._connections.events(
-                self._path("events", query={"after": at}), timeout=self._timeout, silence=MAX_EVENT_SILENCE_S
-            )
-
-        return Events(seen, connect, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
+        return Events(str(seen), self._follow_events(seen))
 
     # --- workers
 
@@ -453,7 +465,7 @@ class Client(ClientOptions):
         fields = {
             "labels": [label if isinstance(label, t.Label) else text("label", label) for label in labels],
             "model": model,
-            "policy": None if policy is None else document(policy),
+            "policy": None if policy is None else policy_document(policy),
             "settings": settings,
             "refit": refit,
             "retention": retention,
@@ -512,7 +524,7 @@ class Client(ClientOptions):
         - `policy`: an `adj.Policy`, or its fields.
         - `by`: who changes it, for the log.
         """
-        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": document(policy), "by": by})
+        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": policy_document(policy), "by": by})
 
     def backtest(
         self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0
@@ -523,7 +535,7 @@ class Client(ClientOptions):
         - `model`: what to try; None: as it was.
         - `timeout`: seconds to wait: a long past takes long.
         """
-        fields = {"policy": None if policy is None else document(policy), "model": model}
+        fields = {"policy": None if policy is None else policy_document(policy), "model": model}
         return self._call(t.BacktestAnswer, "POST", "policy", "backtest", fields=fields, timeout=timeout)
 
     def refit(self) -> t.RefitAnswer:

@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from adjudge.errors import InputError, OptionError, quote
+from adjudge.service.campaigns.policy import Policy
 from adjudge.service.client.errors import BY_STATUS, ConnectionFailed, NotFound, ServiceError, TooMany, Unavailable, Unexpected
 from adjudge.service.http.errors import ErrorAnswer
 
@@ -214,6 +215,15 @@ def encode_fields(fields: Mapping[str, object]) -> bytes:
         return encode({name: value for name, value in fields.items() if value is not None})
     except (TypeError, ValueError, RecursionError) as error:  # inside of a document: fields of their own are typed
         raise InputError(f"{quote(dict(fields))} cannot be sent as JSON: {error}") from None
+
+
+def policy_document(policy: object) -> object:
+    """Return a policy as the document that is sent."""
+    if isinstance(policy, Policy):
+        return policy.document()
+    if not isinstance(policy, Mapping):
+        raise InputError(f"policy is {quote(policy)}: give an adj.Policy, or a dict with its fields")
+    return dict(policy)
 
 
 def text(what: str, value: object) -> str:

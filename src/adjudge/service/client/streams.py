@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
 from adjudge.errors import OptionError, quote
 from adjudge.service.campaigns.decision import Decision
+from adjudge.service.client.blocking import iterate
 from adjudge.service.client.errors import (
     BY_CODE,
     ConnectionFailed,
@@ -29,7 +27,7 @@ from adjudge.service.client.votes import Vote, vote_of
 from adjudge.service.http.types import StreamError, VoteIn
 
 if TYPE_CHECKING:
-    from adjudge.service.client.transport import AsyncExchange, Exchange
+    from adjudge.service.client.transport import Exchange
 
 NDJSON_TYPE: Final = "application/x-ndjson"
 DEFAULT_WINDOW: Final = 1000  # votes that are sent before their decisions are waited for
@@ -104,9 +102,9 @@ class VoteLines:
         """Whether everything is answered."""
         return self.ended and not self._queue
 
-    def add(self, given: Vote) -> None:
+    def add(self, source: Vote) -> None:
         """Take a vote."""
-        vote = vote_of(given, self._number)
+        vote = vote_of(source, self._number)
         self._number += 1
         if self._make is not None and vote.id is None:
             vote = VoteIn(vote.task, vote.worker, vote.label, self._make())
@@ -144,13 +142,13 @@ class VoteLines:
         *whole, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > MAX_ANSWER_LINE_BYTES:
             raise Unexpected("a line of the answer has no end")
-        found: list[Decision | Refusal] = []
+        answers: list[Decision | Refusal] = []
         for line in whole:
             if line and self._fault is None:
-                self._one(line, found)
-        return found
+                self._one(line, answers)
+        return answers
 
-    def _one(self, line: bytes, found: list[Decision | Refusal]) -> None:
+    def _one(self, line: bytes, answers: list[Decision | Refusal]) -> None:
         try:
             answer: Decision | StreamError = _error(line) if line.startswith(b'{"error"') else _decision(line)
         except (ValueError, RecursionError) as error:
@@ -165,64 +163,14 @@ class VoteLines:
             raise Unexpected("lines of the answer are not those of the votes")
         vote, _ = self._queue.popleft()
         if isinstance(answer, Decision):
-            found.append(answer)
+            answers.append(answer)
             return
         status, kind = BY_CODE.get(answer.error, (500, Unexpected))
         which = f"task {vote.task!r}, worker {vote.worker!r}: {answer.detail}"
-        found.append(Refusal(vote, kind(which, status=status, code=answer.error)))
+        answers.append(Refusal(vote, kind(which, status=status, code=answer.error)))
 
     def _queue_task(self) -> str | None:
         return self._queue[0][0].task if self._queue else None
-
-
-def send_lines(
-    votes: Iterable[Vote],
-    lines: VoteLines,
-    connect: Callable[[], Exchange],
-    attempts: Callable[[], Attempts[Any]],
-    refused: Refused | None,
-) -> Generator[Decision, None, None]:
-    """Yield one decision per vote.
-
-    - `votes`: are taken as there is room for them.
-    - `lines`: which are sent and answered.
-    - `connect`: begins an exchange.
-    - `attempts`: makes the retry state; there is a new one after every answer.
-    - `refused`: called with each rejected vote; None: the first one raises.
-    """
-    source, exchange, tries = iter(votes), None, attempts()
-    try:
-        while True:
-            while lines.wants:
-                try:
-                    lines.add(next(source))
-                except StopIteration:
-                    lines.end()
-            if lines.finished:
-                return
-            try:
-                if exchange is None:
-                    exchange = connect()
-                    lines.begin()
-                lines.check()
-                exchange.write(lines.outgoing(), end=lines.ended)
-                found = lines.received(exchange.piece())
-            except ServiceError as error:
-                if exchange is not None:
-                    exchange.close()
-                    exchange = None
-                time.sleep(tries.after(error))
-                continue
-            if found:
-                tries = attempts()
-            for one in found:
-                if isinstance(one, Decision):
-                    yield one
-                else:
-                    refuse(one, refused)
-    finally:
-        if exchange is not None:
-            exchange.close()
 
 
 def refuse(refusal: Refusal, refused: Refused | None) -> None:
@@ -232,10 +180,11 @@ def refuse(refusal: Refusal, refused: Refused | None) -> None:
     refused(*refusal)
 
 
-async def send_lines_async(
+async def send_lines(
     votes: Iterable[Vote] | AsyncIterable[Vote],
     lines: VoteLines,
-    connect: Callable[[], Awaitable[AsyncExchange]],
+    connect: Callable[[], Awaitable[Exchange]],
+    sleep: Callable[[float], Awaitable[None]],
     attempts: Callable[[], Attempts[Any]],
     refused: Refused | None,
 ) -> AsyncGenerator[Decision, None]:
@@ -244,11 +193,12 @@ async def send_lines_async(
     - `votes`: are taken as there is room for them.
     - `lines`: which are sent and answered.
     - `connect`: begins an exchange.
+    - `sleep`: waits some seconds.
     - `attempts`: makes the retry state; there is a new one after every answer.
     - `refused`: called with each rejected vote; None: the first one raises.
     """
     source, tries = each(votes), attempts()
-    exchange: AsyncExchange | None = None
+    exchange: Exchange | None = None
     try:
         while True:
             while lines.wants:
@@ -264,20 +214,20 @@ async def send_lines_async(
                     lines.begin()
                 lines.check()
                 await exchange.write(lines.outgoing(), end=lines.ended)
-                found = lines.received(await exchange.piece())
+                answers = lines.received(await exchange.piece())
             except ServiceError as error:
                 if exchange is not None:
                     await exchange.close()
                     exchange = None
-                await asyncio.sleep(tries.after(error))
+                await sleep(tries.after(error))
                 continue
-            if found:
+            if answers:
                 tries = attempts()
-            for one in found:
-                if isinstance(one, Decision):
-                    yield one
+            for answer in answers:
+                if isinstance(answer, Decision):
+                    yield answer
                 else:
-                    refuse(one, refused)
+                    refuse(answer, refused)
     finally:
         if exchange is not None:
             await exchange.close()
@@ -320,8 +270,8 @@ class EventCursor:
     """
 
     def __init__(self, after: int | str) -> None:
-        given = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
-        position, dot, number = given.partition(".")
+        text = str(after) if isinstance(after, int | str) and not isinstance(after, bool) else ""
+        position, dot, number = text.partition(".")
         if not _is_number(position) or (dot and not _is_number(number)):
             raise OptionError(f"after is {quote(after)}: give a position such as 17, or the place of a decision such as '17.2'")
         self._place = int(position), int(number) if dot else WHOLE_POSITION
@@ -352,9 +302,34 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
-def ended() -> ConnectionFailed:
-    """Return the error for a stream of events that has ended: the server stops, or this reader was too slow."""
-    return ConnectionFailed("the stream of events has ended", sent=True)
+async def follow_events(
+    seen: EventCursor,
+    connect: Callable[[str], AbstractAsyncContextManager[AsyncIterable[ServerSentEvent]]],
+    sleep: Callable[[float], Awaitable[None]],
+    attempts: Callable[[bool], Attempts[Any]],
+) -> AsyncGenerator[tuple[str, Decision], None]:
+    """Yield decisions with their places, each once, over any number of connections.
+
+    - `seen`: where to begin; it moves on.
+    - `connect`: opens the events after a place.
+    - `sleep`: waits some seconds.
+    - `attempts`: makes the retry state; True retries for as long as it takes.
+    """
+    tries, answered = attempts(False), False
+    while True:
+        try:
+            async with connect(str(seen)) as events:
+                async for event in events:
+                    decision = seen.new(event)
+                    if decision is not None or not answered:
+                        tries, answered = attempts(True), True  # from now on a lost connection is waited for
+                    if decision is not None:
+                        yield decision
+            # The server stops, or this reader was too slow.
+            raise ConnectionFailed("the stream of events has ended", sent=True)
+        except ServiceError as error:
+            pause = tries.after(error)
+        await sleep(pause)
 
 
 class Events:
@@ -364,15 +339,8 @@ class Events:
     (`client.events(after=last)`), misses none and gets none twice.
     """
 
-    def __init__(
-        self,
-        seen: EventCursor,
-        connect: Callable[[str], AbstractContextManager[Iterable[ServerSentEvent]]],
-        attempts: Callable[[bool], Attempts[Any]],
-    ) -> None:
-        self.last = str(seen)
-        self._seen, self._connect, self._attempts = seen, connect, attempts
-        self._running = self._run()
+    def __init__(self, after: str, running: AsyncGenerator[tuple[str, Decision], None]) -> None:
+        self.last, self._running = after, iterate(running)
 
     def __iter__(self) -> Self:
         return self
@@ -381,22 +349,6 @@ class Events:
         self.last, decision = next(self._running)
         return decision
 
-    def _run(self) -> Generator[tuple[str, Decision], None, None]:
-        tries, answered = self._attempts(False), False
-        while True:
-            try:
-                with self._connect(str(self._seen)) as events:
-                    for event in events:
-                        found = self._seen.new(event)
-                        if found is not None or not answered:
-                            tries, answered = self._attempts(True), True  # from now on a lost connection is waited for
-                        if found is not None:
-                            yield found
-                raise ended()
-            except ServiceError as error:
-                pause = tries.after(error)
-            time.sleep(pause)
-
     def close(self) -> None:
         """Let go of the connection."""
         self._running.close()
@@ -404,26 +356,15 @@ class Events:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 class AsyncEvents:
-    """Decisions as they come, each once: an iterator that makes lost connections again.
+    """Decisions as they come, each once: `Events` to be awaited."""
 
-    `last` is the place of the decision that came last, as "17.1". A program that stores it, and begins with it the next time
-    (`await client.events(after=last)`), misses none and gets none twice.
-    """
-
-    def __init__(
-        self,
-        seen: EventCursor,
-        connect: Callable[[str], AbstractAsyncContextManager[AsyncIterable[ServerSentEvent]]],
-        attempts: Callable[[bool], Attempts[Any]],
-    ) -> None:
-        self.last = str(seen)
-        self._seen, self._connect, self._attempts = seen, connect, attempts
-        self._running = self._run()
+    def __init__(self, after: str, running: AsyncGenerator[tuple[str, Decision], None]) -> None:
+        self.last, self._running = after, running
 
     def __aiter__(self) -> Self:
         return self
@@ -432,22 +373,6 @@ class AsyncEvents:
         self.last, decision = await anext(self._running)
         return decision
 
-    async def _run(self) -> AsyncGenerator[tuple[str, Decision], None]:
-        tries, answered = self._attempts(False), False
-        while True:
-            try:
-                async with self._connect(str(self._seen)) as events:
-                    async for event in events:
-                        found = self._seen.new(event)
-                        if found is not None or not answered:
-                            tries, answered = self._attempts(True), True  # from now on a lost connection is waited for
-                        if found is not None:
-                            yield found
-                raise ended()
-            except ServiceError as error:
-                pause = tries.after(error)
-            await asyncio.sleep(pause)
-
     async def close(self) -> None:
         """Let go of the connection."""
         await self._running.aclose()
@@ -455,5 +380,5 @@ class AsyncEvents:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -1,17 +1,23 @@
 """Requests over httpx2. This is the only module that imports httpx2 and the two libraries below it, httpcore2 and h11.
 
-httpx2 sends the whole body of a request before it reads the response. A stream of votes needs both at once, so `Exchange` and
-`AsyncExchange` put h11, which parses HTTP/1.1 without I/O, on the network streams of httpcore2.
+`Connections` is written once, with `await`. Its subclasses only say how to wait: `AwaitedConnections` on an event loop,
+`BlockingConnections` in the calling thread, so that nothing ever suspends (see `blocking.py`).
+
+httpx2 sends the whole body of a request before it reads the response. A stream of votes needs both at once, so `Exchange` puts
+h11, which parses HTTP/1.1 without I/O, on the network streams of httpcore2.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
+import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from adjudge.errors import AdjudgeError
 from adjudge.service.client.errors import ServiceError, Unexpected
@@ -38,8 +44,8 @@ TRANSPORT_ERRORS: Final = (
 _url: Final = lru_cache(maxsize=256)(httpx2.URL)  # parsing takes a tenth of a vote's time, and votes go to one path
 
 
-class Endpoint:
-    """What both transports share: the address, the headers, TLS, and how httpx2's requests and errors are made and read.
+class Connections(ABC):
+    """Connections to one service. Threads may share them; a forked child makes its own.
 
     - `address`: of the service.
     - `headers`: of every request.
@@ -48,6 +54,101 @@ class Endpoint:
     def __init__(self, address: Address, headers: Mapping[str, str]) -> None:
         self.address = address
         self.headers = {"Accept-Encoding": "identity", **headers}
+        self._transports: dict[tuple[int, bool], Any] = {}
+
+    async def send(self, request: Request[Any], timeout: float) -> HttpAnswer:
+        """Send a request once, and return its answer.
+
+        - `request`: what to send. One that is not repeatable gets a new connection.
+        - `timeout`: seconds to wait for each step.
+        """
+        dialled = Dialled()
+        with self.errors(dialled):
+            transport = self._transport(keep_alive=request.repeatable)
+            return await self.answer(await self.handle(transport, self.ask(request, timeout, dialled)))
+
+    @asynccontextmanager
+    async def events(self, path: str, *, timeout: float, silence: float) -> AsyncIterator[AsyncIterator[httpx2.ServerSentEvent]]:
+        """Yield the server-sent events of a path.
+
+        - `path`: of the request.
+        - `timeout`, `silence`: seconds to wait for the connection, and for each read.
+        """
+        with self.errors():
+            request = self.listen(path, timeout, silence)
+            response = await self.handle(self._transport(keep_alive=False), request)
+            response.request = request
+            try:
+                if response.status_code != 200:
+                    raise error_of(await self.answer(response))
+                yield self.iterate(httpx2.EventSource(response, MAX_EVENT_BYTES))
+            finally:
+                await self.close_response(response)
+
+    async def exchange(self, path: str, content_type: str, *, timeout: float, silence: float) -> Exchange:
+        """Return a POST whose body is sent in pieces while its response is read.
+
+        - `path`, `content_type`: of the request.
+        - `timeout`, `silence`: seconds to wait for the connection, and for each step on it.
+        """
+        address = self.address
+        with self.errors():
+            stream = await self.dial(address.host, address.port, timeout)
+            if address.secure:
+                stream = await stream.start_tls(self.tls, address.host, timeout)
+        exchange = Exchange(self, Duplex(self, path, content_type), stream, silence)
+        try:
+            await exchange.begin()
+        except BaseException:
+            await exchange.close()
+            raise
+        return exchange
+
+    async def close(self) -> None:
+        """Close the connections of this process; the next request makes new ones."""
+        transports, self._transports = self._transports, {}
+        for (process, _), transport in transports.items():
+            if process == os.getpid():
+                await self.close_transport(transport)
+
+    def _transport(self, *, keep_alive: bool) -> Any:
+        key = os.getpid(), keep_alive
+        transport = self._transports.get(key)
+        return transport or self._transports.setdefault(key, self.transport_type(**self.options(keep_alive=keep_alive)))
+
+    # --- how to wait
+
+    transport_type: ClassVar[type[Any]]
+
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    @abstractmethod
+    async def handle(self, transport: Any, request: httpx2.Request) -> httpx2.Response:
+        """Return the response of a transport, whose body is still to be read."""
+
+    @abstractmethod
+    async def answer(self, response: httpx2.Response) -> HttpAnswer:
+        """Read a response to its end, and close it."""
+
+    @abstractmethod
+    def iterate(self, source: httpx2.EventSource) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """Yield events as they come."""
+
+    @abstractmethod
+    async def dial(self, host: str, port: int, timeout: float) -> httpcore2.AsyncNetworkStream:
+        """Return a new connection."""
+
+    @abstractmethod
+    async def close_response(self, response: httpx2.Response) -> None:
+        """Release the connection of a response."""
+
+    @abstractmethod
+    async def close_transport(self, transport: Any) -> None:
+        """Close the connections of a transport."""
+
+    # --- requests and errors of httpx2
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
@@ -89,12 +190,16 @@ class Endpoint:
             extensions={"timeout": timeout} if trace is None else {"timeout": timeout, "trace": trace},
         )
 
-    def ask(self, request: Request[Any], timeout: float, trace: Any) -> httpx2.Request:
+    def ask(self, request: Request[Any], timeout: float, dialled: Dialled) -> httpx2.Request:
         """Return the request of httpx2 for one of ours."""
         headers = {} if request.body is None else {"Content-Type": JSON_TYPE}
         return self.request(
-            request.method, request.path, headers, content=request.body, connect=timeout, read=timeout, trace=trace
+            request.method, request.path, headers, content=request.body, connect=timeout, read=timeout, trace=self.trace(dialled)
         )
+
+    def trace(self, dialled: Dialled) -> Any:
+        """Return what httpcore2 calls with the steps of a request."""
+        return dialled.anote
 
     def listen(self, path: str, timeout: float, silence: float) -> httpx2.Request:
         """Return the request for a stream of events."""
@@ -125,13 +230,13 @@ def _cause(error: BaseException) -> Exception:
     """Return the error of the operating system behind one of the libraries, or that of the library itself."""
     if isinstance(error, TIMEOUT_ERRORS):
         return TimeoutError()
-    found = error
+    cause = error
     while True:
-        inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__ or found.__context__
+        inner = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause.__cause__ or cause.__context__
         if inner is None:
             break
-        found = inner
-    return found if isinstance(found, OSError) else ConnectionError(str(error).rstrip("."))
+        cause = inner
+    return cause if isinstance(cause, OSError) else ConnectionError(str(error).rstrip("."))
 
 
 class Dialled:
@@ -150,121 +255,104 @@ class Dialled:
         self.note(step, _)
 
 
-class SyncConnections(Endpoint):
-    """Connections to one service. Threads may share them; a forked child makes its own."""
+class AwaitedConnections(Connections):
+    """Connections of one event loop."""
 
-    def __init__(self, address: Address, headers: Mapping[str, str]) -> None:
-        super().__init__(address, headers)
-        self._transports: dict[tuple[int, bool], httpx2.HTTPTransport] = {}
+    transport_type = httpx2.AsyncHTTPTransport
 
-    def _transport(self, *, keep_alive: bool) -> httpx2.HTTPTransport:
-        key = os.getpid(), keep_alive
-        transport = self._transports.get(key)
-        if transport is None:
-            transport = self._transports.setdefault(key, httpx2.HTTPTransport(**self.options(keep_alive=keep_alive)))
-        return transport
+    async def sleep(self, seconds: float) -> None:
+        """Let the event loop run other tasks meanwhile."""
+        await asyncio.sleep(seconds)
 
-    def send(self, request: Request[Any], timeout: float) -> HttpAnswer:
-        """Send a request once, and return its answer.
+    async def handle(self, transport: Any, request: httpx2.Request) -> httpx2.Response:
+        """Return the response of a transport."""
+        response: httpx2.Response = await transport.handle_async_request(request)
+        return response
 
-        - `request`: what to send. One that is not repeatable gets a new connection.
-        - `timeout`: seconds to wait for each step.
-        """
-        dialled = Dialled()
-        with self.errors(dialled):
-            response = self._transport(keep_alive=request.repeatable).handle_request(self.ask(request, timeout, dialled.note))
-            return _answer(response)
+    async def answer(self, response: httpx2.Response) -> HttpAnswer:
+        """Read a response to its end, and close it."""
+        try:
+            return HttpAnswer(response.status_code, response.headers, b"".join([piece async for piece in response.aiter_raw()]))
+        finally:
+            await response.aclose()
 
-    @contextmanager
-    def events(self, path: str, *, timeout: float, silence: float) -> Iterator[httpx2.EventSource]:
-        """Yield the server-sent events of a path.
+    def iterate(self, source: httpx2.EventSource) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """Yield events as they come."""
+        return aiter(source)
 
-        - `path`: of the request.
-        - `timeout`, `silence`: seconds to wait for the connection, and for each read.
-        """
-        with self.errors():
-            request = self.listen(path, timeout, silence)
-            response = self._transport(keep_alive=False).handle_request(request)
-            response.request = request
-            try:
-                if response.status_code != 200:
-                    raise error_of(_answer(response))
-                yield httpx2.EventSource(response, MAX_EVENT_BYTES)
-            finally:
-                response.close()
+    async def dial(self, host: str, port: int, timeout: float) -> httpcore2.AsyncNetworkStream:
+        """Return a new connection."""
+        return await httpcore2.AnyIOBackend().connect_tcp(host, port, timeout)
 
-    def exchange(self, path: str, content_type: str, *, timeout: float, silence: float) -> Exchange:
-        """Return a POST whose body is sent in pieces while its response is read.
+    async def close_response(self, response: httpx2.Response) -> None:
+        """Release the connection of a response."""
+        await response.aclose()
 
-        - `path`, `content_type`: of the request.
-        - `timeout`, `silence`: seconds to wait for the connection, and for each step on it.
-        """
-        return Exchange(self, Duplex(self, path, content_type), timeout=timeout, silence=silence)
-
-    def close(self) -> None:
-        """Close the connections of this process; the next request makes new ones."""
-        transports, self._transports = self._transports, {}
-        for (process, _), transport in transports.items():
-            if process == os.getpid():
-                transport.close()
+    async def close_transport(self, transport: Any) -> None:
+        """Close the connections of a transport."""
+        await transport.aclose()
 
 
-class AsyncConnections(Endpoint):
-    """Connections to one service, of one event loop."""
+class BlockingConnections(Connections):
+    """Connections that block the thread that uses them: no method ever suspends."""
 
-    def __init__(self, address: Address, headers: Mapping[str, str]) -> None:
-        super().__init__(address, headers)
-        self._transports: dict[bool, httpx2.AsyncHTTPTransport] = {}
+    transport_type = httpx2.HTTPTransport
 
-    def _transport(self, *, keep_alive: bool) -> httpx2.AsyncHTTPTransport:
-        if keep_alive not in self._transports:
-            self._transports[keep_alive] = httpx2.AsyncHTTPTransport(**self.options(keep_alive=keep_alive))
-        return self._transports[keep_alive]
+    def trace(self, dialled: Dialled) -> Any:
+        """Return what httpcore2 calls with the steps of a request."""
+        return dialled.note
 
-    async def send(self, request: Request[Any], timeout: float) -> HttpAnswer:
-        """Send a request once, and return its answer. See `SyncConnections.send`."""
-        dialled = Dialled()
-        with self.errors(dialled):
-            transport = self._transport(keep_alive=request.repeatable)
-            return await _async_answer(await transport.handle_async_request(self.ask(request, timeout, dialled.anote)))
+    async def sleep(self, seconds: float) -> None:
+        """Block the thread."""
+        time.sleep(seconds)
 
-    @asynccontextmanager
-    async def events(self, path: str, *, timeout: float, silence: float) -> AsyncIterator[httpx2.EventSource]:
-        """Yield the server-sent events of a path. See `SyncConnections.events`."""
-        with self.errors():
-            request = self.listen(path, timeout, silence)
-            response = await self._transport(keep_alive=False).handle_async_request(request)
-            response.request = request
-            try:
-                if response.status_code != 200:
-                    raise error_of(await _async_answer(response))
-                yield httpx2.EventSource(response, MAX_EVENT_BYTES)
-            finally:
-                await response.aclose()
+    async def handle(self, transport: Any, request: httpx2.Request) -> httpx2.Response:
+        """Return the response of a transport."""
+        response: httpx2.Response = transport.handle_request(request)
+        return response
 
-    async def exchange(self, path: str, content_type: str, *, timeout: float, silence: float) -> AsyncExchange:
-        """Return a POST whose body is sent in pieces while its response is read. See `SyncConnections.exchange`."""
-        return await AsyncExchange.open(self, Duplex(self, path, content_type), timeout=timeout, silence=silence)
+    async def answer(self, response: httpx2.Response) -> HttpAnswer:
+        """Read a response to its end, and close it."""
+        try:
+            return HttpAnswer(response.status_code, response.headers, b"".join(response.iter_raw()))
+        finally:
+            response.close()
 
-    async def close(self) -> None:
-        """Close the connections; the next request makes new ones."""
-        transports, self._transports = self._transports, {}
-        for transport in transports.values():
-            await transport.aclose()
+    async def iterate(self, source: httpx2.EventSource) -> AsyncIterator[httpx2.ServerSentEvent]:
+        """Yield events as they come."""
+        for event in source:
+            yield event
 
+    async def dial(self, host: str, port: int, timeout: float) -> httpcore2.AsyncNetworkStream:
+        """Return a new connection."""
+        return _BlockingStream(httpcore2.SyncBackend().connect_tcp(host, port, timeout))
 
-def _answer(response: httpx2.Response) -> HttpAnswer:
-    try:
-        return HttpAnswer(response.status_code, response.headers, b"".join(response.iter_raw()))
-    finally:
+    async def close_response(self, response: httpx2.Response) -> None:
+        """Release the connection of a response."""
         response.close()
 
+    async def close_transport(self, transport: Any) -> None:
+        """Close the connections of a transport."""
+        transport.close()
 
-async def _async_answer(response: httpx2.Response) -> HttpAnswer:
-    try:
-        return HttpAnswer(response.status_code, response.headers, b"".join([piece async for piece in response.aiter_raw()]))
-    finally:
-        await response.aclose()
+
+class _BlockingStream(httpcore2.AsyncNetworkStream):
+    """A blocking stream with the methods of an awaited one."""
+
+    def __init__(self, stream: httpcore2.NetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        self._stream.close()
+
+    async def start_tls(self, context: ssl.SSLContext, host: str | None = None, timeout: float | None = None) -> _BlockingStream:
+        return _BlockingStream(self._stream.start_tls(context, host, timeout))
 
 
 class Duplex:
@@ -275,7 +363,7 @@ class Duplex:
     - `content_type`: of the body.
     """
 
-    def __init__(self, link: Endpoint, path: str, content_type: str) -> None:
+    def __init__(self, link: Connections, path: str, content_type: str) -> None:
         self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         headers = {
             "Host": link.address.authority,
@@ -333,67 +421,16 @@ class Exchange:
 
     - `link`: to the service.
     - `duplex`: what is sent and read.
-    - `timeout`, `silence`: seconds to wait for the connection, and for each step on it.
+    - `stream`: the connection.
+    - `silence`: seconds to wait for each step on it.
     """
 
-    def __init__(self, link: Endpoint, duplex: Duplex, *, timeout: float, silence: float) -> None:
-        self._link, self._duplex, self._silence = link, duplex, silence
-        address = link.address
-        with link.errors():
-            self._stream = httpcore2.SyncBackend().connect_tcp(address.host, address.port, timeout)
-            if address.secure:
-                self._stream = self._stream.start_tls(link.tls, address.host, timeout)
-        try:
-            self._send(duplex.head)
-        except BaseException:
-            self.close()
-            raise
-
-    def write(self, piece: bytes, *, end: bool) -> None:
-        """Send a piece of the body, and its end if this was the last."""
-        self._send((self._duplex.data(piece) if piece else b"") + (self._duplex.end() if end else b""))
-
-    def _send(self, data: bytes) -> None:
-        with self._link.errors():
-            try:
-                self._stream.write(data, self._silence)
-            except httpcore2.WriteError:
-                self.piece()  # raises the error of a service that has refused the request
-                raise
-
-    def piece(self) -> bytes:
-        """Return the next piece of the response; b"" at its end."""
-        with self._link.errors():
-            while (piece := self._duplex.next()) is None:
-                self._duplex.feed(self._stream.read(READ_BYTES, self._silence))
-            return piece
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._stream.close()
-
-
-class AsyncExchange:
-    """A `Duplex` on a connection of its own, awaited. See `Exchange`."""
-
-    def __init__(self, link: Endpoint, duplex: Duplex, stream: httpcore2.AsyncNetworkStream, silence: float) -> None:
+    def __init__(self, link: Connections, duplex: Duplex, stream: httpcore2.AsyncNetworkStream, silence: float) -> None:
         self._link, self._duplex, self._stream, self._silence = link, duplex, stream, silence
 
-    @classmethod
-    async def open(cls, link: Endpoint, duplex: Duplex, *, timeout: float, silence: float) -> AsyncExchange:
-        """Return an exchange whose head is sent."""
-        address = link.address
-        with link.errors():
-            stream = await httpcore2.AnyIOBackend().connect_tcp(address.host, address.port, timeout)
-            if address.secure:
-                stream = await stream.start_tls(link.tls, address.host, timeout)
-        exchange = cls(link, duplex, stream, silence)
-        try:
-            await exchange._send(duplex.head)
-        except BaseException:
-            await exchange.close()
-            raise
-        return exchange
+    async def begin(self) -> None:
+        """Send the head of the request."""
+        await self._send(self._duplex.head)
 
     async def write(self, piece: bytes, *, end: bool) -> None:
         """Send a piece of the body, and its end if this was the last."""

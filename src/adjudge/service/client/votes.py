@@ -90,6 +90,6 @@ class Chunks:
         return self.take() if len(self._votes) == MAX_VOTES_PER_REQUEST or self._bytes > MAX_REQUEST_BYTES else None
 
     def take(self) -> list[t.VoteIn]:
-        """Return the votes that are gathered, and begin anew."""
+        """Return the gathered votes, and start over."""
         votes, self._votes, self._bytes = self._votes, [], 0
         return votes

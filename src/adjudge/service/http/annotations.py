@@ -1,7 +1,7 @@
 """Votes and gold that follow from the annotations of Label Studio.
 
 A webhook changes what is known of some annotations. The votes of every pair of task and worker that it touches, and the
-gold of every task, are then derived again from all annotations of theirs that are left. So whatever order webhooks come in, and
+gold of every task, are then derived again from all annotations of theirs that are left. So in any order of webhooks, and
 however often, the votes end up as Label Studio has them.
 """
 
@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.campaigns.effort import is_heavy
 from adjudge.service.campaigns.state import CampaignState, Touched
-from adjudge.service.http.turns import Slice, Steps
+from adjudge.service.http.fold import Slice, Steps
 from adjudge.service.store import events
 from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow
 from adjudge.service.store.store import Store
@@ -91,7 +89,7 @@ class WebhookOutcome:
 
 
 def plan(store: Store, campaign: int, message: Message, numbers: Mapping[str, int], now: int) -> WebhookPlan:
-    """Return what a webhook changes, by what is known of its annotations. Reads the store, in any thread.
+    """Return the changes of a webhook, compared with the stored annotations. Reads the store, in any thread.
 
     - `store`: where annotations are; all that was written must be on disk.
     - `campaign`: its number.
@@ -250,28 +248,18 @@ def folding(campaign: Campaign, planned: WebhookPlan, may_set_gold: Callable[[],
     """
     campaign.require_open()
     changes, pace = _Changes(campaign, planned.strangers), Slice()
-    state, before = campaign.state, campaign.position
+    state, first = campaign.state, campaign.position + 1
     for step in planned.steps:
         if step.about is not None and gold_change(state, step) is not None:
             may_set_gold()
             break
         yield from campaign.pause(state, pace)
-    try:
+    with campaign.whole():
         for step in planned.steps:
             yield from changes.fold(step, pace)
             yield from campaign.pause(state, pace)
-        told = yield from campaign.told_rows(state, pace)
-    except BaseException as error:
-        campaign.drop(state, before, error)
-        raise
-    campaign.write(
-        before + 1,
-        changes.events,
-        told,
-        changes.workers,
-        annotations=changes.annotations,
-        annotated_tasks=changes.tasks,
-    )
+        rows = yield from campaign.encode_decisions(state, pace)
+    campaign.write(first, changes.events, rows, changes.workers, annotations=changes.annotations, annotated_tasks=changes.tasks)
     campaign.accepted += changes.outcome.accepted
     campaign.retracted += changes.outcome.retracted
     return changes.outcome
@@ -293,12 +281,7 @@ class _Changes:
         return self._campaign.enlist(self._strangers[-1 - worker], self.workers) if worker < 0 else worker
 
     def _apply(self, event: events.Event) -> Steps[Touched]:
-        apply = partial(self._state.apply, self._state.position + 1, event)
-        if is_heavy(self._state, event):
-            touched: Touched | None = yield apply
-            self._campaign.require_state(self._state)
-        else:
-            touched = apply()
+        touched = yield from self._campaign.applying(event)
         assert touched is not None
         self.events.append(event)
         return touched
@@ -333,7 +316,7 @@ class _Changes:
             self.outcome.decisions.append(self._campaign.decision_of(touched[0].name, touched[1]))
 
     def _fold_gold(self, step: TaskChange, about: AnnotatedTaskRow) -> Steps[tuple[AnnotatedTaskRow, Touched | None]]:
-        """Let gold be what Label Studio calls true; return what is to be known of it, and what was touched."""
+        """Set gold to Label Studio's ground truth; return the updated row and the touched task."""
         change = gold_change(self._state, step)
         if change is None:
             is_ours = about.gold is not None and about.gold == step.truth
@@ -375,14 +358,14 @@ async def forget_old(campaign: Campaign, before: int) -> None:
 
 def _select(campaign: Campaign, rows: list[R], holds: Callable[[CampaignState, R], bool]) -> Steps[list[R]]:
     """Return the rows of which something holds, in slices."""
-    found, pace = [], Slice()
+    selected, pace = [], Slice()
     for row in rows:
         if holds(campaign.state, row):
-            found.append(row)
+            selected.append(row)
         if pace.is_over():
             yield None
             pace.begin()
-    return found
+    return selected
 
 
 def _is_over(state: CampaignState, row: AnnotationRow) -> bool:

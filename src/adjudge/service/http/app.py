@@ -19,12 +19,11 @@ from adjudge.service.http import types as t
 from adjudge.service.http.call import Call, Context, Reply
 from adjudge.service.http.errors import ErrorAnswer, Forbidden, Invalid, NotAllowed, Problem, Unauthorized, Unavailable
 from adjudge.service.http.handlers.votes import decode_votes
-from adjudge.service.http.headers import Headers
-from adjudge.service.http.logs import LOGGER, accepted, request_ids
-from adjudge.service.http.reading import decoded, query
+from adjudge.service.http.logs import LOGGER, is_plain_id, request_ids
+from adjudge.service.http.parsing import Headers, decode_body, decode_query
 from adjudge.service.http.routes import ROUTES
-from adjudge.service.http.table import Route, Router
-from adjudge.service.http.tokens import Grant
+from adjudge.service.http.routing import Route, Router
+from adjudge.service.http.tokens import Grant, Permit
 from adjudge.service.store.errors import StoreUnavailable
 
 encode: Final = msgspec.json.Encoder().encode
@@ -33,7 +32,7 @@ HEADERS: Final = "headers"  # the key of the frozen headers in the state of ASGI
 VOTES_ROUTE: Final = "POST /v1/campaigns/{campaign}/votes"
 MANY_ROWS: Final = 200
 LONG_BODY_BYTES: Final = 200_000  # of JSON: it is decoded in another thread
-NO_ROUTE: Final = "-"  # the route, in metrics, of what has none
+NO_ROUTE: Final = "-"  # in metrics, the route of requests without one
 ANSWERED: Final = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -73,7 +72,7 @@ class Service:
 
         Then the request has to go the way of all others, which finds what is wrong with it, and says so.
 
-        - `url`: as it was sent.
+        - `url`: of the request, still encoded.
         - `headers`: those of the request.
         - `body`: all of it.
         - `answer`: is given status, header and body.
@@ -84,13 +83,13 @@ class Service:
         context, name = self.context, url[14:-6].decode()
         gate = context.under_way
         try:
-            grant = self.admitted(headers)
+            grant = self.admit(headers)
             grant.check("vote", name)
             if grant.bucket.rate is not None or gate.now >= gate.most:
                 return False
             campaign = context.campaigns.get(name)
-            found = decoded(decode_votes, body)
-            votes = found if isinstance(found, list) else [found]
+            document = decode_body(decode_votes, body)
+            votes = document if isinstance(document, list) else [document]
             if not campaign.can_take(votes):
                 return False
             lease = context.authority.lease(campaign)
@@ -122,7 +121,7 @@ class Service:
         for answer, request_id, content, began in votes:
             if error is None:
                 answer(200, RESPONSE_HEADER_TEMPLATE % (len(content), request_id), content)
-                context.metrics.answered(VOTES_ROUTE, 200, now - began)
+                context.metrics.count_answer(VOTES_ROUTE, 200, now - began)
             else:
                 problem = as_problem(error, request_id)
                 headers, reason = self._refusal(problem, request_id, VOTES_ROUTE, began)
@@ -145,22 +144,22 @@ class Service:
         try:
             route, ids = self._router.find(scope["method"], scope["raw_path"])
             name = route.name
-            grant = self._allowed(route, ids, headers)
-            permit = self.context.authority.permit(grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
+            grant = self._admit_to(route, ids, headers)
+            permit = Permit(self.context.authority, grant, route.scope, ids[0] if ids else None, everywhere=route.everywhere)
             call = Call(self.context, headers, grant, ids, None, None, request_id.decode(), permit)
             if route.query is not None:
-                call.query = query(scope["query_string"], route.query)
+                call.query = decode_query(scope["query_string"], route.query)
             elif scope["query_string"]:
-                raise Invalid("nothing may stand behind the question mark here")
+                raise Invalid("this endpoint takes no query parameters")
             if route.body is not None and not route.streams:
                 call.body = await self._body(route, headers, receive)
             if route.stays_open:
                 with self.context.streams.open(grant.digest, ids[0]):
-                    response = await _response(await self._handled(route, call, receive), request_id)
+                    response = await _response(await self._handle(route, call, receive), request_id)
                     await response(scope, receive, sending)
             else:
                 with self.context.under_way:
-                    response = await _response(await self._handled(route, call, receive), request_id)
+                    response = await _response(await self._handle(route, call, receive), request_id)
                 await response(scope, receive, sending)  # the gate is open again: a client that does not read holds up nobody
         except limits.Disconnected:
             return
@@ -169,11 +168,11 @@ class Service:
             if not begun:  # else uvicorn closes the connection: an answer that is cut off is not taken for a whole one
                 await self._refuse(problem, request_id, name, began, send)
             return
-        self.context.metrics.answered(name, response.status_code, time.perf_counter() - began)
+        self.context.metrics.count_answer(name, response.status_code, time.perf_counter() - began)
         if scope["method"] not in ("GET", "HEAD"):
             _log(name, response.status_code, request_id, ids, grant)
 
-    async def _handled(self, route: Route, call: Call, receive: Receive) -> Any:
+    async def _handle(self, route: Route, call: Call, receive: Receive) -> Any:
         """Return what the handler answers, if this server may answer now what it has found then."""
         call.permit.check()  # its body may have taken long
         authority = self.context.authority
@@ -189,26 +188,24 @@ class Service:
             call.permit.check()  # changes are committed, and acknowledged
         return answer
 
-    def _allowed(self, route: Route, ids: list[str], headers: Headers) -> Grant:
+    def _admit_to(self, route: Route, ids: list[str], headers: Headers) -> Grant:
         if route.scope is None:
             return Grant(None, frozenset())
-        grant = self.admitted(headers)
-        grant.check(route.scope, ids[0] if ids else None)
-        if route.everywhere:
-            grant.everywhere()
+        grant = self.admit(headers)
+        grant.check(route.scope, ids[0] if ids else None, everywhere=route.everywhere)
         grant.bucket.take(1)
         return grant
 
     async def _body(self, route: Route, headers: Headers, receive: Receive) -> Any:
-        body = await limits.body(receive, headers.content_length)
+        body = await limits.read_body(receive, headers.content_length)
         if route.optional and not body.strip():
             body = b"{}"
-        decode = partial(decoded, self._decoders[route.name], body, nul=route.foreign)
+        decode = partial(decode_body, self._decoders[route.name], body, nul=route.foreign)
         return decode() if len(body) < LONG_BODY_BYTES else await asyncio.to_thread(decode)
 
     # --- both
 
-    def admitted(self, headers: Headers) -> Grant:
+    def admit(self, headers: Headers) -> Grant:
         """Return what a request may do, by its headers."""
         grant = self.context.authority.find(headers.authorization)
         if grant.name is None:
@@ -216,8 +213,8 @@ class Service:
         return grant
 
     def _request_id(self, headers: Headers) -> bytes:
-        given = headers.x_request_id
-        return given if given is not None and accepted(given) else self._new_id()
+        sent_id = headers.x_request_id
+        return sent_id if sent_id is not None and is_plain_id(sent_id) else self._new_id()
 
     def refuse_unread(self, problem: Problem) -> tuple[list[tuple[bytes, bytes]], bytes]:
         """Return header and body of the answer to a request that is not read to its end."""
@@ -239,7 +236,7 @@ class Service:
             headers.append((b"www-authenticate", b"Bearer"))
         if isinstance(problem, NotAllowed):
             headers.append((b"allow", problem.methods.encode()))
-        self.context.metrics.answered(name, problem.status, time.perf_counter() - began)
+        self.context.metrics.count_answer(name, problem.status, time.perf_counter() - began)
         LOGGER.info(
             "refused",
             extra={"route": name, "status": problem.status, "request": request_id.decode(), "detail": str(problem)},
@@ -265,7 +262,7 @@ def require_local(headers: Headers) -> None:
 
 
 def as_problem(error: BaseException, request_id: bytes) -> Problem:
-    """Return what an error is told as. One that nobody expected is logged, and tells the client nothing.
+    """Return an error as a problem. An unexpected error is logged, and the client gets no details.
 
     - `error`: anything.
     - `request_id`: by which the log knows the request.

@@ -30,8 +30,10 @@ def running(
     ...     print(client.health().status)
     ok
     """
-    from adjudge.service.http.server import run  # loads the libraries of the extra `serve`
-    from adjudge.service.http.settings import Settings
+    from adjudge.service.http.server import (
+        Settings,
+        run,  # loads the libraries of the extra `serve`
+    )
 
     with ExitStack() as stack:
         if store is None:

@@ -1,4 +1,4 @@
-"""A backtest of a running campaign, beside its requests."""
+"""A backtest of a running campaign, in a thread that yields to its requests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from adjudge.errors import InputError, OptionError
-from adjudge.service.campaigns.backtest import compared
-from adjudge.service.campaigns.left import left_of
+from adjudge.service.campaigns.backtest import compare
+from adjudge.service.campaigns.replay import read_kept_log
 from adjudge.service.http.errors import Invalid, Unavailable
 from adjudge.service.http.types import BacktestAnswer, Changed, Outcome
 from adjudge.service.store.errors import Expired
@@ -27,28 +27,28 @@ def answer(
 ) -> BacktestAnswer:
     """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
     try:
-        found = compared(_paced(store, campaign, stop), policy, model)
+        result = compare(_pace(store, campaign, stop), policy, model)
     except Expired as error:
         raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
         raise Invalid(error) from None
     return BacktestAnswer(
-        position=found.position,
-        tasks=found.tasks,
-        cast=found.cast,
-        changed=found.changed,
-        votes_saved=found.votes_saved,
-        before=Outcome(**msgspec.structs.asdict(found.before)),
-        after=Outcome(**msgspec.structs.asdict(found.after)),
-        examples=[Changed(before, after) for before, after in found.examples],
+        position=result.position,
+        tasks=result.tasks,
+        cast=result.cast,
+        changed=result.changed,
+        votes_saved=result.votes_saved,
+        before=Outcome(**msgspec.structs.asdict(result.before)),
+        after=Outcome(**msgspec.structs.asdict(result.after)),
+        examples=[Changed(before, after) for before, after in result.examples],
     )
 
 
-def _paced(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
+def _pace(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log; the thread of the requests gets its turn every so often."""
-    for number, one in enumerate(left_of(store, campaign)):
+    for number, entry in enumerate(read_kept_log(store, campaign)):
         if not number % EVENTS_PER_SLICE:
             time.sleep(SLICE_PAUSE_S)
             if stop.is_set():
                 raise Unavailable("the backtest was stopped, as nobody waits for it any more")
-        yield one
+        yield entry

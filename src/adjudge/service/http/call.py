@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from adjudge.service.http.authority import Authority, Permit
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.campaigns import Campaigns
-from adjudge.service.http.headers import Headers
 from adjudge.service.http.limits import MAX_UNDER_WAY, ConnectionCounter, Gate, Streams
 from adjudge.service.http.metrics import Metrics
-from adjudge.service.http.outbox import Outbox
-from adjudge.service.http.tokens import Grant, TokenIndex
+from adjudge.service.http.parsing import Headers
+from adjudge.service.http.tokens import Authority, Grant, Permit, TokenIndex
+from adjudge.service.http.webhooks import Outbox
 
 
 @dataclass
@@ -46,9 +45,9 @@ class Context:
 
     def __post_init__(self) -> None:
         self.authority = Authority(self.tokens, self.campaigns.leases)
-        self.outbox = Outbox(self.metrics.decided, self.campaigns.clock.read)
+        self.outbox = Outbox(self.metrics.count_decision, self.campaigns.clock.read)
         self.campaigns.on_decision = self.outbox
-        self.campaigns.on_commit = self.metrics.committed
+        self.campaigns.on_commit = self.metrics.count_commit
 
 
 @dataclass(slots=True)

@@ -9,36 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from adjudge.errors import InputError, OptionError, itemize, quote
-from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import has_heavy_votes, is_task_heavy, is_vote_heavy
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
-from adjudge.service.campaigns.tasks import Task
-from adjudge.service.http import backtesting, lists, views
-from adjudge.service.http.duties import Duties
+from adjudge.service.campaigns.tasks import Answer, Task
+from adjudge.service.http import backtesting, views
+from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
-from adjudge.service.http.folding import ENDLESS, NO_ROWS, Folding
+from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, LiveCampaign, Slice, Steps, atomic, drain
 from adjudge.service.http.loading import Loaded
+from adjudge.service.http.maintenance import Duties
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
-from adjudge.service.http.turns import LONG_READ_US, Slice, Steps, drain
-from adjudge.service.http.types import (
-    BacktestAnswer,
-    CampaignSpec,
-    CampaignView,
-    Label,
-    NextAnswer,
-    PolicyView,
-    RefitAnswer,
-    TasksPage,
-    TaskView,
-    VoteAnswer,
-    VoteIn,
-    VotesPage,
-    WorkersPage,
-    WorkerView,
-)
 from adjudge.service.store import events
 from adjudge.service.store.ids import Generation, content_of
 
@@ -51,34 +34,34 @@ ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 LOOKED_EVERY: Final = 8  # votes between looks at the clock
 
 
-class Campaign(Folding):
+class Campaign(LiveCampaign):
     """One campaign of a server."""
 
     def __init__(self, campaigns: Campaigns, number: int, name: str, loaded: Loaded) -> None:
         super().__init__(campaigns, number, name, loaded)
         self.accepted = self.repeated = self.retracted = 0  # since the server began
-        self.annotating = asyncio.Lock()  # webhooks of Label Studio are taken one after the other
+        self.annotating = asyncio.Lock()  # webhooks of t.Label Studio are taken one after the other
         self.duties, self.queue = Duties(self), Queue(self)
         self.duties.begin(loaded.snapshot_at)
 
     def adopt(self, loaded: Loaded) -> None:
-        """Go on from what was loaded from the log."""
+        """Continue from a state loaded from the log."""
         self._begin(loaded)
         self.duties.begin(loaded.snapshot_at)
 
     # --- votes
 
-    async def vote(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+    async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
         answer = await self.fold_votes(votes)
         await self.on_disk_now()
         return answer
 
-    async def fold_votes(self, votes: Sequence[VoteIn]) -> VoteAnswer:
-        """Fold votes, all or none, and have them written; return what may be told of them once they are on disk."""
-        return await self.in_turn(self._voting(votes))
+    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
+        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
+        return await self.in_turn(self._vote_steps(votes))
 
-    def can_take(self, votes: Sequence[VoteIn]) -> bool:
+    def can_take(self, votes: Sequence[t.VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), MIN_COSTED_LABELS) > MAX_CELLS_AT_ONCE):
@@ -87,33 +70,33 @@ class Campaign(Folding):
             return True
         return not any(is_vote_heavy(self.state, vote.task, self.names.numbers.get(vote.worker), n) for vote in votes)
 
-    def take(self, votes: Sequence[VoteIn]) -> VoteAnswer:
+    def take(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Fold a few votes at once, where `can_take` says so."""
         self._require_free()
         if len(votes) == 1 and votes[0].id is None and votes[0].label in self.state.codes:
             return self._take_one(votes[0])
-        return drain(self._voting(votes, at_once=True))
+        return drain(self._vote_steps(votes, at_once=True))
 
-    def _take_one(self, vote: VoteIn) -> VoteAnswer:
-        """Do what `_voting` does with one vote without an id, in fewer steps: nearly all requests are this."""
+    def _take_one(self, vote: t.VoteIn) -> t.VoteAnswer:
+        """Do what `_vote_steps` does with one vote without an id, in fewer steps: nearly all requests are this."""
         time, state, workers = self.require_open(), self.state, list[tuple[int, str]]()
         event = self._event(vote, state.codes[vote.label], time, workers)
         if event is None:
             self.repeated += 1
-            return VoteAnswer(0, 1, [self.decision_of(vote.task, None)])
+            return t.VoteAnswer(0, 1, [self.decision_of(vote.task, None)])
         before = state.position
-        try:
+        try:  # as `whole` does, which takes longer than a vote can afford
             touched = state.apply(before + 1, event)
             assert touched is not None
-            rows = drain(self.told_rows(state, ENDLESS)) if state.changes else NO_ROWS
+            rows = drain(self.encode_decisions(state, ENDLESS)) if state.changes else NO_ROWS
         except BaseException as error:
             self.drop(state, before, error)
             raise
         self.write(before + 1, [event], rows, workers)
         self.accepted += 1
-        return VoteAnswer(1, 0, [self.decision_of(vote.task, touched[1])])
+        return t.VoteAnswer(1, 0, [self.decision_of(vote.task, touched[1])])
 
-    def _voting(self, votes: Sequence[VoteIn], *, at_once: bool = False) -> Steps[VoteAnswer]:
+    def _vote_steps(self, votes: Sequence[t.VoteIn], *, at_once: bool = False) -> Steps[t.VoteAnswer]:
         self.require_open()
         state, pace, time = self.state, ENDLESS if at_once else Slice(), self.now()
         codes, has_ids = self._codes(votes)
@@ -125,7 +108,7 @@ class Campaign(Folding):
         touched: dict[str, Answer | None] = {}
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
-        try:
+        with self.whole():
             for vote, code in zip(votes, codes, strict=True):
                 event = None if code < 0 else self._event(vote, code, time, workers)
                 if event is None:
@@ -148,10 +131,7 @@ class Campaign(Folding):
                     self.require_state(state)
                     may_be_heavy = has_heavy_votes(state)
                     pace.begin()
-            rows = (yield from self.told_rows(state, pace)) if state.changes else NO_ROWS
-        except BaseException as error:
-            self.drop(state, before, error)
-            raise
+            rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
         self.accepted += len(taken)
@@ -165,9 +145,9 @@ class Campaign(Folding):
             if not len(decisions) % LOOKED_EVERY and pace.is_over():
                 yield None
                 pace.begin()
-        return VoteAnswer(len(taken), len(votes) - len(taken), decisions)
+        return t.VoteAnswer(len(taken), len(votes) - len(taken), decisions)
 
-    def _event(self, vote: VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
+    def _event(self, vote: t.VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
         """Return a vote as the log has it, and note a new worker; None where it is there already."""
         number, was = self.names.numbers.get(vote.worker), -1
         if number is None:
@@ -187,17 +167,17 @@ class Campaign(Folding):
             fresh.append((number, worker))
         return number
 
-    def _codes(self, votes: Sequence[VoteIn]) -> tuple[list[int], bool]:
+    def _codes(self, votes: Sequence[t.VoteIn]) -> tuple[list[int], bool]:
         """Return the codes of the labels, and whether any vote has an id; raise where a label is unknown."""
         codes = self.state.codes
-        found = [codes.get(vote.label, -1) for vote in votes]
-        if -1 in found:
-            at = found.index(-1)
+        label_codes = [codes.get(vote.label, -1) for vote in votes]
+        if -1 in label_codes:
+            at = label_codes.index(-1)
             where = f"vote {at}: " if len(votes) > 1 else ""
             raise Invalid(f"{where}label {quote(votes[at].label)} is unknown: the labels are {itemize(self.state.labels, 20)}")
-        return found, bool([vote.id for vote in votes if vote.id is not None])
+        return label_codes, bool([vote.id for vote in votes if vote.id is not None])
 
-    def _look_up_ids(self, votes: Sequence[VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
+    def _look_up_ids(self, votes: Sequence[t.VoteIn], codes: list[int], pace: Slice) -> Steps[None]:
         """Make the code of a vote -1 whose id was seen; raise before anything is taken where one has other content now."""
         fresh: dict[str, tuple[str, str, str]] = {}
         for at, vote in enumerate(votes):
@@ -222,60 +202,37 @@ class Campaign(Folding):
         """Return the decision on a task. `answer` is the prediction of the stream; None: predict now."""
         task = self.state.tasks.by_name.get(name)
         if task is None:
-            return views.decision(self.state, name)
+            return views.view_decision(self.state, name)
         return self.state.decision(task, answer or self.state.answer(name))
 
-    async def add_tasks(self, tasks: Sequence[str]) -> int:
+    @atomic
+    def add_tasks(self, tasks: Sequence[str]) -> Steps[int]:
         """Note tasks that wait for their first votes; return the position of the log at which they are."""
+        fresh = yield lambda: [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
+        self.require_open()
+        if fresh:
+            yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
+        return self.position
 
-        def steps() -> Steps[int]:
-            self.require_open()
-            fresh = yield lambda: [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
-            self.require_open()
-            if fresh:
-                yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
-            return self.position
-
-        position = await self.in_turn(steps())
-        await self.on_disk_now()
-        return position
-
-    async def retract(self, task: str, worker: str) -> Decision:
+    @atomic
+    def retract(self, task: str, worker: str) -> Steps[Decision]:
         """Take a vote back."""
+        number = self.names.number(worker)
+        if number is None or self.state.voted(task, number) < 0:
+            raise NotFound(f"worker {quote(worker)} has no vote on task {quote(task)}")
+        self.retracted += 1
+        return (yield from self._decide(events.Retraction(time=self.now(), task=task, worker=number)))
 
-        def event() -> events.Event:
-            number = self.names.number(worker)
-            if number is None or self.state.voted(task, number) < 0:
-                raise NotFound(f"worker {quote(worker)} has no vote on task {quote(task)}")
-            self.retracted += 1
-            return events.Retraction(time=self.now(), task=task, worker=number)
+    def _decide(self, event: events.Event) -> Steps[Decision]:
+        """Fold an event of one task, and return the decision on it."""
+        touched = yield from self.folding(event)
+        assert touched is not None
+        return self.decision_of(touched[0].name, touched[1])
 
-        return await self._touch(event)
-
-    async def _touch(self, event: Callable[[], events.Event]) -> Decision:
-        """Submit an event of one task, and return what is decided of it once that is on disk."""
-
-        def steps() -> Steps[Decision]:
-            self.require_open()
-            touched = yield from self.folding(event())
-            assert touched is not None
-            return self.decision_of(touched[0].name, touched[1])
-
-        decision = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return decision
-
-    async def _commit(self, event: Callable[[], events.Event]) -> int:
-        """Submit an event, and return its position once it is on disk."""
-
-        def steps() -> Steps[int]:
-            self.require_open()
-            yield from self.folding(event())
-            return self.position
-
-        position = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return position
+    def _log(self, event: events.Event) -> Steps[int]:
+        """Fold an event, and return its position."""
+        yield from self.folding(event)
+        return self.position
 
     # --- what moderators do
 
@@ -293,41 +250,34 @@ class Campaign(Folding):
             raise NotFound(f"worker {quote(worker)} is unknown")
         return number
 
-    def _known(self, task: str) -> Task:
-        found = self.state.find(task)
-        if found is None:
+    def _require_task(self, task: str) -> Task:
+        known = self.state.find(task)
+        if known is None:
             raise NotFound(f"task {quote(task)} is unknown")
-        return found
+        return known
 
-    async def gold(self, task: str, label: str | None) -> Decision:
+    @atomic
+    def gold(self, task: str, label: str | None) -> Steps[Decision]:
         """Note the true label of a task, seen or not; None takes it back."""
+        if label is None:
+            self._require_task(task)
+            if not self.state.has_gold(task):
+                raise NotFound(f"task {quote(task)} has no gold")
+        time, code = self.now(), None if label is None else self.code(label)
+        return (yield from self._decide(events.GoldSet(time=time, task=task, label=code)))
 
-        def event() -> events.Event:
-            if label is None:
-                self._known(task)
-                if not self.state.has_gold(task):
-                    raise NotFound(f"task {quote(task)} has no gold")
-            return events.GoldSet(time=self.now(), task=task, label=None if label is None else self.code(label))
-
-        return await self._touch(event)
-
-    async def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Decision:
+    @atomic
+    def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Steps[Decision]:
         """Let a person decide a task."""
+        self._require_task(task)
+        event = events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
+        return (yield from self._decide(event))
 
-        def event() -> events.Event:
-            self._known(task)
-            return events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
-
-        return await self._touch(event)
-
-    async def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Decision:
+    @atomic
+    def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Steps[Decision]:
         """Open a task again."""
-
-        def event() -> events.Event:
-            self._known(task)
-            return events.Reopen(time=self.now(), task=task, by=by, reason=reason)
-
-        return await self._touch(event)
+        self._require_task(task)
+        return (yield from self._decide(events.Reopen(time=self.now(), task=task, by=by, reason=reason)))
 
     async def ban(
         self, workers: Iterable[str], by: str | None = None, reason: str | None = None, dry_run: bool = False
@@ -352,119 +302,92 @@ class Campaign(Folding):
         def steps() -> Steps[tuple[list[int], list[tuple[Decision, Decision]]]]:
             judged = event(self.now(), [self.number_of(worker) for worker in workers])
             self.require_open()
-            before = yield partial(views.before, self.state, judged.workers)
+            before = yield partial(views.collect_decisions, self.state, judged.workers)
             self.require_open()
             yield from self.folding(judged)
-            return judged.workers, (yield partial(views.changed, self.state, before))
+            return judged.workers, (yield partial(views.compare_decisions, self.state, before))
 
         numbers, changes = await self.in_turn(steps())
         changes += await self.duties.reach.run(numbers)
         await self.campaigns.commit()
         return changes
 
-    async def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> WorkerView:
+    @atomic
+    def set_worker(self, worker: str, group: str | None = None, expert: bool | None = None) -> Steps[t.WorkerView]:
         """Note the group of a worker, or whether they are an expert; a worker who has not voted yet is made known."""
-
-        def steps() -> Steps[WorkerView]:
-            self.require_open()
-            fresh: list[tuple[int, str]] = []
-            number = self.enlist(worker, fresh)
-            event = events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert)
-            yield from self.folding(event, fresh)
-            view: WorkerView = yield partial(self._worker, worker)
-            return view
-
-        view = await self.in_turn(steps())
-        await self.campaigns.commit()
+        fresh: list[tuple[int, str]] = []
+        number = self.enlist(worker, fresh)
+        yield from self.folding(events.WorkerSet(time=self.now(), worker=number, group=group, expert=expert), fresh)
+        view: t.WorkerView = yield partial(self._worker, worker)
         return view
 
-    async def erase(self, worker: str) -> int:
+    @atomic
+    def erase(self, worker: str) -> Steps[int]:
         """Forget the name of a worker; their votes stay, under a number."""
-
-        def event() -> events.Event:
-            number = self.number_of(worker)
-            self.names.erase(number)
-            self.campaigns.pending().erased.append((self.number, number))
-            return events.Erase(time=self.now(), worker=number)
-
-        return await self._commit(event)
+        number = self.number_of(worker)
+        self.names.erase(number)
+        self.campaigns.pending().erased.append((self.number, number))
+        return (yield from self._log(events.Erase(time=self.now(), worker=number)))
 
     # --- settings
 
-    async def set_policy(self, document: dict[str, Any], by: str | None = None) -> PolicyView:
-        """Make a new version of the policy, and return it; the policy that holds already is no new one."""
+    @atomic
+    def set_policy(self, document: dict[str, Any], by: str | None = None) -> Steps[t.PolicyView]:
+        """Make a new version of the policy, and return it; nothing changes if it equals the current one."""
 
-        def checked() -> dict[str, Any] | None:
+        def check() -> dict[str, Any] | None:
             policy = Policy.of(document)
             Rule(policy, self.state.labels)
             return policy.document() if policy != self.state.policy else None
 
-        def steps() -> Steps[PolicyView]:
-            self.require_open()
-            try:
-                fresh = yield checked
-            except (InputError, OptionError) as error:
-                raise Invalid(error) from None
-            self.require_open()
-            if fresh is not None:
-                yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
-            version: PolicyView = yield partial(views.policy, self.state.policies[-1])
-            return version
+        try:
+            fresh = yield check
+        except (InputError, OptionError) as error:
+            raise Invalid(error) from None
+        self.require_open()
+        if fresh is not None:
+            yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+        version: t.PolicyView = yield partial(views.view_policy, self.state.policies[-1])
+        return version
 
-        view = await self.in_turn(steps())
-        await self.on_disk_now()
-        return view
-
-    async def rename(self, label: str, name: str) -> int:
+    @atomic
+    def rename(self, label: str, name: str) -> Steps[int]:
         """Give a label another name; its id stays."""
+        code = self.state.codes.get(label)
+        if code is None:
+            raise NotFound(f"label {quote(label)} is unknown")
+        return (yield from self._log(events.Rename(time=self.now(), label=code, name=name)))
 
-        def event() -> events.Event:
-            code = self.state.codes.get(label)
-            if code is None:
-                raise NotFound(f"label {quote(label)} is unknown")
-            return events.Rename(time=self.now(), label=code, name=name)
-
-        return await self._commit(event)
-
-    async def add_label(self, label: str, name: str) -> int:
+    @atomic
+    def add_label(self, label: str, name: str) -> Steps[int]:
         """Add a label after all others."""
+        if label in self.state.codes:
+            raise Conflict(f"there is a label {quote(label)} already")
+        try:
+            yield partial(Rule, self.state.policy, [*self.state.labels, label])
+        except OptionError as error:
+            raise Invalid(error) from None
+        self.require_open()
+        return (yield from self._log(events.LabelAdded(time=self.now(), id=label, name=name)))
 
-        def steps() -> Steps[int]:
-            self.require_open()
-            if label in self.state.codes:
-                raise Conflict(f"there is a label {quote(label)} already")
-            try:
-                yield partial(Rule, self.state.policy, [*self.state.labels, label])
-            except OptionError as error:
-                raise Invalid(error) from None
-            self.require_open()
-            yield from self.folding(events.LabelAdded(time=self.now(), id=label, name=name))
-            return self.position
-
-        position = await self.in_turn(steps())
-        await self.campaigns.commit()
-        return position
-
-    async def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> int:
+    @atomic
+    def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> Steps[int]:
         """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
+        whole = None if refit is None else {**self.state.refit.document(), **refit}
+        kept = None if retention is None else {**self.state.retention.document(), **retention}
+        try:
+            RefitSettings.of(whole or {})
+            Retention.of(kept or {})
+        except InputError as error:
+            raise Invalid(error) from None
+        return (yield from self._log(events.SettingsChanged(time=self.now(), refit=whole, retention=kept)))
 
-        def event() -> events.Event:
-            whole = None if refit is None else {**self.state.refit.document(), **refit}
-            kept = None if retention is None else {**self.state.retention.document(), **retention}
-            try:
-                RefitSettings.of(whole or {})
-                Retention.of(kept or {})
-            except InputError as error:
-                raise Invalid(error) from None
-            return events.SettingsChanged(time=self.now(), refit=whole, retention=kept)
+    @atomic
+    def reset_breaker(self, by: str | None = None) -> Steps[int]:
+        """Resume automatic decisions after a review by a person."""
+        return (yield from self._log(events.BreakerReset(time=self.now(), by=by)))
 
-        return await self._commit(event)
-
-    async def reset_breaker(self, by: str | None = None) -> int:
-        """Let automatic decisions go on: a person has looked."""
-        return await self._commit(lambda: events.BreakerReset(time=self.now(), by=by))
-
-    def require_same(self, spec: CampaignSpec) -> None:
+    def require_same(self, spec: t.CampaignSpec) -> None:
         """Raise where a campaign of this name was made otherwise."""
         created = self.state.created
         if [label for label, _ in spec.pairs()] != created.labels or spec.model != created.model:
@@ -473,7 +396,7 @@ class Campaign(Folding):
             )
         try:
             policy = Policy.of(spec.policy)
-            given = (
+            sections = (
                 ("settings", StreamSettings.of(spec.settings), StreamSettings.of(created.settings)),
                 ("refit", RefitSettings.of(spec.refit), RefitSettings.of(created.refit)),
                 ("retention", Retention.of(spec.retention), Retention.of(created.retention)),
@@ -483,71 +406,71 @@ class Campaign(Folding):
         if spec.policy and policy != Policy.of(created.policy):
             raise Conflict(f"campaign {quote(self.name)} was made with another policy: PUT …/policy makes a new version")
         for label, name in zip(spec.labels, created.names, strict=True):
-            if isinstance(label, Label) and label.name != name:
+            if isinstance(label, t.Label) and label.name != name:
                 raise Conflict(f"campaign {quote(self.name)} was made with the name {quote(name)} of a label: PATCH renames it")
-        for field, wanted, was in given:
+        for field, wanted, was in sections:
             if getattr(spec, field) and wanted != was:
                 remedy = "they stay as they are" if field == "settings" else "PATCH changes it"
                 raise Conflict(f"campaign {quote(self.name)} was made with other {field}: {remedy}")
 
     # --- readers
 
-    def view(self) -> CampaignView:
+    def view(self) -> t.CampaignView:
         """Return the campaign as it stands."""
-        return views.campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
+        return views.view_campaign(self.name, self.state, len(self.names), self.state.archived_tasks)
 
     @property
-    def labels(self) -> list[Label]:
+    def labels(self) -> list[t.Label]:
         """Ids and names of all labels."""
-        return [Label(label, name) for label, name in zip(self.state.labels, self.state.names, strict=True)]
+        return [t.Label(label, name) for label, name in zip(self.state.labels, self.state.names, strict=True)]
 
-    async def task(self, task: str) -> TaskView:
+    async def task(self, task: str) -> t.TaskView:
         """Return a task: what is decided, how likely every label is, and why."""
 
-        def steps() -> Steps[TaskView]:
+        def steps() -> Steps[t.TaskView]:
             votes = self.state.stream.votes_on(task)
             is_long = votes * max(ROW_US, len(self.state.labels)) > LONG_READ_US or task not in self.state.tasks.by_name
-            read = partial(views.task, self.state, self.names, task)
-            found: TaskView = (yield read) if is_long else read()
-            return found
+            read = partial(views.view_task, self.state, self.names, task)
+            view: t.TaskView = (yield read) if is_long else read()
+            return view
 
         view = await self.in_turn(steps())
         await self.on_disk_now()
         return view
 
-    async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> TasksPage:
+    async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""
         rows = min(limit, len(self.state.tasks))
         cost = ROW_US * rows * max(1, len(self.state.labels) // 32) + len(self.state.tasks) // 20
-        return await self.read(lambda: lists.tasks(self.state, status, sort, limit, after), cost)
+        return await self.read(lambda: views.list_tasks(self.state, status, sort, limit, after), cost)
 
-    async def votes(self, after: int, limit: int) -> VotesPage:
+    async def votes(self, after: int, limit: int) -> t.VotesPage:
         """Return the votes in force after a position, in the order of the log."""
-        return await lists.votes(self, after, limit)
+        return await views.list_votes(self, after, limit)
 
-    def _worker(self, name: str) -> WorkerView:
-        return views.workers(self.state, self.names, [self.number_of(name)])[0]
+    def _worker(self, name: str) -> t.WorkerView:
+        return views.view_workers(self.state, self.names, [self.number_of(name)])[0]
 
-    async def worker(self, name: str) -> WorkerView:
+    async def worker(self, name: str) -> t.WorkerView:
         """Return what is known of a worker."""
         return await self.read(lambda: self._worker(name), len(self.state.labels) ** 2)
 
-    async def workers(self, limit: int, after: int) -> WorkersPage:
+    async def workers(self, limit: int, after: int) -> t.WorkersPage:
         """Return workers in the order of their first votes."""
         cost = min(limit, len(self.names)) * (ROW_US + len(self.state.labels) ** 2)
-        return await self.read(lambda: lists.workers(self.state, self.names, limit, after), cost)
+        return await self.read(lambda: views.list_workers(self.state, self.names, limit, after), cost)
 
-    async def next(self, worker: str, n: int) -> NextAnswer:
+    async def next(self, worker: str, n: int) -> t.NextAnswer:
         """Return tasks for a worker to vote on, the most valuable first."""
         cells = min(self.state.tasks.waiting, QUEUE_PAGE_TASKS) * len(self.state.labels) ** 2
         return await self.read(lambda: self.queue.next(worker, n), cells // 50 + self.state.tasks.waiting)
 
-    async def policies(self) -> list[PolicyView]:
+    async def policies(self) -> list[t.PolicyView]:
         """Return every version of the policy."""
         cost = ROW_US * self.state.version * len(self.state.labels)
-        return await self.read(lambda: [views.policy(version) for version in self.state.policies], cost)
+        return await self.read(lambda: [views.view_policy(version) for version in self.state.policies], cost)
 
-    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> BacktestAnswer:
+    async def backtest(self, policy: dict[str, Any] | None, model: str | None) -> t.BacktestAnswer:
         """Return how the past would have gone under another policy or model; it stops where nobody waits for it."""
         await self.on_disk_now()
         stop = threading.Event()
@@ -558,7 +481,7 @@ class Campaign(Folding):
             stop.set()
             raise
 
-    async def refit(self) -> RefitAnswer:
+    async def refit(self) -> t.RefitAnswer:
         """Begin a refit; it takes effect later, as an event."""
         self.require_open()
         begun = await self.duties.begin_refit()
@@ -566,7 +489,7 @@ class Campaign(Folding):
             self.campaigns.start(self.duties.end_refit())
         position = self.state.refit_read
         await self.on_disk_now()
-        return RefitAnswer(position, begun)
+        return t.RefitAnswer(position, begun)
 
     def stats(self) -> dict[str, Any]:
         """Return counters, for metrics."""

@@ -1,7 +1,7 @@
 """All campaigns of a server over one store: loading, group commits, and the work that the clock brings.
 
 One thread, that of the event loop, owns every state. An event is folded at once and written by the writer's thread with all
-others that came meanwhile; whoever waits for it is told when it is on disk. When that fails, the states are ahead of the log:
+others that came meanwhile; waiting requests resume when it is on disk. If that fails, the states are ahead of the log:
 they are thrown away and built again from it.
 """
 
@@ -18,14 +18,14 @@ from typing import Any, Final, ParamSpec, TypeVar
 from adjudge.errors import AdjudgeError, InputError, OptionError, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.campaigns.readable import prepare_intervals
+from adjudge.service.campaigns.reader import prepare_intervals
 from adjudge.service.campaigns.settings import StreamSettings
 from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.clock import Clock
 from adjudge.service.http.errors import Invalid, NotFound, Unavailable
-from adjudge.service.http.folding import Folding
-from adjudge.service.http.following import Following, owner_of
+from adjudge.service.http.fold import LiveCampaign
+from adjudge.service.http.follower import Follower, owner_of
 from adjudge.service.http.leases import Leases, now
 from adjudge.service.http.loading import Loaded, load, new
 from adjudge.service.http.types import CampaignSpec
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 MOST_WAITING: Final = 100_000  # events not yet written: beyond it votes are refused for a moment, before any is taken
-FINISH: Final = 10.0  # seconds that work beside requests has to end in when the server stops
+FINISH: Final = 10.0  # seconds that background work has to finish when the server stops
 CLOCK_INTERVAL_S: Final = 0.2  # seconds between looks at what the clock brings
 
 
@@ -65,13 +65,13 @@ class Campaigns:
         self._tasks: set[asyncio.Task[None]] = set()
         self._endless: list[asyncio.Task[None]] = []
         # Called with every decision, and that as JSON, before it is written: what is to be posted of it.
-        self.on_decision: Callable[[Folding, Decision, bytes], list[OutboxRow]] | None = None
+        self.on_decision: Callable[[LiveCampaign, Decision, bytes], list[OutboxRow]] | None = None
         self.on_taken: Callable[[Campaign], Awaitable[None]] | None = None  # called before a campaign of others is written
-        self.following, self.leases = Following(self), Leases(self)
+        self.follower, self.leases = Follower(self), Leases(self)
         self._recovered, self._pause = -1e9, 0.5
         self.on_commit: Callable[[int, float], None] | None = None  # called with the events of a commit, and its seconds
         self._began = self._requested = 0.0
-        self._writer = Writer(store, self._written)
+        self._writer = Writer(store, self._report_written)
 
     @classmethod
     async def open(cls, store_url: str, *, clock: Clock | None = None) -> Campaigns:
@@ -82,11 +82,11 @@ class Campaigns:
         await self.in_thread(prepare_intervals)  # 50 ms that no request has to wait for
         await self._load(store.campaigns())
         self._broken = None
-        self._endless = [self.start(self._keep_house()), self.start(self.following.run())]
+        self._endless = [self.start(self._keep_house()), self.start(self.follower.run())]
         return self
 
     async def close(self) -> None:
-        """Write what is waiting, save snapshots, and let go of the store."""
+        """Write waiting events, save snapshots, and close the store."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -102,7 +102,7 @@ class Campaigns:
         if not self._broken:
             for campaign in self.by_name.values():
                 if campaign.follows is None:
-                    await self._guarded(campaign.duties.save_snapshot())  # the log has everything, whatever becomes of it
+                    await self._log_errors(campaign.duties.save_snapshot())  # the log has everything, so a failure does no harm
         self._broken = "the server stops"
         await self._loop.run_in_executor(None, self._writer.close)
         self.leases.close()
@@ -154,12 +154,10 @@ class Campaigns:
         """Make a campaign, or find it as it was made; return it, and whether it is new."""
         self.require_open()
         if name not in self.by_name:
-            await self.following.look()  # another process may have made it
-        there = self.by_name.get(name)
-        if there is not None:
-            await self.in_folding_thread(partial(there.require_same, spec))
-            return there, False
-        created = await self.in_folding_thread(partial(self._checked, spec))
+            await self.follower.look()  # another process may have made it
+        if (existing := await self._find_same(name, spec)) is not None:
+            return existing, False
+        created = await self.in_folding_thread(partial(self._make_created, spec))
         try:
             number = await self.in_writer(self._create, name)
         except StoreUnavailable:
@@ -168,12 +166,10 @@ class Campaigns:
             if name in [row.name for row in await asyncio.to_thread(self.store.campaigns)]:
                 raise Unavailable(f"campaign {quote(name)} is being made by another process: try again", retry_after=1) from None
             raise Invalid(error) from None
-        if (raced := self.by_name.get(name)) is not None:
-            await self.in_folding_thread(partial(raced.require_same, spec))
+        if (raced := await self._find_same(name, spec)) is not None:
             return raced, False
         loaded = await self.in_folding_thread(partial(new, self.store, number, created, self.archive))
-        if (raced := self.by_name.get(name)) is not None:
-            await self.in_folding_thread(partial(raced.require_same, spec))
+        if (raced := await self._find_same(name, spec)) is not None:
             return raced, False
         campaign = Campaign(self, number, name, loaded)
         self.take(campaign)
@@ -181,8 +177,15 @@ class Campaigns:
         await self.commit()
         return campaign, True
 
-    def _checked(self, spec: CampaignSpec) -> events.Created:
-        """Return the first event of a campaign, or raise where anything is wrong with what was asked for."""
+    async def _find_same(self, name: str, spec: CampaignSpec) -> Campaign | None:
+        """Return the campaign of this name, None if there is none; raise if it was made otherwise."""
+        campaign = self.by_name.get(name)
+        if campaign is not None:
+            await self.in_folding_thread(partial(campaign.require_same, spec))
+        return campaign
+
+    def _make_created(self, spec: CampaignSpec) -> events.Created:
+        """Return the first event of a campaign, or raise if anything in its specification is wrong."""
         pairs = spec.pairs()
         try:
             StreamSettings.of(spec.settings)
@@ -257,7 +260,7 @@ class Campaigns:
         self._began, self._requested = time.perf_counter(), now()
         self._writer.submit(batch)
 
-    def _written(self, batch: Batch, error: Exception | None) -> None:
+    def _report_written(self, batch: Batch, error: Exception | None) -> None:
         self._loop.call_soon_threadsafe(self._finish, batch, error)
 
     def _finish(self, batch: Batch, error: Exception | None) -> None:
@@ -280,7 +283,7 @@ class Campaigns:
     def _fail(self, error: BaseException) -> None:
         """Refuse everything that was not written, and build the states again."""
         log.error("the log cannot be written: %s", error)
-        self._broken = "the log cannot be written: the server's own log says why"  # paths and hosts are told to nobody else
+        self._broken = "the log cannot be written: the server's own log says why"  # clients must not learn paths and hosts
         for done in (self._in_flight, self._done):
             done.set_exception(Unavailable(self._broken, retry_after=1))
             done.exception()  # seen, whether or not anybody waits
@@ -317,7 +320,7 @@ class Campaigns:
             log.warning("the campaigns were loaded from the log again")
             return
 
-    # --- loading, and what the clock brings
+    # --- loading, and work by the clock
 
     async def _load(self, rows: Sequence[tuple[int, str]]) -> None:
         owned: list[Campaign] = []
@@ -327,22 +330,22 @@ class Campaigns:
         for number, name in rows:
             owner = await self.in_writer(owner_of, self.store, number)
             locked = now()
-            loaded = await self.loaded(number)
-            there = self.by_name.get(name)
+            loaded = await self.load(number)
+            known = self.by_name.get(name)
             if loaded is None:  # its first event was never written
-                if there is not None:
-                    del self.by_name[name], self.by_number[there.number]
+                if known is not None:
+                    del self.by_name[name], self.by_number[known.number]
                 await self.in_writer(self.store.release, number)  # another process may be about to make it
                 continue
-            if there is None:
-                there = Campaign(self, number, name, loaded)
-                self.by_name[name] = self.by_number[number] = there
+            if known is None:
+                known = Campaign(self, number, name, loaded)
+                self.by_name[name] = self.by_number[number] = known
             else:
-                there.adopt(loaded)
+                known.adopt(loaded)
             if owner is None:
-                owned.append(there)
+                owned.append(known)
             else:
-                there.follow(owner)
+                known.follow(owner)
         if owned:
             await self.leases.await_predecessor(locked)
         for campaign in owned:
@@ -350,7 +353,7 @@ class Campaigns:
                 await self.on_taken(campaign)
             campaign.hold()
 
-    async def loaded(self, campaign: int) -> Loaded | None:
+    async def load(self, campaign: int) -> Loaded | None:
         """Return a campaign as its log has it now; None where it has no events."""
         return await self._loop.run_in_executor(None, load, self.store, campaign, self.archive)
 
@@ -365,7 +368,7 @@ class Campaigns:
         return self._broken is not None
 
     def take(self, campaign: Campaign, owner: str | None = None) -> None:
-        """Let a campaign be one of this server's; `owner` is the other process that writes it, where one does."""
+        """Add a campaign to this server; `owner` is the other process that writes it, if any."""
         if owner is None:
             campaign.hold()
         else:
@@ -374,26 +377,26 @@ class Campaigns:
         self.by_number[campaign.number] = campaign
 
     def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
-        """Let work run beside requests; what goes wrong in it is logged."""
-        task = self._loop.create_task(self._guarded(work))
+        """Run work in the background; its errors are logged."""
+        task = self._loop.create_task(self._log_errors(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _guarded(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _log_errors(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
         except Unavailable:
             pass  # it will be due again
         except Exception:
-            log.exception("work beside requests failed")
+            log.exception("background work failed")
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run work that takes long, and touches no state, beside the event loop."""
+        """Run slow work that touches no state in a thread."""
         return await self._loop.run_in_executor(self.threads, work)
 
     async def in_folding_thread(self, work: Callable[[], T]) -> T:
-        """Run work on the state of a campaign, whose turn the caller has, beside the event loop."""
+        """Run work on the state of a campaign, whose turn the caller has, in a thread."""
         return await self._loop.run_in_executor(self._folding, work)
 
     async def _keep_house(self) -> None:

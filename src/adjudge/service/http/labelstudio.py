@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
@@ -21,12 +20,12 @@ from adjudge.service.http.annotations import Message, Skip, WebhookAnnotation, f
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Invalid
 from adjudge.service.http.types import MAX_BATCH, MAX_ID_CHARACTERS, LabelStudioAnswer
+from adjudge.service.store.events import to_micros
 
 MADE: Final = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 DELETED: Final = frozenset({"ANNOTATION_DELETED", "ANNOTATIONS_DELETED"})
 TASKS_DELETED: Final = frozenset({"TASK_DELETED", "TASKS_DELETED"})
 EXAMPLES_LOGGED: Final = 5  # skips of one reason in one webhook that are logged in full
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -87,7 +86,7 @@ async def take(
     codes = {label.name: code for code, label in enumerate(campaign.labels)} | campaign.state.codes
     message = await asyncio.to_thread(read, incoming, codes, question)
     if not message:
-        return LabelStudioAnswer(skipped=_skipped(campaign, message.skipped, on_skip))
+        return LabelStudioAnswer(skipped=_report_skips(campaign, message.skipped, on_skip))
     campaigns = campaign.campaigns
     async with campaign.annotating:  # the next webhook has to see what this one writes
         await campaigns.commit()
@@ -99,7 +98,7 @@ async def take(
         accepted=outcome.accepted,
         repeated=planned.repeated,
         retracted=outcome.retracted,
-        skipped=_skipped(campaign, planned.skipped, on_skip),
+        skipped=_report_skips(campaign, planned.skipped, on_skip),
         decisions=outcome.decisions,
     )
 
@@ -134,7 +133,7 @@ def read(incoming: Incoming, codes: Mapping[str, int], question: str | None) -> 
     return message
 
 
-def _skipped(campaign: Campaign, skipped: list[Skip], on_skip: Callable[[str, str, int], None]) -> list[str]:
+def _report_skips(campaign: Campaign, skipped: list[Skip], on_skip: Callable[[str, str, int], None]) -> list[str]:
     """Log and count what was skipped; return the sentences."""
     for reason, count in Counter(skip.reason for skip in skipped).items():
         on_skip(campaign.name, reason, count)
@@ -154,7 +153,7 @@ def _task(annotation: Made, incoming: Incoming) -> str:
 def _worker(annotation: Made) -> str:
     by: object = annotation.completed_by
     if isinstance(by, Person):
-        by = next((one for one in (by.email, by.username, by.id) if one not in (None, "")), None)
+        by = next((identity for identity in (by.email, by.username, by.id) if identity not in (None, "")), None)
     return _id(by, "completed_by")
 
 
@@ -170,14 +169,13 @@ def _micros(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        moment = msgspec.convert(text, datetime)
+        return to_micros(text)
     except msgspec.ValidationError:
         raise Invalid(f"updated_at of an annotation is {quote(text)}: give a time such as 2026-01-31T12:00:00Z") from None
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def _label(annotation: Made, question: str | None, codes: Mapping[str, int], skipped: list[Skip]) -> int | None:
-    """Return the code of the label that was chosen; None, and the reason, if the annotation is no vote."""
+    """Return the code of the label that was chosen; None, and the reason, if the annotation is not a vote."""
     name = f"annotation {annotation.id}"
     if annotation.was_cancelled:
         skipped.append(Skip("cancelled", f"{name} was skipped by its annotator"))

@@ -33,7 +33,7 @@ RENEWAL_TIMEOUT_S: Final = 1.0  # how long a request waits for a proof
 SUCCESSION_S: Final = 0.5  # from getting a lock to the first answer; the rest beyond LEASE_S is for answers under way
 UNKNOWN_OWNER: Final = "another process"
 
-# The clock goes on while the process is stopped, and on Linux also while the machine sleeps.
+# The clock keeps running while the process is stopped, and on Linux also while the machine sleeps.
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 
 
@@ -100,7 +100,7 @@ class Leases:
                     if lease.is_lost or self.is_fresh(lease):
                         break
         if lease.age >= LEASE_S:
-            raise unproven()
+            raise make_unproven()
 
     def renew(self) -> asyncio.Future[None]:
         """Return the proof under way, which all who need one share."""
@@ -133,6 +133,6 @@ class Leases:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def unproven() -> Unavailable:
+def make_unproven() -> Unavailable:
     """Return the problem of an answer that this process may not give."""
     return Unavailable("this server cannot prove that its state of the campaign is the current one: try again", retry_after=1)

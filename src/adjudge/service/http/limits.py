@@ -20,7 +20,7 @@ MAX_HEADER_BYTES: Final = 32_000  # request line and headers; also trailers, and
 MAX_HEADER_LINES: Final = 100
 HEADER_SECONDS: Final = 10.0  # from connecting, or from the first byte of a further request, to the end of its headers
 KEEP_ALIVE_SECONDS: Final = 75  # between requests; more than the 60 after which nginx closes, so that no request meets a close
-SEND_SECONDS: Final = 30.0  # within which a client has to take MIN_SENT_BYTES of what is waiting for it, or all of it
+SEND_SECONDS: Final = 30.0  # within which a client has to take MIN_SENT_BYTES of the waiting data, or all of it
 SEND_WHILE_RECEIVING_SECONDS: Final = 300.0  # the same while the client is still sending its request
 MIN_SENT_BYTES: Final = 16_000
 LINGER_SECONDS: Final = 2.0  # for a refused client to read the reason before the connection is closed
@@ -40,7 +40,7 @@ MAX_UNREAD_BYTES_IN_ALL: Final = 256_000_000  # the same, over all streams
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-class Disconnected(Exception):  # noqa: N818 (nobody is left to be told)
+class Disconnected(Exception):  # noqa: N818 (the client is gone)
     """The client went away before its request was whole."""
 
 
@@ -77,7 +77,7 @@ class Bucket:
         return 0.0
 
     def charge(self, units: float) -> None:
-        """Take units that came with a request that was admitted: on credit, where there are too few."""
+        """Take units for further votes of an admitted request, on credit if there are too few."""
         if self.rate is not None:
             self.level -= units
 
@@ -124,7 +124,7 @@ class ConnectionCounter:
         self._by_peer: Counter[str] = Counter()
 
     def admit(self, peer: str) -> Unavailable | None:
-        """Count a connection, or return why there is no room for it."""
+        """Count a connection, or return the problem if there are too many."""
         if self.now >= self.most:
             return Unavailable(f"{self.most} connections are open: try again later", retry_after=1)
         if self.per_peer and self._by_peer[peer] >= self.per_peer:
@@ -184,43 +184,28 @@ class Streams:
                     del self._open[key]
 
 
-async def body(receive: Receive, length: bytes | None, *, begun: bytes = b"", most: int = MAX_BODY) -> bytes:
+async def read_body(receive: Receive, length: bytes | None) -> bytes:
     """Return the whole body of a request, if it is not too large and comes in time.
 
     - `receive`: ASGI's, of the request.
     - `length`: the header Content-Length, if there was one: what is too large is refused before it is read.
-    - `begun`: what has been read of it already.
-    - `most`: how many bytes are read.
     """
-    declared(length, most)
+    if length is not None and not length.isdigit():
+        raise Malformed("Content-Length is not a number")
+    if length is not None and (len(length) > 18 or int(length) > MAX_BODY):
+        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+    chunks, size, more = [], 0, True
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _whole(receive, begun, most)
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > MAX_BODY:
+                    raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+                more = message.get("more_body", False)
     except TimeoutError:
         raise TooSlow(f"the body did not come within {BODY_SECONDS:g} seconds") from None
-
-
-def declared(length: bytes | None, most: int = MAX_BODY) -> None:
-    """Refuse a body by the length that its header declares."""
-    if length is None:
-        return
-    if not length.isdigit():
-        raise Malformed("Content-Length is not a number")
-    if len(length) > 18 or int(length) > most:
-        raise TooLarge(f"the body is larger than {most} bytes")
-
-
-async def _whole(receive: Receive, begun: bytes, most: int) -> bytes:
-    chunks = [begun] if begun else []
-    size = len(begun)
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > most:
-            raise TooLarge(f"the body is larger than {most} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return b"".join(chunks)

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 LOGGER: Final = logging.getLogger("adjudge.service")
-_REQUEST_ID_PATTERN: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # an id that can stand in a header, a log and a shell as it is
+_REQUEST_ID_PATTERN: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")  # an id that needs no quoting in a header, a log or a shell
 _STANDARD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """One line per record: time, level, message, and what was passed as `extra`.
+    """One line per record: time, level, message, and the fields of `extra`.
 
     Everything outside ASCII, and every control character, is escaped: no id can break a line or steer a terminal.
     """
@@ -62,10 +62,10 @@ def request_ids() -> Callable[[], bytes]:
     return lambda: b"%b%x" % (start, next(count))
 
 
-def accepted(given: bytes) -> bool:
+def is_plain_id(request_id: bytes) -> bool:
     r"""Return whether an id that a client sent is short and plain; others are replaced.
 
-    >>> accepted(b"job-17.a"), accepted(b"a\nb"), accepted(b"x" * 65)
+    >>> is_plain_id(b"job-17.a"), is_plain_id(b"a\nb"), is_plain_id(b"x" * 65)
     (True, False, False)
     """
-    return _REQUEST_ID_PATTERN.fullmatch(given) is not None
+    return _REQUEST_ID_PATTERN.fullmatch(request_id) is not None

@@ -1,4 +1,4 @@
-"""The interface's description as OpenAPI 3.1, from the table of routes and the types: there is no second description."""
+"""The OpenAPI 3.1 description of the interface, generated from the table of routes and the types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from adjudge.service.http.errors import PROBLEMS, ErrorAnswer
-from adjudge.service.http.table import JSON_MEDIA_TYPE, Route
+from adjudge.service.http.routing import JSON_MEDIA_TYPE, Route
 
 REF: Final = "#/components/schemas/{name}"
 _SENTENCES: Final = {problem.status: inspect.cleandoc(problem.__doc__ or "") for problem in PROBLEMS}
@@ -64,7 +64,7 @@ class _Types:
         schemas, self.components = msgspec.json.schema_components(list(kinds.values()), ref_template=REF)
         self._schemas = dict(zip(kinds, schemas, strict=True))
         self._fields: dict[str, Any] = {}
-        for route in routes:  # queries are told as parameters
+        for route in routes:  # queries are described as parameters
             if route.query is not None:
                 self._fields[route.query.__name__] = self.components.pop(route.query.__name__, None) or self._fields.get(
                     route.query.__name__
@@ -84,11 +84,11 @@ class _Types:
 
 
 def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a field of a query as a parameter: in a query there is no null, it is left out instead."""
+    """Return a field of a query as a parameter: a query leaves a field out instead of null."""
     schema = dict(schema)
     text = schema.pop("description", None)
     if "anyOf" in schema:
-        choices = [one for one in schema.pop("anyOf") if one != {"type": "null"}]
+        choices = [choice for choice in schema.pop("anyOf") if choice != {"type": "null"}]
         schema = {**schema, **choices[0]}
     if "enum" in schema:
         schema["enum"] = [value for value in schema["enum"] if value is not None]
@@ -98,7 +98,7 @@ def _parameter(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
-    first, _, rest = inspect.cleandoc(route.handler.__doc__ or "").partition("\n\n")
+    first, _, details = inspect.cleandoc(route.handler.__doc__ or "").partition("\n\n")
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,
         "summary": " ".join(first.split()).rstrip("."),
@@ -106,7 +106,7 @@ def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
         "security": [] if route.scope is None else [{"token": []}] if required else [{}, {"token": []}],
         "responses": _responses(route, types),
     }
-    notes = [" ".join(rest.split())] if rest else []
+    notes = [" ".join(details.split())] if details else []
     if route.scope is not None:
         notes.append(f"The token needs the scope {route.scope}{', for all campaigns' if route.everywhere else ''}.")
     if notes:
@@ -134,9 +134,9 @@ def _operation(route: Route, types: _Types, required: bool) -> dict[str, Any]:
 
 
 def _lines(route: Route) -> dict[str, Any]:
-    """Return what lines are: whatever comes is taken, and each line answered, good or bad.
+    """Return the content of a stream of lines; each line is answered, good or bad.
 
-    Any media type will do. Two are told, as few programs know the one for lines of JSON.
+    Every media type is accepted. The description has two, as few programs know the one for JSON lines.
     """
     text = {"schema": {"description": f"One {route.body.__name__} per line."}}
     return {route.takes: text, "text/plain": text}
@@ -153,7 +153,7 @@ def _tag(path: str) -> str:
 
 
 def _responses(route: Route, types: _Types) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for status, kind in route.answers.items():
         text = "Done." if status < 400 else _SENTENCES[status]
         content = (
@@ -161,25 +161,25 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
             if kind is not None and route.content == JSON_MEDIA_TYPE
             else {"schema": {"type": "string"}}
         )
-        found[str(status)] = {"description": text, "content": {route.content: content}}
+        responses[str(status)] = {"description": text, "content": {route.content: content}}
     for status in problems(route):
-        if str(status) not in found:
-            found[str(status)] = {
+        if str(status) not in responses:
+            responses[str(status)] = {
                 "description": _SENTENCES[status],
                 "content": {JSON_MEDIA_TYPE: {"schema": types.schema(ErrorAnswer)}},
             }
-    return dict(sorted(found.items()))
+    return dict(sorted(responses.items()))
 
 
 def problems(route: Route) -> set[int]:
     """Return the statuses of problems that a route can answer with."""
-    found = {400, 503, *route.problems}
+    statuses = {400, 503, *route.problems}
     if route.scope is not None:
-        found |= {401, 403, 429}
+        statuses |= {401, 403, 429}
     if route.parameters:
-        found |= {404}
+        statuses |= {404}
     if route.query is not None or route.body is not None:
-        found |= {422}
+        statuses |= {422}
     if route.body is not None:
-        found |= {408, 413}
-    return found
+        statuses |= {408, 413}
+    return statuses

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 QUEUE_PAGE_TASKS: Final = 2000  # of the least certain tasks
-PAGES: Final = 10  # times as many, where the worker has voted on all of these
+PAGES: Final = 10  # of this size that are searched, if the worker has voted on all tasks of the first
 MAX_QUEUE_CELLS: Final = 20_000_000  # cells [task, true label, given label] that are looked at for one answer
 QUEUE_CHUNK_CELLS: Final = 1_000_000  # of these at once
-REMEMBERED: Final = 100_000  # workers: whoever asks under ever new names takes no more memory than this
+REMEMBERED: Final = 100_000  # workers, so that a client with ever new names cannot use up memory
 LEASE: Final = 300 * 1_000_000  # microseconds for which a task that was given to a worker is not given to them again
 HOUR: Final = 3600 * 1_000_000
 DAY: Final = 24 * HOUR
@@ -45,7 +45,7 @@ class Queue:
         if len(self._given) > REMEMBERED:
             del self._given[next(iter(self._given))]
         return NextAnswer(
-            [NextTask(task=names[at], value=float(value[at]), decision=views.decision(state, names[at])) for at in best]
+            [NextTask(task=names[at], value=float(value[at]), decision=views.view_decision(state, names[at])) for at in best]
         )
 
     def _open(self, worker: str, number: int | None, now: int) -> list[str]:
@@ -53,7 +53,7 @@ class Queue:
         state, after = self._campaign.state, None
         leased = {task for time, task in self._given.get(worker, ()) if now - time < LEASE}
         for _ in range(PAGES):
-            rows = state.tasks.listed({"open"}, "uncertainty", limit=QUEUE_PAGE_TASKS, after=after)
+            rows = state.tasks.list_page({"open"}, "uncertainty", limit=QUEUE_PAGE_TASKS, after=after)
             names = [name for _, name in rows if name not in leased and (number is None or state.voted(name, number) < 0)]
             if names or len(rows) < QUEUE_PAGE_TASKS:
                 return names
@@ -65,12 +65,12 @@ class Queue:
         caps, left = self._campaign.state.policy.next, 1 << 30
         kept = DAY if caps.per_worker_per_day is not None else HOUR if caps.per_worker_per_hour is not None else LEASE
         known = ((min(time, now), task) for time, task in self._given.pop(worker, ()))  # the log may have been set back since
-        given = [pair for pair in known if now - pair[0] < kept]
-        if given:
-            self._given[worker] = given
+        handed_out = [pair for pair in known if now - pair[0] < kept]
+        if handed_out:
+            self._given[worker] = handed_out
         for cap, span, word in ((caps.per_worker_per_hour, HOUR, "hour"), (caps.per_worker_per_day, DAY, "day")):
             if cap is not None:
-                times = [time for time, _ in given if now - time < span]
+                times = [time for time, _ in handed_out if now - time < span]
                 left = min(left, cap - len(times))
                 if left <= 0:
                     wait = (min(times, default=now) + span - now) / 1e6
@@ -80,10 +80,10 @@ class Queue:
     def _likely(self, names: list[str]) -> NDArray[np.float64]:
         """Return how likely each label is, [n, K]; a task without votes is as likely the one as the other."""
         state, k = self._campaign.state, len(self._campaign.state.labels)
-        found = state.online.state.predict_many(names, state.lasting)
-        if not found:
+        predictions = state.online.state.predict_many(names, state.lasting)
+        if not predictions:
             return np.full((len(names), k), 1 / k)
-        return np.where((found[2] > 0)[:, None], found[4], 1 / k)
+        return np.where((predictions[2] > 0)[:, None], predictions[4], 1 / k)
 
     def _confusion(self, number: int | None) -> NDArray[np.float64]:
         """Return how the worker answers, [K true, K given]; a new one as the mean of all."""

@@ -2,122 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.http import types as t
 from adjudge.service.http.handlers import campaigns, hooks, server, tasks, votes, workers
 from adjudge.service.http.labelstudio import Incoming
+from adjudge.service.http.routing import Handler, Route
 from adjudge.service.http.streaming import NDJSON_MEDIA_TYPE
-from adjudge.service.http.table import Route
+from adjudge.service.http.tokens import Scope
 
-CAMPAIGN_PATH: Final = "/v1/campaigns/{campaign}"
-TASK_PATH: Final = f"{CAMPAIGN_PATH}/tasks/{{task}}"
-WORKER_PATH: Final = f"{CAMPAIGN_PATH}/workers/{{worker}}"
+
+def _server(method: str, path: str, scope: Scope | None, handler: Handler, answer: Any, **options: Any) -> Route:
+    """Return a route of the server; `answer` is the type of the answer with status 200, or a type per status."""
+    return Route(method, path, scope, handler, answer if isinstance(answer, dict) else {200: answer}, **options)
+
+
+def _campaign(method: str, path: str, scope: Scope, handler: Handler, answer: Any, **options: Any) -> Route:
+    """Return a route of a campaign, whose name comes first in the path."""
+    return _server(method, f"/v1/campaigns/{{campaign}}{path}", scope, handler, answer, **options)
+
 
 ROUTES: Final[tuple[Route, ...]] = (
     # the server
-    Route("GET", "/healthz", None, server.healthz, {200: t.HealthAnswer}),
-    Route("GET", "/readyz", None, server.readyz, {200: t.ReadyAnswer, 503: t.ReadyAnswer}),
-    Route("GET", "/metrics", "read", server.metrics, {200: None}, content="text/plain", everywhere=True),
-    Route("GET", "/openapi.json", None, server.description, {200: t.Document}),
-    Route("POST", "/v1/clock", "admin", server.set_clock, {200: t.ClockAnswer}, body=t.ClockIn, optional=True, everywhere=True),
+    _server("GET", "/healthz", None, server.healthz, t.HealthAnswer),
+    _server("GET", "/readyz", None, server.readyz, {200: t.ReadyAnswer, 503: t.ReadyAnswer}),
+    _server("GET", "/metrics", "read", server.metrics, None, content="text/plain", everywhere=True),
+    _server("GET", "/openapi.json", None, server.description, t.Document),
+    _server("POST", "/v1/clock", "admin", server.set_clock, t.ClockAnswer, body=t.ClockIn, optional=True, everywhere=True),
     # campaigns
-    Route("GET", "/v1/campaigns", "read", campaigns.list_campaigns, {200: t.CampaignsAnswer}),
-    Route(
+    _server("GET", "/v1/campaigns", "read", campaigns.list_campaigns, t.CampaignsAnswer),
+    _campaign(
         "PUT",
-        CAMPAIGN_PATH,
+        "",
         "admin",
         campaigns.put_campaign,
         {200: t.CampaignView, 201: t.CampaignView},
         body=t.CampaignSpec,
         problems=(409,),
     ),
-    Route("GET", CAMPAIGN_PATH, "read", campaigns.get_campaign, {200: t.CampaignView}),
-    Route("PATCH", CAMPAIGN_PATH, "admin", campaigns.change_campaign, {200: t.CampaignView}, body=t.CampaignChange),
-    Route("POST", f"{CAMPAIGN_PATH}/labels", "admin", campaigns.add_label, {201: t.LabelsAnswer}, body=t.Label, problems=(409,)),
-    Route(
-        "PATCH", f"{CAMPAIGN_PATH}/labels/{{label}}", "admin", campaigns.rename_label, {200: t.LabelsAnswer}, body=t.LabelChange
-    ),
+    _campaign("GET", "", "read", campaigns.get_campaign, t.CampaignView),
+    _campaign("PATCH", "", "admin", campaigns.change_campaign, t.CampaignView, body=t.CampaignChange),
+    _campaign("POST", "/labels", "admin", campaigns.add_label, {201: t.LabelsAnswer}, body=t.Label, problems=(409,)),
+    _campaign("PATCH", "/labels/{label}", "admin", campaigns.rename_label, t.LabelsAnswer, body=t.LabelChange),
     # votes
-    Route("POST", f"{CAMPAIGN_PATH}/votes", "vote", votes.post_votes, {200: t.VoteAnswer}, body=t.Votes, problems=(409,)),
-    Route(
+    _campaign("POST", "/votes", "vote", votes.post_votes, t.VoteAnswer, body=t.Votes, problems=(409,)),
+    _campaign(
         "POST",
-        f"{CAMPAIGN_PATH}/votes:stream",
+        "/votes:stream",
         "vote",
         votes.stream_votes,
-        {200: None},
+        None,
         body=t.VoteIn,
         takes=NDJSON_MEDIA_TYPE,
         content=NDJSON_MEDIA_TYPE,
         optional=True,
         streams=True,
     ),
-    Route("DELETE", f"{CAMPAIGN_PATH}/votes", "vote", votes.retract_vote, {200: Decision}, body=t.VoteKey),
-    Route("GET", f"{CAMPAIGN_PATH}/votes", "read", votes.list_votes, {200: t.VotesPage}, query=t.VotesQuery, long=True),
+    _campaign("DELETE", "/votes", "vote", votes.retract_vote, Decision, body=t.VoteKey),
+    _campaign("GET", "/votes", "read", votes.list_votes, t.VotesPage, query=t.VotesQuery, long=True),
     # tasks
-    Route("GET", f"{CAMPAIGN_PATH}/tasks", "read", tasks.list_tasks, {200: t.TasksPage}, query=t.TasksQuery),
-    Route("POST", f"{CAMPAIGN_PATH}/tasks", "vote", tasks.add_tasks, {200: t.Done}, body=t.TasksIn),
-    Route("GET", TASK_PATH, "read", tasks.get_task, {200: t.TaskView}),
-    Route("PUT", f"{TASK_PATH}/gold", "moderate", tasks.put_gold, {200: Decision}, body=t.GoldIn),
-    Route("DELETE", f"{TASK_PATH}/gold", "moderate", tasks.delete_gold, {200: Decision}),
-    Route("POST", f"{TASK_PATH}/override", "moderate", tasks.override, {200: Decision}, body=t.OverrideIn),
-    Route("POST", f"{TASK_PATH}/reopen", "moderate", tasks.reopen, {200: Decision}, body=t.ReopenIn, optional=True),
-    Route("GET", f"{TASK_PATH}/history", "read", tasks.history, {200: t.HistoryAnswer}),
-    Route("GET", f"{CAMPAIGN_PATH}/next", "vote", tasks.next_tasks, {200: t.NextAnswer}, query=t.NextQuery),
-    Route("GET", f"{CAMPAIGN_PATH}/decisions", "read", tasks.list_decisions, {200: t.DecisionsPage}, query=t.DecisionsQuery),
-    Route(
-        "GET",
-        f"{CAMPAIGN_PATH}/events",
-        "read",
-        server.stream_events,
-        {200: None},
-        query=t.EventsQuery,
-        content="text/event-stream",
-    ),
+    _campaign("GET", "/tasks", "read", tasks.list_tasks, t.TasksPage, query=t.TasksQuery),
+    _campaign("POST", "/tasks", "vote", tasks.add_tasks, t.Done, body=t.TasksIn),
+    _campaign("GET", "/tasks/{task}", "read", tasks.get_task, t.TaskView),
+    _campaign("PUT", "/tasks/{task}/gold", "moderate", tasks.put_gold, Decision, body=t.GoldIn),
+    _campaign("DELETE", "/tasks/{task}/gold", "moderate", tasks.delete_gold, Decision),
+    _campaign("POST", "/tasks/{task}/override", "moderate", tasks.override, Decision, body=t.OverrideIn),
+    _campaign("POST", "/tasks/{task}/reopen", "moderate", tasks.reopen, Decision, body=t.ReopenIn, optional=True),
+    _campaign("GET", "/tasks/{task}/history", "read", tasks.history, t.HistoryAnswer),
+    _campaign("GET", "/next", "vote", tasks.next_tasks, t.NextAnswer, query=t.NextQuery),
+    _campaign("GET", "/decisions", "read", tasks.list_decisions, t.DecisionsPage, query=t.DecisionsQuery),
+    _campaign("GET", "/events", "read", server.stream_events, None, query=t.EventsQuery, content="text/event-stream"),
     # workers
-    Route("GET", f"{CAMPAIGN_PATH}/workers", "read", workers.list_workers, {200: t.WorkersPage}, query=t.WorkersQuery),
-    Route("GET", WORKER_PATH, "read", workers.get_worker, {200: t.WorkerView}),
-    Route("PATCH", WORKER_PATH, "moderate", workers.change_worker, {200: t.WorkerView}, body=t.WorkerChange),
-    Route("DELETE", WORKER_PATH, "admin", workers.erase_worker, {200: t.Done}),
-    Route("POST", f"{WORKER_PATH}/ban", "moderate", workers.ban_worker, {200: t.BanAnswer}, body=t.BanIn, optional=True),
-    Route("POST", f"{WORKER_PATH}/unban", "moderate", workers.unban_worker, {200: t.BanAnswer}, body=t.UnbanIn, optional=True),
-    Route("POST", f"{CAMPAIGN_PATH}/bans", "moderate", workers.ban_workers, {200: t.BanAnswer}, body=t.BansIn),
+    _campaign("GET", "/workers", "read", workers.list_workers, t.WorkersPage, query=t.WorkersQuery),
+    _campaign("GET", "/workers/{worker}", "read", workers.get_worker, t.WorkerView),
+    _campaign("PATCH", "/workers/{worker}", "moderate", workers.change_worker, t.WorkerView, body=t.WorkerChange),
+    _campaign("DELETE", "/workers/{worker}", "admin", workers.erase_worker, t.Done),
+    _campaign("POST", "/workers/{worker}/ban", "moderate", workers.ban_worker, t.BanAnswer, body=t.BanIn, optional=True),
+    _campaign("POST", "/workers/{worker}/unban", "moderate", workers.unban_worker, t.BanAnswer, body=t.UnbanIn, optional=True),
+    _campaign("POST", "/bans", "moderate", workers.ban_workers, t.BanAnswer, body=t.BansIn),
     # policy, refits
-    Route("GET", f"{CAMPAIGN_PATH}/policy", "read", campaigns.list_policies, {200: t.PoliciesAnswer}),
-    Route("PUT", f"{CAMPAIGN_PATH}/policy", "admin", campaigns.put_policy, {200: t.PolicyView}, body=t.PolicyIn),
-    Route(
-        "POST",
-        f"{CAMPAIGN_PATH}/policy/backtest",
-        "moderate",
-        campaigns.backtest,
-        {200: t.BacktestAnswer},
-        body=t.BacktestIn,
-        reads=True,
-        long=True,
+    _campaign("GET", "/policy", "read", campaigns.list_policies, t.PoliciesAnswer),
+    _campaign("PUT", "/policy", "admin", campaigns.put_policy, t.PolicyView, body=t.PolicyIn),
+    _campaign(
+        "POST", "/policy/backtest", "moderate", campaigns.backtest, t.BacktestAnswer, body=t.BacktestIn, reads=True, long=True
     ),
-    Route("POST", f"{CAMPAIGN_PATH}/refit", "admin", campaigns.refit, {202: t.RefitAnswer}),
-    Route(
-        "POST",
-        f"{CAMPAIGN_PATH}/breaker/reset",
-        "moderate",
-        campaigns.reset_breaker,
-        {200: t.Done},
-        body=t.BreakerIn,
-        optional=True,
-    ),
+    _campaign("POST", "/refit", "admin", campaigns.refit, {202: t.RefitAnswer}),
+    _campaign("POST", "/breaker/reset", "moderate", campaigns.reset_breaker, t.Done, body=t.BreakerIn, optional=True),
     # webhooks
-    Route("GET", f"{CAMPAIGN_PATH}/webhooks", "admin", hooks.list_webhooks, {200: t.WebhooksAnswer}),
-    Route("POST", f"{CAMPAIGN_PATH}/webhooks", "admin", hooks.add_webhook, {201: t.WebhookView}, body=t.WebhookIn),
-    Route("DELETE", f"{CAMPAIGN_PATH}/webhooks", "admin", hooks.delete_webhook, {200: t.WebhooksAnswer}, query=t.WebhookKey),
-    Route("GET", f"{CAMPAIGN_PATH}/webhooks/dead", "admin", hooks.list_dead, {200: t.DeadAnswer}, query=t.DeadQuery),
-    Route("POST", f"{CAMPAIGN_PATH}/webhooks/dead/{{delivery}}/redeliver", "admin", hooks.redeliver, {202: t.RedeliveryAnswer}),
-    Route(
+    _campaign("GET", "/webhooks", "admin", hooks.list_webhooks, t.WebhooksAnswer),
+    _campaign("POST", "/webhooks", "admin", hooks.add_webhook, {201: t.WebhookView}, body=t.WebhookIn),
+    _campaign("DELETE", "/webhooks", "admin", hooks.delete_webhook, t.WebhooksAnswer, query=t.WebhookKey),
+    _campaign("GET", "/webhooks/dead", "admin", hooks.list_dead, t.DeadAnswer, query=t.DeadQuery),
+    _campaign("POST", "/webhooks/dead/{delivery}/redeliver", "admin", hooks.redeliver, {202: t.RedeliveryAnswer}),
+    _campaign(
         "POST",
-        f"{CAMPAIGN_PATH}/labelstudio",
+        "/labelstudio",
         "vote",
         hooks.label_studio,
-        {200: t.LabelStudioAnswer},
+        t.LabelStudioAnswer,
         body=Incoming,
         query=t.LabelStudioQuery,
         foreign=True,

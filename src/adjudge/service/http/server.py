@@ -1,47 +1,67 @@
-"""The server: uvicorn around the application, from opening the store to closing it in order."""
+"""The server: its settings, and uvicorn around the application, from opening the store to closing it."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import gc
+import ipaddress
 import logging
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import msgspec
 import uvicorn
 
+from adjudge.data.options import Choice, Number, Rules, StreamedModel, check
 from adjudge.errors import InputError, OptionError, itemize, refuse_windows
 from adjudge.service.http import logs
 from adjudge.service.http.app import Service
-from adjudge.service.http.authority import MAX_TOKEN_AGE_S
 from adjudge.service.http.call import Context
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.campaigns import Campaigns
-from adjudge.service.http.limits import KEEP_ALIVE_SECONDS, ConnectionCounter, Gate
-from adjudge.service.http.outgoing import Courier
-from adjudge.service.http.settings import Settings
-from adjudge.service.http.short import Protocol
-from adjudge.service.http.tokens import TokenIndex
+from adjudge.service.http.connections import Protocol
+from adjudge.service.http.limits import (
+    KEEP_ALIVE_SECONDS,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_PEER,
+    MAX_UNDER_WAY,
+    ConnectionCounter,
+    Gate,
+)
+from adjudge.service.http.tokens import MAX_TOKEN_AGE_S, TokenIndex
 from adjudge.service.http.types import CampaignSpec
-from adjudge.service.store.tokens import TokenRow
+from adjudge.service.http.webhooks import Courier
+from adjudge.service.store.tables import TokenRow
 
 REFRESH: Final = 0.3  # seconds between looks at the tokens in the store: a revoked one is refused within a second
 MAX_OPEN_FILES: Final = 65_536  # open files that the process asks for
 RESERVED_FILES: Final = 200  # that are kept for the store, webhooks and libraries
 DEFAULT_CAMPAIGN: Final = "default"  # the campaign that is made on first use
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+RULES: Final[Rules] = {
+    "port": Number(0, 65535, whole=True),
+    "requests": Number(1, 1_000_000, whole=True),
+    "connections": Number(1, 1_000_000, whole=True),
+    "connections_per_peer": Number(0, 1_000_000, whole=True),
+    "attempts": Number(1, 100, whole=True),
+    "grace": Number(0, 3600),
+    "log_level": Choice(LOG_LEVELS),
+    "model": Choice(get_args(StreamedModel)),
+}
+_RATE: Final = Number(0.001, 1e9)
 
 
 def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -> None:
-    """Run a server until it is told to stop (SIGTERM, SIGINT), then finish what is under way and close the store.
+    """Run a server until SIGTERM or SIGINT, then finish requests under way and close the store.
 
     - `settings`: what it is started with.
     - `started`: is given the address once it listens; by default one line goes to standard error.
@@ -50,7 +70,7 @@ def serve(settings: Settings, *, started: Callable[[str], None] | None = None) -
 
     def listens(address: str) -> None:
         _settle()
-        (started or _say)(address)
+        (started or _announce)(address)
 
     gc.disable()  # until everything is loaded: nothing of it is garbage
     try:
@@ -80,7 +100,7 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _say(address: str) -> None:
+def _announce(address: str) -> None:
     print(f"adjudge listens on {address}", file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -89,7 +109,7 @@ async def run(settings: Settings, started: Callable[[str], None], stop: asyncio.
 
     - `settings`: what the server is started with.
     - `started`: is given the address once it listens.
-    - `stop`: stops the server when it is set, where there are no signals, as in a thread.
+    - `stop`: stops the server when it is set, for servers in a thread, which get no signals.
     """
     handler = logs.to_stream(settings.log_level)
     try:
@@ -139,7 +159,7 @@ async def _serve(
     if is_token_needed and not len(tokens):
         why = "tokens are required" if settings.local else f"host is {settings.host!r}, which others can reach"
         raise OptionError(f"{why}, and there are no tokens: make one first (adjudge token add NAME --scope admin)")
-    await _first(settings, campaigns)
+    await _make_default(settings, campaigns)
     context = Context(
         campaigns,
         tokens,
@@ -148,7 +168,7 @@ async def _serve(
         connections=ConnectionCounter(min(settings.connections, _free_files()), settings.connections_per_peer),
     )
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
-    campaigns.on_taken = partial(_taken, context)
+    campaigns.on_taken = partial(_load_webhooks, context)
     server = _Server(settings, Service(context), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
     try:
@@ -174,7 +194,7 @@ def _free_files() -> int:
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else max(1, soft - RESERVED_FILES)
 
 
-async def _first(settings: Settings, campaigns: Campaigns) -> None:
+async def _make_default(settings: Settings, campaigns: Campaigns) -> None:
     """Make the campaign "default", where labels are given and it is not there."""
     if not settings.labels:
         return
@@ -185,13 +205,13 @@ async def _first(settings: Settings, campaigns: Campaigns) -> None:
         except msgspec.ValidationError:
             raise OptionError(f"labels is {itemize(settings.labels)}: give at least two, each of 1 to 256 characters") from None
         await campaigns.put(DEFAULT_CAMPAIGN, spec)
-    elif (there := [label.id for label in campaigns.get(DEFAULT_CAMPAIGN).labels]) != list(settings.labels):
+    elif (labels := [label.id for label in campaigns.get(DEFAULT_CAMPAIGN).labels]) != list(settings.labels):
         logs.LOGGER.warning(
-            "the campaign is there with other labels, and stays so", extra={"campaign": DEFAULT_CAMPAIGN, "labels": there}
+            "the campaign is there with other labels, and stays so", extra={"campaign": DEFAULT_CAMPAIGN, "labels": labels}
         )
 
 
-async def _taken(context: Context, campaign: Campaign) -> None:
+async def _load_webhooks(context: Context, campaign: Campaign) -> None:
     """Know the webhooks of a campaign that another process has written until now."""
     hooks = await asyncio.to_thread(context.campaigns.store.webhooks.targets, campaign.number)
     context.outbox.load(hooks, campaign.number)
@@ -285,3 +305,58 @@ class _Server(uvicorn.Server):
             for each, handler in before.items():
                 with suppress(TypeError):  # of a handler that was not set from Python
                     signal.signal(each, handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a server is started with.
+
+    - `store`: a file, or the address of a PostgreSQL database.
+    - `host`: where to listen; beyond loopback only with tokens.
+    - `port`: of TCP; 0: any that is free.
+    - `labels`: of the campaign "default", which is made where it is not there.
+    - `model`, `policy`: of that campaign, if it is made: `fds`, `ds`, `hybrid` or `auto`, and a policy's document.
+    - `rate`: requests and votes per second and token; None: no limit.
+    - `requests`: that may be under way at once.
+    - `connections`: that may be open at once.
+    - `connections_per_peer`: that may be open from one address, which may be a proxy's; 0: no limit.
+    - `require_tokens`: whether a token is needed on loopback, too, as behind a proxy.
+    - `allow_private`: whether webhooks may be posted to addresses that are not public.
+    - `attempts`: after which a delivery of a webhook is given up.
+    - `grace`: seconds that requests have to end in when the server stops.
+    - `log_level`: debug, info, warning or error.
+
+    >>> Settings(port=0).local
+    True
+    """
+
+    store: str = "votes.db"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    labels: tuple[str, ...] = ()
+    model: StreamedModel = "fds"
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    requests: int = MAX_UNDER_WAY
+    connections: int = MAX_CONNECTIONS
+    connections_per_peer: int = MAX_CONNECTIONS_PER_PEER
+    require_tokens: bool = False
+    allow_private: bool = False
+    attempts: int = 8
+    grace: float = 20.0
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        check({each.name: getattr(self, each.name) for each in fields(self)}, RULES)
+        if self.rate is not None:
+            _RATE.check("rate", self.rate)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False

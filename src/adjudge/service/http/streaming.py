@@ -1,7 +1,7 @@
 """A long stream of votes: lines in, lines out, while more is coming.
 
 Lines are taken in groups as they arrive. Each group is applied in order, and several of them wait for the disk at once, so
-that reading, voting and writing overlap. Whoever sends faster than that is read more slowly: nothing piles up.
+that reading, voting and writing overlap. A client that sends faster is read more slowly, so nothing piles up.
 
 Many clients send everything before they read. Their answers are kept for them, up to a limit. A client that then still reads
 nothing would wait for the server as the server waits for it: so the stream ends with an error that names the line to resume
@@ -22,12 +22,12 @@ from starlette.types import Receive, Scope, Send
 
 from adjudge.errors import itemize, quote
 from adjudge.service.http import limits
-from adjudge.service.http.authority import Permit
 from adjudge.service.http.campaign import Campaign
 from adjudge.service.http.errors import Forbidden, Invalid, Problem, TooLarge, Unauthorized, Unavailable
 from adjudge.service.http.leases import Lease
 from adjudge.service.http.limits import MAX_LINE_BYTES, Bucket, Streams
-from adjudge.service.http.reading import decoded
+from adjudge.service.http.parsing import decode_body
+from adjudge.service.http.tokens import Permit
 from adjudge.service.http.types import StreamError, VoteAnswer, VoteIn
 
 MAX_PENDING_GROUPS: Final = 8  # that wait for the disk at once
@@ -96,7 +96,7 @@ class VoteStream(Response):
         sending = asyncio.ensure_future(self._backlog.send_to(send))
         dropping: asyncio.Future[None] | None = None
         try:
-            with suppress(_Ended), self._permit.watched() as self._revoked:
+            with suppress(_Ended), self._permit.watch() as self._revoked:
                 await self._read(receive, answering)
                 await self._put(None)
             if not self._is_whole:
@@ -115,7 +115,7 @@ class VoteStream(Response):
 
     async def _read(self, receive: Receive, answering: asyncio.Future[None]) -> None:
         """Take lines as they come, until they end."""
-        rest = b""
+        unfinished = b""
         stop = asyncio.ensure_future(self._stopping.wait())
         clock = asyncio.get_running_loop().time
         last_line_at = clock()
@@ -143,17 +143,17 @@ class VoteStream(Response):
                 if message["type"] == "http.disconnect":
                     self._is_whole = True
                     return
-                rest += message.get("body", b"")
+                unfinished += message.get("body", b"")
                 more = message.get("more_body", False)
                 self._is_whole = not more
                 if not await self._backlog.has_room(stop):
                     await self._refuse(Unavailable("too many answers are unread: read them, and resend from this line on"))
                     return
-                whole, end, rest = rest.rpartition(b"\n") if more else (rest, b"", b"")
+                whole, end, unfinished = unfinished.rpartition(b"\n") if more else (unfinished, b"", b"")
                 if whole or end:
                     await self._take(whole)
                     last_line_at = clock()
-                if len(rest) > MAX_LINE_BYTES:
+                if len(unfinished) > MAX_LINE_BYTES:
                     await self._refuse(TooLarge(f"a line is longer than {MAX_LINE_BYTES} bytes: the stream ends here"))
                     return
                 if not more:
@@ -162,7 +162,7 @@ class VoteStream(Response):
             stop.cancel()
 
     async def _put(self, part: Part | None) -> None:
-        """Add to the answer, when there is room; or stop, where the answer has ended early."""
+        """Add to the answer when there is room; raise `_Ended` if the answer has ended early."""
         if self._parts.full():
             room = asyncio.ensure_future(self._parts.put(part))
             await asyncio.wait({room, self._answering}, return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +201,7 @@ class VoteStream(Response):
             if not line.strip():
                 continue
             try:
-                vote = decoded(_decoder.decode, line)
+                vote = decode_body(_decoder.decode, line)
                 if vote.label not in self._labels:
                     raise Invalid(f"label {quote(vote.label)} is unknown: the labels are {itemize(self._labels, 20)}")
             except Problem as problem:
@@ -333,11 +333,11 @@ class Backlog:
 
 
 class _Ended(Exception):  # noqa: N818 (it only leads out of the reading)
-    """The answer has ended: there is no use in reading on."""
+    """The answer has ended, so the remaining lines are not read."""
 
 
 def _forget(part: Part | None) -> None:
-    """Let a vote under way end by itself, without anybody who is told."""
+    """Let a vote under way finish, and ignore its result."""
     if isinstance(part, Group):
         part.task.add_done_callback(lambda task: task.cancelled() or task.exception())
 

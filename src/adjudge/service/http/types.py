@@ -20,7 +20,7 @@ MAX_TEXT_CHARACTERS: Final = 2000  # characters of a reason
 MAX_POSITION: Final = 2**63 - 1
 
 Meta = msgspec.Meta
-_NO_NUL: Final = {"pattern": "^[^\\u0000]*$"}  # for the description only: `reading.py` checks the whole body at once
+_NO_NUL: Final = {"pattern": "^[^\\u0000]*$"}  # for the description only: `parsing.py` checks the whole body at once
 
 
 def says(text: str) -> Meta:
@@ -32,7 +32,7 @@ Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS, 
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS, extra_json_schema=_NO_NUL)]
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_POSITION)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
-Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see sse.py
+Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see feed.py
 Secret: TypeAlias = Annotated[str, Meta(min_length=16, max_length=MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4 * MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
 Interval: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=2, max_length=2)]
@@ -81,7 +81,7 @@ class CampaignSpec(_In, frozen=True, kw_only=True):
         >>> CampaignSpec(labels=["spam", Label("ok", "Fine")]).pairs()
         [('spam', 'spam'), ('ok', 'Fine')]
         """
-        return [(one, one) if isinstance(one, str) else (one.id, one.name) for one in self.labels]
+        return [(label, label) if isinstance(label, str) else (label.id, label.name) for label in self.labels]
 
 
 class CampaignChange(_In, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class CampaignView(_Out, frozen=True, kw_only=True):
     workers: int = 0
     tasks: Annotated[dict[str, int], says("In memory, by status.")] = {}
     archived: Annotated[int, says("Tasks that have left memory; they come back when they are touched.")] = 0
-    breaker: Annotated[str | None, says("Why automatic decisions are held, where they are.")] = None
+    breaker: Annotated[str | None, says("Why automatic decisions are held; None: they are not.")] = None
 
 
 class CampaignsAnswer(_Out, frozen=True):
@@ -179,7 +179,7 @@ class VotesPage(_Out, frozen=True):
 
 
 class StreamError(_Out, frozen=True):
-    """A line of a stream that was not taken; the stream goes on."""
+    """A line of a stream that was rejected; the stream continues."""
 
     error: str
     line: Annotated[int, says("From 1.")]
@@ -190,7 +190,7 @@ class StreamError(_Out, frozen=True):
 
 
 class Ballot(_Out, frozen=True, kw_only=True):
-    """A vote on a task, and what it adds to the decision."""
+    """A vote on a task, and its weight in the decision."""
 
     worker: Annotated[str | None, says("None: the worker's name was erased.")]
     label: str
@@ -213,8 +213,8 @@ class TaskView(_Out, frozen=True, kw_only=True):
     decision: Decision
     posterior: Annotated[dict[str, float], says("How likely each label is, by its id; they add up to 1.")]
     evidence: Annotated[list[Ballot], says("Every vote in force.")]
-    why: Annotated[list[str], says("Sentences: which rules of the policy are met, and what is missing.")] = []
-    gold: Annotated[str | None, says("The true label, where it is known.")] = None
+    why: Annotated[list[str], says("Sentences: which rules of the policy are met, and which are not yet.")] = []
+    gold: Annotated[str | None, says("The true label, if it is known.")] = None
     tie: Annotated[bool, says("Two labels are equally likely.")] = False
     opened: datetime | None = None
     touched: datetime | None = None
@@ -303,7 +303,7 @@ class WorkersPage(_Out, frozen=True):
 
 
 class WorkerChange(_In, frozen=True, kw_only=True):
-    """What is known of a worker beside their votes; what is left out stays."""
+    """Changes to a worker; fields that are left out stay."""
 
     group: Id | None = None
     expert: bool | None = None
@@ -402,7 +402,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     seconds: Annotated[float | None, says("From a task's first vote to its decision; the median.")] = None
     gold: Annotated[int, says("Decided tasks whose true label is known.")] = 0
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
-    breaker: Annotated[str | None, says("Why decisions were held at the end, where a breaker had tripped.")] = None
+    breaker: Annotated[str | None, says("Why decisions were held at the end, if a breaker had tripped.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):
@@ -473,7 +473,7 @@ class WebhookKey(_In, frozen=True):
 
 
 class DeadQuery(_In, frozen=True, kw_only=True):
-    """Where to go on, and how far."""
+    """Where the page begins, and its length."""
 
     after: Position = 0
     limit: Limit = 100
@@ -517,11 +517,11 @@ class LabelStudioAnswer(_Out, frozen=True, kw_only=True):
     decisions: list[Decision] = []
 
 
-# --- queries: what stands behind the question mark
+# --- query parameters
 
 
 class VotesQuery(_In, frozen=True, kw_only=True):
-    """Where to go on, and how far."""
+    """Where the page begins, and its length."""
 
     after: Position = 0
     limit: Limit = 1000
@@ -537,7 +537,7 @@ class TasksQuery(_In, frozen=True, kw_only=True):
 
 
 class WorkersQuery(_In, frozen=True, kw_only=True):
-    """Where to go on, and how far."""
+    """Where the page begins, and its length."""
 
     after: Position = 0
     limit: Limit = 100
@@ -551,7 +551,7 @@ class NextQuery(_In, frozen=True, kw_only=True):
 
 
 class DecisionsQuery(_In, frozen=True, kw_only=True):
-    """Where to go on, and how far."""
+    """Where the page begins, and its length."""
 
     after: Annotated[Place, says("The `next` of the page before, or a position.")] = "0"
     limit: Limit = 1000
@@ -560,7 +560,7 @@ class DecisionsQuery(_In, frozen=True, kw_only=True):
 class EventsQuery(_In, frozen=True, kw_only=True):
     """Where to resume."""
 
-    after: Annotated[Place | None, says("A position; without it only what comes is told.")] = None
+    after: Annotated[Place | None, says("A position; without it only new decisions are sent.")] = None
 
 
 class LabelStudioQuery(_In, frozen=True, kw_only=True):

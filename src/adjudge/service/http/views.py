@@ -1,31 +1,46 @@
-"""What readers are told of a campaign: tasks, workers, votes in force, each from one consistent state."""
+"""Views of a campaign for readers: tasks, workers and votes in force, single or in pages, each from one consistent state."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from adjudge.errors import quote
-from adjudge.service.campaigns.archived import Answer
 from adjudge.service.campaigns.crowd import BanRecord, Worker
-from adjudge.service.campaigns.decision import Decision, moment
+from adjudge.service.campaigns.decision import CODES, Decision, moment
 from adjudge.service.campaigns.policy import PolicyVersion
-from adjudge.service.campaigns.readable import Accuracy
+from adjudge.service.campaigns.reader import Accuracy
 from adjudge.service.campaigns.state import CampaignState
-from adjudge.service.campaigns.tasks import Task
-from adjudge.service.http.errors import NotFound
-from adjudge.service.http.names import Names
-from adjudge.service.http.types import Ballot, BanView, CampaignView, Label, PolicyView, TaskView, VoteRow, WorkerView
+from adjudge.service.campaigns.tasks import Answer, Task
+from adjudge.service.http import types as t
+from adjudge.service.http.errors import Invalid, NotFound
+from adjudge.service.http.loading import Names
 from adjudge.service.store import events
+from adjudge.service.store.events import Event
+from adjudge.service.store.store import Store
+
+if TYPE_CHECKING:
+    from adjudge.service.http.campaign import Campaign
 
 EXPIRED: Final = "its earlier votes have expired and are deleted; what they decided holds until there are enough new ones"
+ROW_US: Final = 20  # microseconds that a vote takes, more or less
+LIST_BATCH_EVENTS: Final = 4096  # events
+MAX_CONFUSION_CELLS_PER_PAGE: Final = (
+    200_000  # of the confusions on one page of workers: with many labels it has fewer lines than asked for
+)
 
 
-def campaign(name: str, state: CampaignState, workers: int, archived: int) -> CampaignView:
+def view_campaign(name: str, state: CampaignState, workers: int, archived: int) -> t.CampaignView:
     """Return a campaign as it stands."""
-    return CampaignView(
+    return t.CampaignView(
         name=name,
-        labels=[Label(label, shown) for label, shown in zip(state.labels, state.names, strict=True)],
+        labels=[t.Label(label, shown) for label, shown in zip(state.labels, state.names, strict=True)],
         model=state.created.model,  # type: ignore[arg-type]
         policy=state.version,
         settings=state.created.settings,
@@ -41,28 +56,28 @@ def campaign(name: str, state: CampaignState, workers: int, archived: int) -> Ca
     )
 
 
-def standing(state: CampaignState, name: str) -> tuple[Task, Answer, bool]:
+def find_task(state: CampaignState, name: str) -> tuple[Task, Answer, bool]:
     """Return a task, what the votes say of it, and whether it is archived; nothing of the state changes."""
     task = state.tasks.by_name.get(name)
     if task is not None:
         return task, state.answer(name), False
-    found = state.archived(name)
-    if found is None:
+    record = state.find_archived(name)
+    if record is None:
         raise NotFound(f"task {quote(name)} is unknown")
-    return *found, True
+    return *record, True
 
 
-def decision(state: CampaignState, name: str) -> Decision:
+def view_decision(state: CampaignState, name: str) -> Decision:
     """Return what is decided of a task, in memory or archived."""
-    task, answer, _ = standing(state, name)
+    task, answer, _ = find_task(state, name)
     return state.decision(task, answer)
 
 
-def task(state: CampaignState, names: Names, name: str) -> TaskView:
+def view_task(state: CampaignState, names: Names, name: str) -> t.TaskView:
     """Return a task: what is decided, how likely every label is, and why."""
-    known, answer, is_archived = standing(state, name)
+    known, answer, is_archived = find_task(state, name)
     label, tie, _, gold, likely = answer
-    return TaskView(
+    return t.TaskView(
         task=name,
         decision=state.decision(known, answer),
         posterior=dict(zip(state.labels, likely, strict=False)),
@@ -76,11 +91,11 @@ def task(state: CampaignState, names: Names, name: str) -> TaskView:
     )
 
 
-def _ballots(state: CampaignState, names: Names, name: str) -> Iterable[Ballot]:
+def _ballots(state: CampaignState, names: Names, name: str) -> Iterable[t.Ballot]:
     ballots = state.ballots(name)
     workers = [state.crowd.all[number] for number, _, _ in ballots]
     for (number, label, counts), worker, known in zip(ballots, workers, accuracies(state, workers), strict=True):
-        yield Ballot(
+        yield t.Ballot(
             worker=names.name(number),
             label=state.labels[label],
             counts=counts,
@@ -98,24 +113,24 @@ def accuracies(state: CampaignState, workers: Sequence[Worker]) -> list[Accuracy
     ]
 
 
-def workers(state: CampaignState, names: Names, numbers: Sequence[int]) -> list[WorkerView]:
+def view_workers(state: CampaignState, names: Names, numbers: Sequence[int]) -> list[t.WorkerView]:
     """Return what is known of workers."""
     known = [state.crowd.all[number] for number in numbers if number in state.crowd.all]
-    found = {each.number: (each, now) for each, now in zip(known, accuracies(state, known), strict=True)}
+    by_number = {each.number: (each, now) for each, now in zip(known, accuracies(state, known), strict=True)}
     return [
-        _worker(state, names, *found[number]) if number in found else WorkerView(worker=names.name(number), votes=0)
+        _worker(state, names, *by_number[number]) if number in by_number else t.WorkerView(worker=names.name(number), votes=0)
         for number in numbers
     ]
 
 
-def _worker(state: CampaignState, names: Names, known: Worker, accuracy: Accuracy) -> WorkerView:
+def _worker(state: CampaignState, names: Names, known: Worker, accuracy: Accuracy) -> t.WorkerView:
     matrix = None if known.banned or accuracy.mean is None else state.online.state.confusion(known.text)
     confusion = None
     if matrix is not None:
         confusion = {
             true: dict(zip(state.labels, line, strict=True)) for true, line in zip(state.labels, matrix.tolist(), strict=True)
         }
-    return WorkerView(
+    return t.WorkerView(
         worker=names.name(known.number),
         votes=known.votes,
         accuracy=accuracy.mean,
@@ -131,18 +146,18 @@ def _worker(state: CampaignState, names: Names, known: Worker, accuracy: Accurac
     )
 
 
-def _ban(ban: BanRecord) -> BanView:
-    return BanView(
+def _ban(ban: BanRecord) -> t.BanView:
+    return t.BanView(
         time=moment(ban.time), votes=ban.votes, accuracy=ban.accuracy, interval=ban.interval, by=ban.by, reason=ban.reason
     )
 
 
-def votes_in_force(state: CampaignState, names: Names, first: int, page: list[events.Event]) -> Iterable[VoteRow]:
+def iterate_votes(state: CampaignState, names: Names, first: int, page: list[events.Event]) -> Iterable[t.VoteRow]:
     """Return the votes of a page of the log that are in force."""
     for position, event in enumerate(page, first):
         if isinstance(event, (events.Vote, events.Change)) and state.in_force(event, position):
             worker = state.crowd.all[event.worker]
-            yield VoteRow(
+            yield t.VoteRow(
                 task=event.task,
                 worker=names.name(event.worker),
                 label=state.labels[event.label],
@@ -153,9 +168,9 @@ def votes_in_force(state: CampaignState, names: Names, first: int, page: list[ev
             )
 
 
-def policy(version: PolicyVersion) -> PolicyView:
+def view_policy(version: PolicyVersion) -> t.PolicyView:
     """Return a version of the policy."""
-    return PolicyView(
+    return t.PolicyView(
         version=version.version,
         policy=version.policy.document(),
         position=version.position,
@@ -164,7 +179,7 @@ def policy(version: PolicyVersion) -> PolicyView:
     )
 
 
-def before(state: CampaignState, workers: Iterable[int]) -> dict[str, Decision]:
+def collect_decisions(state: CampaignState, workers: Iterable[int]) -> dict[str, Decision]:
     """Return what is decided of every task in memory that these workers voted on."""
     names: set[str] = set()
     for number in workers:
@@ -172,15 +187,66 @@ def before(state: CampaignState, workers: Iterable[int]) -> dict[str, Decision]:
         if known is not None:
             names.update(name for name, _ in state.online.state.tasks_of(known.text))
             names.update(name for name in known.aside or () if name in state.tasks.by_name)
-    return {name: decision(state, name) for name in sorted(names)}
+    return {name: view_decision(state, name) for name in sorted(names)}
 
 
-def archived_before(state: CampaignState, names: Iterable[str]) -> dict[str, Decision]:
+def collect_archived_decisions(state: CampaignState, names: Iterable[str]) -> dict[str, Decision]:
     """Return what is decided of those of some tasks that are archived, and that a ban or an unban changes."""
-    return {name: decision(state, name) for name in names if state.is_concerned(name)}
+    return {name: view_decision(state, name) for name in names if state.is_concerned(name)}
 
 
-def changed(state: CampaignState, before: dict[str, Decision]) -> list[tuple[Decision, Decision]]:
+def compare_decisions(state: CampaignState, before: dict[str, Decision]) -> list[tuple[Decision, Decision]]:
     """Return the decisions whose status or label is another now, before and after."""
-    now = ((was, decision(state, name)) for name, was in before.items())
+    now = ((was, view_decision(state, name)) for name, was in before.items())
     return [(was, is_) for was, is_ in now if (was.status, was.label) != (is_.status, is_.label)]
+
+
+def list_tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:
+    """Return tasks in memory in an order, after a cursor."""
+    statuses = set(CODES) if status is None else {status}
+    page = state.tasks.list_page(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    rows = [view_decision(state, name) for _, name in page]
+    return t.TasksPage(rows, _cursor(*page[-1]) if len(page) == limit else None)
+
+
+def _cursor(key: float, name: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode((key, name))).decode()
+
+
+def _place(cursor: str) -> tuple[float, str]:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, str])
+    except (msgspec.MsgspecError, binascii.Error, ValueError):
+        raise Invalid("after is not a cursor: pass the `next` of the previous page") from None
+
+
+def list_workers(state: CampaignState, names: Names, limit: int, after: int) -> t.WorkersPage:
+    """Return workers in the order of their first votes, after a number."""
+    limit = min(limit, max(1, MAX_CONFUSION_CELLS_PER_PAGE // len(state.labels) ** 2))
+    numbers = names.after(after, limit)
+    return t.WorkersPage(view_workers(state, names, numbers), numbers[-1] if len(numbers) == limit else None)
+
+
+async def list_votes(campaign: Campaign, after: int, limit: int) -> t.VotesPage:
+    """Return the votes in force after a position, in the order of the log; those that have expired are not in it."""
+    await campaign.on_disk_now()
+    store, end = campaign.campaigns.store, campaign.committed
+    at = max(after, campaign.state.begins - 1)
+    rows: list[t.VoteRow] = []
+    while at < end:
+        until = min(end, at + LIST_BATCH_EVENTS)
+        pages = await campaign.campaigns.in_folding_thread(partial(_pages, store, campaign.number, at, until))
+        for first, page in pages:
+            rows += await campaign.read(partial(_votes_of, campaign, first, page, limit - len(rows)), ROW_US * len(page))
+            if len(rows) == limit:
+                return t.VotesPage(rows, rows[-1].position if rows[-1].position < end else None)
+        at = until
+    return t.VotesPage(rows, None)
+
+
+def _pages(store: Store, campaign: int, after: int, until: int) -> list[tuple[int, list[Event]]]:
+    return list(store.read(campaign, after=after, until=until, skip_expired=True))
+
+
+def _votes_of(campaign: Campaign, first: int, page: list[Event], limit: int) -> list[t.VoteRow]:
+    return list(islice(iterate_votes(campaign.state, campaign.names, first, page), limit))

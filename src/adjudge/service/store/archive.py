@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from adjudge.service.store.batch import ArchiveRow
-from adjudge.service.store.bloom import Bloom
 from adjudge.service.store.errors import DamagedStore
-from adjudge.service.store.ids import hash_of
+from adjudge.service.store.ids import Bloom, hash_of
 from adjudge.service.store.rows import encode_text
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class StoreArchive:
         if not self.may_have(task):
             return None
         pending = _newest(self._pending.get(task, []), until)
-        return pending if pending is not None else self._store.archived(self._campaign, task, until=until)
+        return pending if pending is not None else self._store.find_record(self._campaign, task, until=until)
 
     def may_have(self, task: str) -> bool:
         """Return whether a task may have a record."""

@@ -12,8 +12,7 @@ from adjudge.errors import InputError
 from adjudge.io.write import check_folder, identities, write_aside
 from adjudge.service.store.errors import StoreError
 from adjudge.service.store.opening import open_store
-from adjudge.service.store.rows import Row
-from adjudge.service.store.schema import TABLES
+from adjudge.service.store.rows import TABLES, Row
 from adjudge.service.store.snapshots import sync_folder
 from adjudge.service.store.sqlite import SqliteStore, make_tables
 from adjudge.service.store.store import Store

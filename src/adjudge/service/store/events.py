@@ -7,6 +7,7 @@ written stays readable.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import msgspec
@@ -221,6 +222,17 @@ Event: TypeAlias = (
     | ClockSet
 )
 EVENTS: tuple[type[_LogEntry], ...] = Event.__args__
+
+
+def to_micros(time: str) -> int:
+    """Return a time from JSON (RFC 3339; without an offset, UTC) in microseconds since 1970; raise `ValidationError`.
+
+    >>> to_micros("1970-01-01T00:00:01Z")
+    1000000
+    """
+    moment = msgspec.convert(time, datetime)
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+
 
 encode = msgspec.json.Encoder().encode  # a list of events -> the body of a page
 decode = msgspec.json.Decoder(list[Event]).decode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from adjudge.service.store.events import Change, Created, LabelAdded, Retraction, Vote
+from adjudge.service.store.events import Change, Created, LabelAdded, Retraction, Vote, to_micros
 from adjudge.service.store.ids import hash_of
 from adjudge.service.store.rows import encode_text
 
@@ -65,18 +64,10 @@ def decision_frames(store: Store, campaign: int) -> Iterator[pl.DataFrame]:
     def rows() -> Iterator[tuple[Any, ...]]:
         for row in store.decisions(campaign):
             fields = decode(row.body) | {"task": row.task, "position": row.position}
-            fields["time"] = _micros(fields.get("time"))
+            fields["time"] = to_micros(fields["time"]) if fields.get("time") else None
             yield tuple(fields.get(name) for name in DECISIONS_SCHEMA)
 
     return _frames(rows(), DECISIONS_SCHEMA)
-
-
-def _micros(time: object) -> int | None:
-    """Return a time from JSON (RFC 3339) in microseconds since 1970."""
-    if time is None:
-        return None
-    moment = msgspec.convert(time, datetime)
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 def _names(store: Store, campaign: int) -> dict[int, str]:

@@ -16,12 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from adjudge.service.store.bases import split_parts
 from adjudge.service.store.batch import Batch
 from adjudge.service.store.errors import NotOwner, OutOfStep, StoreError, StoreUnavailable
-from adjudge.service.store.pages import checksum
-from adjudge.service.store.rows import Link, Row
-from adjudge.service.store.schema import COLUMN_TYPES, TABLES, VERSION, statements
+from adjudge.service.store.log import checksum, split_parts
+from adjudge.service.store.rows import COLUMN_TYPES, TABLES, VERSION, Link, Row, statements
 from adjudge.service.store.snapshots import SNAPSHOTS_PER_CAMPAIGN, Snapshots, Unusable
 from adjudge.service.store.store import Store
 

@@ -16,7 +16,7 @@ import msgspec
 
 from adjudge.errors import warn
 from adjudge.service.store.errors import DamagedSnapshot, StoreError, StoreUnavailable
-from adjudge.service.store.pages import checksum
+from adjudge.service.store.log import checksum
 from adjudge.service.store.rows import CHECKSUM_BYTES
 
 if TYPE_CHECKING:
@@ -129,13 +129,13 @@ class FileSnapshots(Snapshots):
         """Return the positions of all snapshots, newest first."""
         name = re.compile(rf"{self._campaign}-(\d+)\.snapshot")
         try:
-            found = [int(match[1]) for path in self._folder.iterdir() if (match := name.fullmatch(path.name))]
+            positions = [int(match[1]) for path in self._folder.iterdir() if (match := name.fullmatch(path.name))]
         except FileNotFoundError:
             return []
         except OSError as error:
             self._warn(f"{self._folder}: {error.strerror}")
             return []
-        return sorted(found, reverse=True)
+        return sorted(positions, reverse=True)
 
     def save(self, position: int, state: bytes) -> None:
         """Save the state at a position: write a temporary file, sync it, rename it."""

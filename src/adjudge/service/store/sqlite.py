@@ -1,35 +1,32 @@
 """A store in one SQLite file: nothing to install, nothing to start.
 
 Write-ahead log with `synchronous=FULL`: a commit has reached the disk when it returns. One connection writes; readers have
-their own, and neither waits for the other. A lock on a file next to the store keeps a second writer out.
+their own, and neither waits for the other. A lock on a file next to the store keeps a second writer out. A thread copies the
+write-ahead log into the file, in parallel with commits.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from adjudge.errors import refuse_windows
 from adjudge.service.store.batch import Batch
-from adjudge.service.store.checkpoints import Checkpoints
 from adjudge.service.store.errors import DamagedStore, NotOwner, StoreError, StoreUnavailable
-from adjudge.service.store.pages import LogHead, seal_page
-from adjudge.service.store.rows import Row
-from adjudge.service.store.schema import TABLES, VERSION, statements
+from adjudge.service.store.log import LogHead, seal_page
+from adjudge.service.store.rows import TABLES, VERSION, Row, statements
 from adjudge.service.store.snapshots import FileSnapshots, Snapshots
 from adjudge.service.store.store import Store, decision_values
 
-try:
-    import fcntl
-except ImportError:  # Windows, where stores are only read
-    fcntl = None  # type: ignore[assignment]
-
+LOG: Final = logging.getLogger(__name__)
 APPLICATION: Final = 0x41444A47  # "ADJG", in the header of the file
 BUSY_MS: Final = 5000  # how long another program may hold SQLite's lock
 MAX_VALUES_PER_STATEMENT: Final = 999  # in every version of SQLite
@@ -61,6 +58,60 @@ SQLITE_REASONS: Final = {
     sqlite3.SQLITE_CANTOPEN: "the file, or its folder, cannot be opened",
     sqlite3.SQLITE_PERM: "permission is missing",
 }
+
+
+class Checkpoints:
+    """A thread that copies the write-ahead log into its file on request, so that no commit waits for it.
+
+    `connect` returns a connection that may write. The thread calls it, when the first checkpoint is requested.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self.running = threading.Lock()  # held during a checkpoint; SQLite refuses a second one at the same time
+        self._wanted = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def request(self) -> None:
+        """Have the log copied soon."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="adjudge-checkpoint", daemon=True)
+            self._thread.start()
+        self._wanted.set()
+
+    def close(self) -> None:
+        """End the thread after its current checkpoint."""
+        self._closed = True
+        if self._thread is not None:
+            self._wanted.set()
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            connection = self._connect()
+        except Exception as error:  # the writer makes a checkpoint later
+            LOG.warning("checkpoints cannot run in parallel with commits: %s", error)
+            return
+        try:
+            while True:
+                self._wanted.wait()
+                self._wanted.clear()
+                if self._closed:
+                    return
+                try:
+                    with self.running:
+                        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                except Exception as error:  # a later one will retry; a commit that fails reports the reason
+                    LOG.info("a checkpoint failed: %s", error)
+        finally:
+            connection.close()
+
+
+try:
+    import fcntl
+except ImportError:  # Windows, where stores are only read
+    fcntl = None  # type: ignore[assignment]
 
 
 def library_version() -> str:

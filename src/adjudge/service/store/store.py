@@ -13,22 +13,25 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from adjudge.errors import UNSEEN, quote
-from adjudge.service.store.annotations import Annotations, put_annotations
-from adjudge.service.store.bases import Base, Bases, head_of
 from adjudge.service.store.batch import ArchiveRow, Batch, DecisionRow, EventPage
 from adjudge.service.store.errors import DamagedStore, Expired, OutOfStep, StoreError
 from adjudge.service.store.events import Event
-from adjudge.service.store.pages import (
+from adjudge.service.store.log import (
+    Base,
+    Bases,
     Chain,
     LogHead,
     StoredPage,
     decision_page,
     decision_rows,
     empty_head,
+    head_of,
     json_text,
     seal_page,
 )
 from adjudge.service.store.rows import (
+    TABLES,
+    VERSION,
     Link,
     Row,
     add_rows,
@@ -44,10 +47,8 @@ from adjudge.service.store.rows import (
     select_list,
     update_rows,
 )
-from adjudge.service.store.schema import TABLES, VERSION
 from adjudge.service.store.snapshots import Snapshots
-from adjudge.service.store.tokens import Tokens
-from adjudge.service.store.webhooks import Webhooks, put_messages
+from adjudge.service.store.tables import Annotations, Tokens, Webhooks, put_annotations, put_messages
 
 T = TypeVar("T")
 MAX_CAMPAIGN_NAME_CHARACTERS: Final = 256
@@ -301,7 +302,7 @@ class Store(ABC):
 
     def begins(self, campaign: int) -> int:
         """Return the first position of a log that is kept: 1 if nothing has expired."""
-        return self._deleted(campaign).last + 1
+        return self._read_deleted(campaign).last + 1
 
     def read(
         self, campaign: int, *, after: int = 0, until: int | None = None, skip_expired: bool = False
@@ -313,12 +314,12 @@ class Store(ABC):
         """
         before, start, deleted = self._before(campaign, after + 1)
         if after < deleted.last and not skip_expired:
-            raise _expired(campaign, deleted)
+            raise _make_expired(campaign, deleted)
         chain = Chain(campaign, before)
         for page in self._pages(campaign, start, until):
-            if page.first != chain.head.last + 1 and (deleted := self._deleted(campaign)).last > chain.head.last:
+            if page.first != chain.head.last + 1 and (deleted := self._read_deleted(campaign)).last > chain.head.last:
                 if not skip_expired:  # deleted while it was read
-                    raise _expired(campaign, deleted)
+                    raise _make_expired(campaign, deleted)
                 if page.last <= deleted.last:
                     continue
                 chain.head = deleted
@@ -328,15 +329,15 @@ class Store(ABC):
             if wanted:
                 yield page.first + skipped, wanted
         if not skip_expired and until is not None and chain.head.last < until:
-            deleted = self._deleted(campaign)
+            deleted = self._read_deleted(campaign)
             if deleted.last > max(after, chain.head.last):
-                raise _expired(campaign, deleted)
+                raise _make_expired(campaign, deleted)
 
     def pages(self, campaign: int) -> Iterator[StoredPage]:
         """Yield the pages of a log that are kept, as stored, unchecked."""
         return self._pages(campaign, self.begins(campaign), None)
 
-    def _deleted(self, campaign: int) -> LogHead:
+    def _read_deleted(self, campaign: int) -> LogHead:
         """Return the end of the deleted part of a log, the empty head if there is none."""
         with self.reading() as link:
             return head_of(link, campaign)
@@ -439,7 +440,7 @@ class Store(ABC):
                 return
             start, limit = (rows[-1][1], rows[-1][2] + 1), _next_limit(rows, 4)
 
-    def archived(self, campaign: int, task: str, *, until: int) -> bytes | None:
+    def find_record(self, campaign: int, task: str, *, until: int) -> bytes | None:
         """Return the newest record of a task at or before a position, None if there is none."""
         which = "WHERE campaign = ? AND task = ? AND position <= ? ORDER BY position DESC LIMIT 1"
         with self.reading() as link:
@@ -551,7 +552,7 @@ def _next_limit(rows: list[Row], column: int) -> int:
     return max(1, min(READ_CHUNK_ROWS, READ_CHUNK_BYTES * len(rows) // size))
 
 
-def _expired(campaign: int, deleted: LogHead) -> Expired:
+def _make_expired(campaign: int, deleted: LogHead) -> Expired:
     return Expired(
         f"the log of campaign {campaign} begins at position {deleted.last + 1}: what was before has expired, and is deleted"
     )

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from adjudge.service.store import ids
-from adjudge.service.store.bases import Base
-from adjudge.service.store.bloom import HASH_BYTES
 from adjudge.service.store.errors import DamagedStore, Expired
-from adjudge.service.store.pages import Chain, StoredPage, decision_rows, empty_head, find_damage
+from adjudge.service.store.ids import HASH_BYTES
+from adjudge.service.store.log import Base, Chain, StoredPage, decision_rows, empty_head, find_damage
 from adjudge.service.store.rows import Row
 from adjudge.service.store.store import Store
 
@@ -96,7 +95,7 @@ class _CampaignCheck:
                     self._problems.append(str(error))
             decisions, decided = self._count_decisions()
             records, archived = self._count_records()
-            given = self._count_ids()
+            id_count = self._count_ids()
             annotations = sum(1 for table in ("annotation", "annotated_task") for _ in self._rows(table))
             pages, count, last = self._count_log()
             workers = self._count_workers()
@@ -110,7 +109,7 @@ class _CampaignCheck:
             return CampaignReport(number, name, 0, 0, 0, self._problems)
         begins = 1 if self._base is None else self._base.begins
         return CampaignReport(
-            number, name, pages, count, decisions, self._problems, begins, workers, records, given, snapshots, annotations
+            number, name, pages, count, decisions, self._problems, begins, workers, records, id_count, snapshots, annotations
         )
 
     def _note(self, problem: str) -> None:

@@ -147,7 +147,9 @@ def main():
     chunked(path, HERE / "chunked.eval")
     names = {"strict": 0.95, "lenient": 0.9, "terse": 0.8, "guessing": 0.55}
     graders = multi_scorer([judge(name, skill) for name, skill in names.items()], "majority")
-    run(Task(dataset=dataset(120), solver=answer(), scorer=graders, name="arithmetic"), TUTORIALS / "arithmetic.eval")
+    path = run(Task(dataset=dataset(120), solver=answer(), scorer=graders, name="arithmetic"), TUTORIALS / "arithmetic.eval")
+    lines = [f"{sample.id},{'I' if sample.metadata['wrong'] else 'C'}\n" for sample in read_eval_log(str(path)).samples]
+    (TUTORIALS / "arithmetic.csv").write_text("".join(["task,label\n", *lines]))
 
 
 def chunked(source, path):

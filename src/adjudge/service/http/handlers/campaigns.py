@@ -35,7 +35,7 @@ async def change_campaign(call: Call) -> t.CampaignView:
     known = {label.id for label in campaign.labels}
     for label in change.names:
         if label not in known:
-            raise NotFound("there is no label of that id")
+            raise NotFound("no label has that id")
     if change.refit is not None or change.retention is not None:
         await campaign.settings(refit=change.refit, retention=change.retention)
     for label, name in change.names.items():
@@ -76,5 +76,5 @@ async def refit(call: Call) -> Reply:
 
 
 async def reset_breaker(call: Call) -> t.Done:
-    """Let automatic decisions go on after a circuit breaker has held them."""
+    """Resume automatic decisions after a circuit breaker has held them."""
     return t.Done(await call.campaign.reset_breaker(call.body.by))

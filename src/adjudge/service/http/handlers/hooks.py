@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.decision import Decision, moment
 from adjudge.service.http import labelstudio
 from adjudge.service.http import types as t
-from adjudge.service.http.addresses import check
 from adjudge.service.http.call import Call, Reply
 from adjudge.service.http.errors import Invalid, NotFound
-from adjudge.service.store.webhooks import WebhookRow
+from adjudge.service.http.webhooks import check
+from adjudge.service.store.tables import WebhookRow
 
 MAX_WEBHOOKS: Final = 20  # of a campaign: each makes every commit larger
 
@@ -61,14 +60,14 @@ async def add_webhook(call: Call) -> Reply:
 
 
 async def delete_webhook(call: Call) -> t.WebhooksAnswer:
-    """Remove a webhook, and what was still to be delivered to it."""
+    """Remove a webhook, and its pending deliveries."""
     campaign, number, now = call.campaign, call.query.id, time.time_ns() // 1000
     campaign.require_open()
 
     def remove() -> list[WebhookRow]:
         webhooks = call.context.campaigns.store.webhooks
         if all(hook.number != number for hook in webhooks.targets(campaign.number)):
-            raise NotFound("there is no webhook of that id")
+            raise NotFound("no webhook has that id")
         webhooks.remove(number, now)
         return webhooks.targets(campaign.number)
 
@@ -90,7 +89,7 @@ async def list_dead(call: Call) -> t.DeadAnswer:
                 delivery=row.key,
                 attempts=row.attempts,
                 error=row.error or "",
-                time=_moment(row.dead or 0),
+                time=moment(row.dead or 0),
                 decision=_posted(row.body).decision,
             )
             for row in rows[: query.limit]
@@ -107,7 +106,7 @@ async def redeliver(call: Call) -> Reply:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
     campaigns = call.context.campaigns
     if not await campaigns.in_writer(campaigns.store.webhooks.redeliver, campaign.number, number, now):
-        raise NotFound("there is no delivery of that id that was given up")
+        raise NotFound("no failed delivery has that id")
     call.context.wake.set()
     return Reply(202, t.RedeliveryAnswer(number))
 
@@ -116,7 +115,8 @@ async def label_studio(call: Call) -> t.LabelStudioAnswer:
     """Take what Label Studio posts when annotations are made, changed or deleted, or tasks are deleted.
 
     Choices are labels by id or by name. Label Studio sends the token in a header that is set there. An annotation that is
-    the ground truth is gold: a token that may only vote cannot change it. What is no vote is skipped, logged and counted.
+    the ground truth is gold: a token that may only vote cannot change it. Annotations that are not votes are skipped, logged
+    and counted.
     """
     call.grant.bucket.charge(max(len(call.body.made) + len(call.body.tasks) - 1, 0))
     may_set_gold = partial(call.grant.check, "moderate", call.ids[0])
@@ -124,8 +124,4 @@ async def label_studio(call: Call) -> t.LabelStudioAnswer:
 
 
 def _view(row: WebhookRow) -> t.WebhookView:
-    return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=_moment(row.created))
-
-
-def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC)
+    return t.WebhookView(id=row.number, url=row.url, statuses=row.settings.get("statuses"), created=moment(row.created))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from adjudge.service.campaigns.decision import moment
-from adjudge.service.http import health, sse
+from adjudge.service.http import feed
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call, Reply
-from adjudge.service.http.listening import Place
-from adjudge.service.http.metrics import CONTENT_TYPE
+from adjudge.service.http.feed import Place
+from adjudge.service.http.metrics import CONTENT_TYPE, format_figures, list_reasons
 
 
 async def healthz(_: Call) -> t.HealthAnswer:
@@ -19,7 +19,7 @@ async def healthz(_: Call) -> t.HealthAnswer:
 
 async def readyz(call: Call) -> Reply | t.ReadyAnswer:
     """Say whether votes can be taken now: campaigns are loaded and the log can be written."""
-    reasons = await health.reasons(call.context)
+    reasons = await list_reasons(call.context)
     return Reply(503, t.ReadyAnswer(False, reasons)) if reasons else t.ReadyAnswer(True)
 
 
@@ -34,7 +34,7 @@ async def set_clock(call: Call) -> t.ClockAnswer:
 
 async def metrics(call: Call) -> Response:
     """Give figures of the service in the text format of Prometheus."""
-    return Response(health.figures(call.context), media_type=CONTENT_TYPE)
+    return Response(format_figures(call.context), media_type=CONTENT_TYPE)
 
 
 async def description(call: Call) -> Response:
@@ -45,9 +45,9 @@ async def description(call: Call) -> Response:
 async def stream_events(call: Call) -> Response:
     """Tell decisions as server-sent events, from now on or from where a client has stopped.
 
-    The header Last-Event-ID, or else `after`, resumes: every decision after that place is told once. When the token is
+    The header Last-Event-ID, or else `after`, resumes: every decision after that place is sent once. When the token is
     revoked, the stream ends with the event `unauthorized`.
     """
     last = (call.headers.last_event_id or b"").decode("latin-1")
     after = Place.of_event(last) if last else Place.of_query(call.query.after) if call.query.after is not None else None
-    return sse.EventStream(call.campaign.tail, after, call.permit, call.context.stopping)
+    return feed.EventStream(call.campaign.tail, after, call.permit, call.context.stopping)

@@ -1,14 +1,14 @@
-"""Tasks and what is decided of them."""
+"""Tasks and their decisions."""
 
 from __future__ import annotations
 
 import asyncio
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import sse
+from adjudge.service.http import feed
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
-from adjudge.service.http.listening import Place, stored
+from adjudge.service.http.feed import Place, read_decisions
 
 
 async def list_tasks(call: Call) -> t.TasksPage:
@@ -38,7 +38,7 @@ async def delete_gold(call: Call) -> Decision:
 
 
 async def override(call: Call) -> Decision:
-    """Decide a task as a person, whatever the votes say."""
+    """Decide a task as a person, regardless of its votes."""
     return await call.campaign.override(call.ids[1], call.body.label, call.body.by, call.body.reason)
 
 
@@ -50,9 +50,9 @@ async def reopen(call: Call) -> Decision:
 async def history(call: Call) -> t.HistoryAnswer:
     """List every decision on a task, oldest first."""
     campaign, store, task = call.campaign, call.context.campaigns.store, call.ids[1]
-    await campaign.task(task)  # raises where there is none, and waits for what is not on disk yet
-    found = await asyncio.to_thread(lambda: [sse.decision(row.body) for row in store.decisions(campaign.number, task=task)])
-    return t.HistoryAnswer(found)
+    await campaign.task(task)  # raises if there is none, and waits for the commit
+    decisions = await asyncio.to_thread(lambda: [feed.decision(row.body) for row in store.decisions(campaign.number, task=task)])
+    return t.HistoryAnswer(decisions)
 
 
 async def list_decisions(call: Call) -> t.DecisionsPage:
@@ -61,12 +61,12 @@ async def list_decisions(call: Call) -> t.DecisionsPage:
     after = Place.of_query(call.query.after)
 
     def read() -> t.DecisionsPage:
-        found = stored(store, campaign.number, after, limit + 1)
-        more = len(found) > limit
-        del found[limit:]
+        placed = read_decisions(store, campaign.number, after, limit + 1)
+        more = len(placed) > limit
+        del placed[limit:]
         # In full, as "17.1": a bare position is after all of its decisions, and the next page may begin among them.
-        cursor = "{}.{}".format(*found[-1][0]) if more else None
-        return t.DecisionsPage([sse.decision(body) for _, body in found], cursor)
+        cursor = "{}.{}".format(*placed[-1][0]) if more else None
+        return t.DecisionsPage([feed.decision(body) for _, body in placed], cursor)
 
     return await asyncio.to_thread(read)
 

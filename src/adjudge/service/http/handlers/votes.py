@@ -27,7 +27,7 @@ async def stream_votes(call: Call) -> VoteStream:
     """Take votes as JSON lines, for as long as they come; every line is answered by a line, in order.
 
     A line is answered by the decision of its task, once the vote is on disk. A line that cannot be taken is answered by its
-    number and what is wrong with it, and the stream goes on.
+    number and its error, and the stream continues.
     """
     return VoteStream(call.campaign, call.grant.bucket, call.context.stopping, call.permit, call.context.streams)
 

@@ -1,4 +1,4 @@
-"""Workers: what is known of them, and what a moderator does about it."""
+"""Workers: their reliability, and the actions of moderators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def change_worker(call: Call) -> t.WorkerView:
 
 
 async def erase_worker(call: Call) -> t.Done:
-    """Erase the name of a worker; their votes, and what was learned from them, stay without it."""
+    """Erase the name of a worker; their votes and everything learned from them stay without it."""
     return t.Done(await call.campaign.erase(call.ids[1]))
 
 
