@@ -98,10 +98,10 @@ pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
-bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and README; says what is missing where there is none (20 minutes)
+bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and docs/scale.md; says what is missing where there is none (20 minutes)
 	$(BIN)/python benchmarks/gpu.py
 
-race: $(READY)  ## adjudge beside its peers, in environments made at first use, into docs/race and README (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
+race: $(READY)  ## adjudge against its peers, in environments made at first use, into docs/race and docs/scale.md (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
 
 instructions: $(READY)  ## instructions per vote of every kernel beside the recorded ones, in valgrind (RECORD=1 records them; half a minute)

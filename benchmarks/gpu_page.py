@@ -1,4 +1,4 @@
-"""What benchmarks/gpu.py writes of its figures: the tables of docs/gpu, a picture, and a block of README."""
+"""What benchmarks/gpu.py writes of its figures: the tables of docs/gpu, a picture, and a table in docs/scale.md."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gpu" / "README.md"
-README = ROOT / "README.md"
+SCALE = ROOT / "docs" / "scale.md"
 FULL = 10**9  # votes, of which milliseconds were wanted
 WANTED = {  # milliseconds of a pass over so many votes, by workers
     20_000: {"hard, changes counted": 6.0, "hard, everything counted": 9.0, "soft": 12.0},
@@ -29,7 +29,7 @@ DEVICE, FLOOR = "device", "floor"
 COLOURS = {DEVICE: "#0072b2", FLOOR: "#4a515c"}
 OF_THREADS = ("#d55e00", "#9a6a00", "#00835f")  # from the most threads to the fewest
 NONE, ABSENT = "–", "Not measured in this run."
-IN_README = ("fds", "ds", "auto honest")
+IN_SCALE = ("fds", "ds", "auto honest")
 VOTES = "datum.value >= 1e9 ? datum.value / 1e9 + ' billion' : datum.value / 1e6 + ' million'"  # as `count`, in Vega
 
 
@@ -125,7 +125,7 @@ def encoding_table(found):
 
 
 def short_block(found):
-    """The block of README: whole fits at the largest size, and at the largest that the processor was measured at, too."""
+    """The table in docs/scale.md: whole fits at the largest size, and at the largest that the processor was measured at, too."""
     if not found["fits"]:
         return ABSENT
     by_size = {line["votes"]: line for line in found["fits"]}
@@ -135,11 +135,11 @@ def short_block(found):
         names = ["cuda"] if beside != max(by_size) else []
         columns += [(beside, name) for name in (*names, *threads_of([by_size[beside]]))]
     head = ["whole fit", *(f"{count(votes)}, {'device' if name == 'cuda' else name}" for votes, name in columns)]
-    models = [model for model in IN_README if model in by_size[max(by_size)]["cuda"]]
+    models = [model for model in IN_SCALE if model in by_size[max(by_size)]["cuda"]]
     rows = [[MODELS[model], *(_short(by_size[votes], name, model) for votes, name in columns)] for model in models]
     about = (
         f"Encoded votes on one {found['device']}, compared with the processor of its machine "
-        "([figures](docs/gpu/README.md#measured)):"
+        "([figures](gpu/README.md#measured)):"
     )
     return about + "\n\n" + markdown(head, rows)
 
@@ -222,11 +222,11 @@ def panel(alt, title, rows, order, looks):
 
 
 def write_page(found):
-    """Write the tables of the page, the picture and the block of README."""
+    """Write the tables of the page, the picture and the table in docs/scale.md."""
     text = PAGE.read_text()
     for name, block in blocks(found).items():
         text = replaced(text, name, block)
     draw(found, PAGE.with_name("passes.svg"))
     write_aside(PAGE, lambda aside: aside.write_text(text))
-    short = replaced(README.read_text(), "gpu", short_block(found))
-    write_aside(README, lambda aside: aside.write_text(short))
+    short = replaced(SCALE.read_text(), "gpu", short_block(found))
+    write_aside(SCALE, lambda aside: aside.write_text(short))

@@ -1,4 +1,4 @@
-"""What a race writes: its page, a block of README, and the plot."""
+"""What a race writes: its page, a table in docs/scale.md, and the plot."""
 
 import re
 from pathlib import Path
@@ -12,9 +12,9 @@ from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "race" / "README.md"
-README = ROOT / "README.md"
+SCALE = ROOT / "docs" / "scale.md"
 SIMULATED = " x "  # in the names of simulated cells
-SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "adjudge ds", "adjudge fds")  # in README
+SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "adjudge ds", "adjudge fds")  # in docs/scale.md
 
 
 def replaced(text, name, block):
@@ -52,12 +52,12 @@ def all_kinds(cells, names):
 
 
 def short_block(results):
-    """The block of README."""
+    """The table in docs/scale.md."""
     cells = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
     rows = [[f"{cell['votes']:,}", *(tables.brief(cell["lines"].get(name, {})) for name in SHOWN)] for cell in cells]
     lines = [
         f"Dawid-Skene, 10 iterations, 4 labels, native input ({results['machine']};",
-        "[every contestant, size and stage, and the command](docs/race/README.md)):",
+        "[every contestant, size and stage, and the command](race/README.md)):",
         "",
         tables.markdown(["votes", *(name.replace("adjudge ds", "`ds`").replace("adjudge fds", "`fds`") for name in SHOWN)], rows),
         "",
@@ -67,12 +67,12 @@ def short_block(results):
 
 
 def write(results):
-    """Write the page, the block of README and the plot."""
+    """Write the page, the table in docs/scale.md and the plot."""
     text = PAGE.read_text()
     for name, block in blocks(results).items():
         text = replaced(text, name, block)
     write_aside(PAGE, lambda aside: aside.write_text(text))
-    short = replaced(README.read_text(), "race", short_block(results))
-    write_aside(README, lambda aside: aside.write_text(short))
+    short = replaced(SCALE.read_text(), "race", short_block(results))
+    write_aside(SCALE, lambda aside: aside.write_text(short))
     simulated = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
     plot.draw(simulated, [one for one in (*PEERS, *OURS) if one.family], PAGE.with_name("time.svg"))
