@@ -138,8 +138,7 @@ def short_block(found):
     models = [model for model in IN_SCALE if model in by_size[max(by_size)]["cuda"]]
     rows = [[MODELS[model], *(_short(by_size[votes], name, model) for votes, name in columns)] for model in models]
     about = (
-        f"Encoded votes on one {found['device']}, compared with the processor of its machine "
-        "([figures](gpu/README.md#measured)):"
+        f"Encoded votes on one {found['device']}, compared with the processor of its machine ([figures](gpu/README.md#measured)):"
     )
     return about + "\n\n" + markdown(head, rows)
 

@@ -86,7 +86,7 @@ class Reading:
         return {name: value for name, (value, default) in values.items() if value is not default and value != default}
 
     def recall(self, columns: Mapping[str, str]) -> Reading:
-        """Return this reading with columns of earlier votes: a table that has one is read by it, unless the caller names another."""
+        """Return this reading with the columns of earlier votes, which a table is read by unless the caller names others."""
         return replace(self, remembered=columns) if columns else self
 
     def over(self, wanted: Wanted, columns: Iterable[object]) -> Wanted:

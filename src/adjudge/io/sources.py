@@ -144,13 +144,12 @@ def open_table(
     reading: Reading = PLAIN_READING,
     *,
     sets: bool = False,
-    timed: bool = False,
+    timed: bool = False,  # whether votes have a number for when they were cast, if a column says so
 ) -> OpenTable:
     """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind.
 
     Roles are those of votes by default. Exports of annotation tools are recognised, and read as a whole. With `sets` their
-    labels are sets of options; `timed` votes have a number for when they were cast, if a column says so. The table's labels are those
-    declared, or else as the type of their column orders them.
+    labels are sets of options. The table's labels are those declared, or else as the type of their column orders them.
     """
     table = _open(source, wanted, reading, sets, timed)
     if reading.labels is not None or reading.normalize:
