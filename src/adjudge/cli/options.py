@@ -187,12 +187,14 @@ READING_HELP: Final[Mapping[str, str]] = {
     "duplicates": "Repeated votes: all, last, first or error.",
     "format": "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table.",
     "question": "Which question of an export with several; all for each in turn.",
+    "show": "Columns with the content of tasks, joined by commas, to show beside their ids.",
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}
 READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": split_words,
     "abstain": lambda text: [word.strip() for word in text.split(",")],
+    "show": partial(split_words, what="columns"),
     "separator": lambda text: "\t" if text in (r"\t", "tab") else text,
     "header": lambda no_header: not no_header,
 }

@@ -86,6 +86,7 @@ class ReadOptions(TypedDict, total=False):
     format: str
     question: str | None
     predictions: bool
+    show: Iterable[str] | str | None
 
 
 # Other names of models, in lower case without spaces and punctuation, as people know them from papers and libraries.

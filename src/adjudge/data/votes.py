@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,16 @@ class Notes:
 
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
+
+
+class ItemSource(Protocol):
+    """Where the content of tasks is, which is read when somebody asks for it."""
+
+    def native(self, kind: FrameKind) -> Any:
+        """Return the content of all tasks as a frame of this kind."""
+        ...
+
+
 COUNT_CHUNK_VOTES: Final = 1 << 18  # votes counted at once
 DUPLICATE_CHOICES: Final = ("all", "last", "first")  # of a worker's votes on one task
 MOST_WEIGHT: Final = 1e6  # of a vote
@@ -252,6 +262,7 @@ class Votes(WorkerRows):
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
     found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
+    item_source: ItemSource | None = None  # where the content of tasks is; None where nothing has any
 
     def __post_init__(self) -> None:
         for name in VOTE_ARRAYS:
@@ -321,6 +332,20 @@ class Votes(WorkerRows):
     def n_tasks(self) -> int:
         """The number of tasks that have votes."""
         return len(self.task_ptr) - 1
+
+    @property
+    def items(self) -> Any:
+        """What was judged in each task: a frame with the task's id as text, and a column of text for each part of the item.
+
+        It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
+        there is neither.
+
+        >>> import adjudge as adj
+        >>> votes = adj.read({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"], "body": ["hello"] * 2}, show="body")
+        >>> votes.items.rows()
+        [('1', 'hello')]
+        """
+        return None if self.item_source is None else self.item_source.native(self.frame_kind)
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row holds, [rows]."""

@@ -405,6 +405,9 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
     if wanted.get("cluster") == ANYBODY:
         there = reading.header and any(is_usual(c, "cluster") for c in columns if c not in wanted.values())
         wanted = {role: None if role == "cluster" else name for role, name in wanted.items() if there or role != "cluster"}
+    absent = next((name for name in reading.show if name not in columns), None)
+    if absent is not None and "worker" in wanted:
+        raise _error(where, f"there is no column {quote(absent)} to show", columns)
     if reading.wide:
         return _wide(columns, wanted, reading, where)
     if not reading.header:

@@ -494,7 +494,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     weights = votes.row_weight
     units = None if weights is None else np.rint(weights / LOG_UNIT).astype(np.int64)[votes.row]
     more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
-    same = {name: getattr(votes, name) for name in ("unvoted", "abstained", "duplicates", "understood")}
+    same = {name: getattr(votes, name) for name in ("unvoted", "abstained", "duplicates", "understood", "item_source")}
     return replace(more, **same)
 
 

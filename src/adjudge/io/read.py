@@ -24,6 +24,7 @@ from adjudge.data.votes import Notes, Understood, Votes, WorkerRows
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, normalize_name
 from adjudge.io.encode import Encoder
+from adjudge.io.formats.registry import FORMATS
 from adjudge.io.reading import PLAIN_READING, Reading, normalize
 from adjudge.io.sources import Opened, Source, open_table
 from adjudge.io.unsupported import CORNERS, INSPECTED_VALUES, MEANT, NAMES_ONLY, NUMBERS_UNSUPPORTED, explain, kind_of
@@ -90,6 +91,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
       by their content; or the name of one, or "table" to always read an ordinary table. `votes.understood`
       says what was read and how; labels that the export itself gives are in `votes.found_gold`.
     - `question`: which question of an export with several.
+    - `show`: columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
     - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.
 
     >>> import adjudge as adj
@@ -126,6 +128,10 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
     table.notes.duplicates, table.notes.resent = reading.duplicates, encoder.resent
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
+    if reading.show or understood.format in FORMATS:
+        from adjudge.io.items import ItemSource
+
+        votes = votes.with_fields(item_source=ItemSource.of(opened, reading, understood))
     return votes.with_fields(understood=understood)
 
 

@@ -44,6 +44,7 @@ class Reading:
     format: str = "auto"
     question: str | None = None
     predictions: bool = False
+    show: tuple[str, ...] = ()  # columns with the content of tasks
     table_option: str | None = None  # one of TABLE_OPTIONS that is given: no export is recognised then
     spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
     remembered: Mapping[str, str] = field(default_factory=dict)  # role -> its column in the votes of a saved model
@@ -75,6 +76,10 @@ class Reading:
         for name in ("wide", "normalize", "strict", "header", "predictions"):
             if name in given:
                 given[name] = bool(given[name])
+        show = given.get("show")
+        given["show"] = (show,) if isinstance(show, str) else tuple(show or ())
+        if not all(isinstance(name, str) for name in given["show"]):
+            raise OptionError(f"show is {quote(show)}: name columns, like ['review_text']")
         given["abstain"] = _abstentions(given.get("abstain"))
         check_duplicates(given.get("duplicates", DEFAULTS.duplicates))
         given["table_option"] = next((n for n in TABLE_OPTIONS if n in given and given[n] != getattr(cls, n)), None)
