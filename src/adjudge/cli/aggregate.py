@@ -214,8 +214,6 @@ def _name_for(path: str | Path, question: str) -> str | Path:
 
 def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
     """Return the files that a command reads, by the name that users know them by."""
-    from adjudge.io.workers import ANSWERS_LIKE
-
     known = asked.knowledge
     return {
         "the votes": asked.votes,
@@ -223,7 +221,7 @@ def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
         "the gold": known["gold"],
         "the history": known["history"],
         "the warm start": known["warm_start"],
-        "the groups": None if known["groups"] == ANSWERS_LIKE else known["groups"],
+        "the groups": out.groups_file(known["groups"]),
         "the excluded workers": known["exclude"] if isinstance(known["exclude"], Path) else None,
     }
 

@@ -157,7 +157,7 @@ VotesFiles = Annotated[list[str], typer.Argument(metavar="VOTES", help=VOTES_HEL
 Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL)]
 Gold = Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")]
 Groups = Annotated[
-    str | None, for_knowledge(help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike.")
+    str | None, for_knowledge(help="Who votes as one: a table worker, group; answers_like, or families (of models).")
 ]
 Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")]
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
@@ -218,7 +218,7 @@ CHOICES: Final[Mapping[str, Any]] = {
     "duplicates": options.Duplicates,
     "stop": options.Stop,
     "ties": options.Ties,
-    "groups": ("answers_like",),
+    "groups": ("answers_like", "families"),
     "priors": ("uniform",),
     "to": ("auto", "table", "label-studio", "argilla", "argilla-flat"),
 }

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from adjudge.cli.console import Screen
+    from adjudge.data.vocabulary import Vocabulary
     from adjudge.data.votes import Understood
 
 ALL_COUNT = " (all of them count: --duplicates last counts one per worker and task)"
+MAX_PANEL_JUDGES = 1000  # whose names are looked at for model families
 PREVIEW_ROWS = 20  # shown on a terminal
 MAX_SHOWN_ID_CHARACTERS = 40  # of an id in a table of a summary
 
@@ -56,6 +58,24 @@ def progress(name: str, *more: Any, quiet: bool, unseen: Any = None) -> Abstract
 def source_of(files: list[str]) -> str | list[str]:
     """Return the source of votes that a command was given: one file, or several."""
     return files if len(files) > 1 else files[0]
+
+
+def groups_file(groups: str | None) -> str | None:
+    """Return the file that --groups names; None for a word."""
+    from adjudge.io.families import FAMILIES
+    from adjudge.io.workers import ANSWERS_LIKE
+
+    return None if groups in (ANSWERS_LIKE, FAMILIES) else groups
+
+
+def propose_groups(judges: Vocabulary, groups: object = None) -> None:
+    """Say which judges are of one model family, unless there are groups already, or more judges than any panel has."""
+    if groups is None and judges.kind == "string" and len(judges) <= MAX_PANEL_JUDGES:
+        from adjudge.io.families import propose_families
+
+        sentence = propose_families(judges.texts())
+        if sentence is not None:
+            say(sentence)
 
 
 def read_as(sources: Sequence[str], understood: Understood) -> str:
@@ -216,6 +236,7 @@ def present(
     as_json: bool,
     quiet: bool,
     answer: object = None,
+    judges: Vocabulary | None = None,  # who may be of one model family
 ) -> None:
     """Print what was found: as one JSON document, or if `quiet` the one `answer` that matters, or on the screen for people."""
     if as_json:
@@ -228,6 +249,8 @@ def present(
         if understood is not None:
             out.say(read_as(sources, understood))
         show(out)
+        if judges is not None:
+            propose_groups(judges)
 
 
 def summary_of(understood: Understood | None) -> dict[str, object] | None:
