@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio trust compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
+.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio soft scores trust promise compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,8 +114,17 @@ bench-serve: $(READY)  ## the live service: votes against empty requests, stream
 crash: $(READY)  ## the live service killed 100 times under load over SQLite and over PostgreSQL: nothing is lost (5 minutes)
 	$(BIN)/python benchmarks/crash.py
 
+soft: $(READY)  ## cross-entropy of unseen votes under soft labels, from the sets in ADJUDGE_DATA (1 minute)
+	$(BIN)/python benchmarks/soft.py
+
+scores: $(READY)  ## coverage of the intervals of numeric scores over 200 simulated panels, and the time of a million scores (1 minute)
+	$(BIN)/python benchmarks/scores.py
+
 trust: $(READY)  ## every model judged by truth, from the sets in ADJUDGE_DATA: labels, confidence, workers (3 minutes)
 	$(BIN)/python benchmarks/trust.py
+
+promise: $(READY)  ## whether certificates, intervals, calibration and panels hold on the sets in ADJUDGE_DATA (5 minutes)
+	$(BIN)/python benchmarks/promise.py
 
 compare: $(READY)  ## whether compare names a good model, from the sets in ADJUDGE_DATA with a fifth of the truth as gold (6 minutes)
 	$(BIN)/python benchmarks/compare.py

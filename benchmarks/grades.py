@@ -1,6 +1,7 @@
-"""Grades of biased judges: the accuracy of model "ordinal" compared with simple means and models for unordered labels.
+"""Grades of biased judges: the accuracy of the default and of model "ordinal" compared with means and unordered models.
 
-`python benchmarks/grades.py` simulates 7 judges on grades 1 to 5; with ADJUDGE_DATA it measures the sets with an order, too.
+`python benchmarks/grades.py` simulates judges on grades 1 to 5, and counts how often `auto` takes names that are numbers for
+grades; with ADJUDGE_DATA it measures the sets with an order, too, and labelme, whose eight labels are names.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ CROWDS: dict[str, dict[str, Any]] = {
     "60 tasks, 3 of 7 judges each": {"tasks": 60, "per_task": 3},
     "500 tasks, true quality between grades": {"tasks": 500, "continuous": True},
 }
+JURIES: dict[str, dict[str, Any]] = {
+    "1000 items, 8 judges with a bias of .5": {"bias": 0.5},
+    "1000 items, 8 judges without bias": {"bias": 0.0},
+    "1000 items, 8 noisy judges": {"bias": 0.2, "noise": 1.0},
+    "300 items, 8 judges, 2.4 grades each": {"items": 300, "answered": 0.3},
+}
+NAMED_SETS = ("labelme",)
 SETS = {"adult2": ("G", "P", "R", "X"), "trec2010": ("0", "1", "2")}
 SEEDS = 10
 
@@ -38,6 +46,31 @@ def crowd(seed: int, tasks: int, per_task: int = 7, continuous: bool = False) ->
     grades = np.clip(np.rint(seen), 1, 5).astype(int).ravel()
     truth = np.clip(np.rint(quality), 1, 5).astype(int)
     return pl.DataFrame({"task": task, "worker": judge.ravel(), "label": grades}), dict(enumerate(truth.tolist()))
+
+
+def jury(
+    seed: int, items: int = 1000, bias: float = 0.5, noise: float = 0.55, answered: float = 0.8
+) -> tuple[pl.DataFrame, dict[int, int]]:
+    """Return grades by 8 judges of items whose quality lies between grades, and the truth."""
+    rng = np.random.default_rng(seed)
+    quality, shift = rng.normal(3.0, 1.1, items), rng.normal(0.0, bias, 8)
+    item, judge = np.nonzero(rng.random((items, 8)) < answered)
+    seen = quality[item] + shift[judge] + noise * rng.normal(size=len(item))
+    grades = np.clip(np.rint(seen), 1, 5).astype(int)
+    truth = dict(enumerate(np.clip(np.rint(quality), 1, 5).astype(int).tolist()))
+    return pl.DataFrame({"task": item, "worker": judge, "label": grades}), truth
+
+
+def mistaken() -> tuple[int, int]:
+    """Return how often `auto` took names that are numbers for grades, and of how many crowds."""
+    chosen = []
+    for labels in (3, 4, 5, 8):
+        for skill in (0.4, 0.6, 0.8):
+            for seed in range(SEEDS):
+                votes = adj.simulate(tasks=300, workers=15, labels=labels, skill=skill, seed=seed).votes
+                numbers = votes.with_columns(pl.col("label").str.slice(1).cast(pl.Int64))
+                chosen.append(adj.aggregate(numbers).facts["chose"] == "ordinal")
+    return sum(chosen), len(chosen)
 
 
 def answers(votes: pl.DataFrame) -> dict[str, Any]:
@@ -58,14 +91,22 @@ def answers(votes: pl.DataFrame) -> dict[str, Any]:
 
 def main() -> None:
     """Print a line per crowd and way: accuracy, and for the shared sets mean absolute error and kappa."""
-    for name, settings in CROWDS.items():
+    both = [(crowd, name, settings) for name, settings in CROWDS.items()]
+    both += [(jury, name, settings) for name, settings in JURIES.items()]
+    for make, name, settings in both:
         found: dict[str, list[float]] = {}
         for seed in range(SEEDS):
-            votes, truth = crowd(seed, **settings)
+            votes, truth = make(seed, **settings)
             for way, labels in answers(votes).items():
                 found.setdefault(way, []).append(adj.evaluate(labels, truth).accuracy)
         print(f"{name}: " + ", ".join(f"{way} {np.mean(some):.3f}" for way, some in found.items()))
+    print("names taken for grades: {} of {} crowds".format(*mistaken()))
     folder = os.environ.get("ADJUDGE_DATA")
+    for name in NAMED_SETS if folder else ():
+        votes, truth = (Path(str(folder), name, f"{part}.csv") for part in ("votes", "truth"))
+        found_labels = {way: adj.aggregate(votes, model=way) for way in MODELS}
+        print(f"{name}: auto chose {found_labels['auto'].facts['chose']}; ", end="")
+        print(", ".join(f"{way} {adj.evaluate(labels, truth).accuracy:.4f}" for way, labels in found_labels.items()))
     for name, order in SETS.items() if folder else ():
         place = {label: n for n, label in enumerate(order)}
         given = {part: pl.read_csv(Path(str(folder), name, f"{part}.csv"), infer_schema=False) for part in ("votes", "truth")}

@@ -55,6 +55,10 @@ FACTS = {
     "ordinal": Fact(
         "labels have an order; judges differ in bias and scale on it", "bias, scale", "1 latent grade", ("uebersax1993",)
     ),
+    "panel": Fact(
+        "every judge votes on most tasks, and gold tasks say whom to believe beyond what the votes say by themselves",
+        "1 weight", "-",
+    ),
 }  # fmt: skip
 
 PAPERS = {

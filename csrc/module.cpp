@@ -46,4 +46,5 @@ NB_MODULE(_core, m) {
     bind_light(m);
     bind_ebcc(m);
     bind_careful(m);
+    bind_scores(m);
 }

@@ -13,6 +13,7 @@ import pytest
 HERE = Path(__file__).parent
 TESTS = [
     "evaluation/test_contract.py",
+    "evaluation/scores/test_scores.py",
     "kernels/test_cpu.py",
     "kernels/test_cpu_glad.py",
     "kernels/test_messages.py",

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from adjudge.evaluation.ranking.rank import rank
     from adjudge.evaluation.ranking.ranking import Ranking
     from adjudge.evaluation.rates.rates import Rates, rates
+    from adjudge.evaluation.scores.panel import ScorePanel
+    from adjudge.evaluation.scores.scores import Scores, scores
     from adjudge.evaluation.sets import SetEvaluation
     from adjudge.evaluation.simulate import Simulation, simulate
     from adjudge.io.folder.encoded import encode
@@ -49,8 +51,12 @@ if TYPE_CHECKING:
     from adjudge.models.mmsr import MMSR
     from adjudge.models.one_coin import OneCoin, ZenCrowd
     from adjudge.models.ordinal import Ordinal
+    from adjudge.models.panel import PanelStack
     from adjudge.online import EvictedTask, Online, Prediction, Refit
     from adjudge.results.explanation import Explanation, SetExplanation
+    from adjudge.results.promise.accuracy import AccuracyInterval
+    from adjudge.results.promise.certify import Promise
+    from adjudge.results.promise.draws import Draw
     from adjudge.results.result import Result
     from adjudge.results.saved import FittedModel, load, merge
     from adjudge.results.sets import FittedSets, MultiResult
@@ -114,6 +120,7 @@ _MODULE_OF_NAME = {
     "ZenCrowd": "models.one_coin",
     "ZeroBasedSkill": "models.majority",
     "Ordinal": "models.ordinal",
+    "PanelStack": "models.panel",
     "MultiResult": "results.sets",
     "BestPanel": "evaluation.panel.study",
     "PanelStudy": "evaluation.panel.study",
@@ -121,6 +128,9 @@ _MODULE_OF_NAME = {
     "Policy": "service.campaigns.policy",
     "Rates": "evaluation.rates.rates",
     "rates": "evaluation.rates.rates",
+    "ScorePanel": "evaluation.scores.panel",
+    "Scores": "evaluation.scores.scores",
+    "scores": "evaluation.scores.scores",
     "SetEvaluation": "evaluation.sets",
     "Online": "online",
     "Prediction": "online",
@@ -128,6 +138,9 @@ _MODULE_OF_NAME = {
     "Refit": "online",
     "Explanation": "results.explanation",
     "SetExplanation": "results.explanation",
+    "AccuracyInterval": "results.promise.accuracy",
+    "Draw": "results.promise.draws",
+    "Promise": "results.promise.certify",
     "Result": "results.result",
     "Simulation": "evaluation.simulate",
     "simulate": "evaluation.simulate",
@@ -147,6 +160,7 @@ __all__ = [
     "LFC",
     "MACE",
     "MMSR",
+    "AccuracyInterval",
     "AdjudgeError",
     "Agreement",
     "AsyncClient",
@@ -161,6 +175,7 @@ __all__ = [
     "DamagedCheckpoint",
     "DawidSkene",
     "Disk",
+    "Draw",
     "Evaluation",
     "EvictedTask",
     "Explanation",
@@ -180,14 +195,18 @@ __all__ = [
     "Online",
     "OptionError",
     "Ordinal",
+    "PanelStack",
     "PanelStudy",
     "Policy",
     "Prediction",
+    "Promise",
     "Ranking",
     "Rates",
     "ReadOptions",
     "Refit",
     "Result",
+    "ScorePanel",
+    "Scores",
     "SetEvaluation",
     "SetExplanation",
     "Simulation",
@@ -212,6 +231,7 @@ __all__ = [
     "rank",
     "rates",
     "read",
+    "scores",
     "simulate",
 ]
 

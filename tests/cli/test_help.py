@@ -28,7 +28,10 @@ READS_VOTES = (
     "compare",
     "panel",
     "rates",
+    "scores",
     "explain",
+    "draw-gold",
+    "certify",
     "ask-next",
     "report",
     "stream",
@@ -92,7 +95,9 @@ def folder(tmp_path, monkeypatch):
     crowd.votes.write_csv("votes.csv")
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
-    crowd.truth.head(20).write_csv("gold.csv")
+    drawn = adj.aggregate("votes.csv").draw_gold(50)
+    drawn.write("gold.csv")
+    drawn.frame.select("task").join(crowd.truth, on="task", maintain_order="left").write_csv("gold.csv")
     systems = crowd.truth.select("task", group=pl.int_range(pl.len()) % 2, prompt=pl.int_range(pl.len()) // 2)
     systems.with_columns(group=pl.format("v{}", pl.col("group") + 1)).write_csv("systems.csv")
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
@@ -101,6 +106,12 @@ def folder(tmp_path, monkeypatch):
     battles = simulate_comparisons(items=4, comparisons=60, seed=1).comparisons
     battles.write_csv("battles.csv")
     battles.rename({"left": "home", "right": "away"}).write_csv("games.csv")
+    scored = crowd.votes.select(
+        "task", "worker", score=pl.int_range(pl.len()) % 7 + pl.col("task").str.slice(1).cast(pl.Int64) % 5
+    )
+    scored.write_csv("s.csv")
+    scored.unique("task", maintain_order=True).head(9).select("task", "score").write_csv("g.csv")
+    crowd.workers.select("worker", group=pl.int_range(pl.len()) // 2).write_csv("groups.csv")
     stored("votes.db", small())
     Path("policy.json").write_text('{"minimum_votes": 4}')
     Path("in").mkdir()

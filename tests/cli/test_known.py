@@ -33,7 +33,20 @@ def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, r
             "--priors",
             "l0=0.2,l1=0.3,l2=0.5",
         ),
-        *("--priors-weight", "10", "--strength", "auto", "--calibrate", "-o", "b.csv", "--truth", "truth.csv", "--json"),
+        *(
+            "--priors-weight",
+            "10",
+            "--strength",
+            "auto",
+            "--calibrate",
+            "--confidence",
+            "posterior",
+            "-o",
+            "b.csv",
+            "--truth",
+            "truth.csv",
+            "--json",
+        ),
     )
     facts = json.loads(done.out)
     expected = adj.aggregate(
@@ -44,7 +57,9 @@ def test_gold_history_priors_strength_and_calibration_reach_the_library(crowd, r
         priors=[0.2, 0.3, 0.5],
         priors_weight=10,
         calibrate=True,
+        confidence="posterior",
     )
+    assert expected.temperature != 1.0
     assert facts["gold"] == 40
     assert facts["strength"] == expected.strength
     assert facts["temperature"] == expected.temperature

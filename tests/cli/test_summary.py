@@ -167,6 +167,18 @@ def test_what_to_try_next_runs(crowd, run, arguments):
             assert run(*shlex.split(command)[1:]).code == 0, command
 
 
+def test_calibration_is_suggested_with_gold(crowd, run):
+    plain = adj.aggregate("votes.csv").labels.select("task", "label")
+    plain.head(10).write_csv("gold.csv")
+    plain.head(9).write_csv("few.csv")
+    offered = steps(run("aggregate", "votes.csv", "--gold", "gold.csv", "-o", "out.csv").err)
+    assert "adjudge aggregate votes.csv --gold gold.csv -o out.csv --calibrate" in offered
+    for others in (["--gold", "few.csv"], ["--gold", "gold.csv", "--calibrate"], []):
+        assert not [
+            step for step in steps(run("aggregate", "votes.csv", "-o", "o.csv", *others).err) if step.endswith("calibrate")
+        ]
+
+
 def test_agreement_is_suggested_as_it_reads(crowd, run):
     crowd.pivot("worker", index="task", values="label").write_csv("wide.csv")
     assert "adjudge agreement wide.csv --wide" in steps(run("aggregate", "wide.csv", "--wide", "-o", "out.csv").err)

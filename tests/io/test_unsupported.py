@@ -36,7 +36,7 @@ def test_kinds(value, kind):
     ([SPAN], "looks like a span of text"),
     (SOFT, "soft votes are not supported: give the likeliest label of each vote"),
     ([0.7, 0.3], "soft votes are not supported"),
-    ([1.5, 2.5], "adjudge does not do numbers"),
+    ([1.5, 2.5], r"adj.scores \(adjudge scores\) merges numbers"),
 ])  # fmt: skip
 def test_values_that_are_no_labels(value, message, tmp_path):
     columns = {"task": ["t", "t"], "worker": ["ann", "bob"], "label": [value, value]}
@@ -57,7 +57,7 @@ def test_the_row_is_named():
     with pytest.raises(adj.InputError, match="label in row 3 is {'cat': 0.7, 'dog': 0.3}, which looks like probabilities"):
         adj.read(votes)
     with pytest.raises(
-        adj.InputError, match=r"label in row 2 is 4.5: adjudge does not do numbers: .*; round them to a few steps"
+        adj.InputError, match=r"label in row 2 is 4.5: a label is a name .*; adj.scores .*; or round them to a few steps"
     ):
         adj.read([("t", "ann", 4.0), ("t", "bob", 4.5)])
     with pytest.raises(adj.InputError, match="task in row 1 is 1.5: give text or whole numbers"):
@@ -81,7 +81,7 @@ def signs(votes, *, multi=False, **options):
 def test_decimals_as_text():
     stars = [(f"t{n}", w, str((n * 7 + ord(w)) % 6 / 2 + 0.5)) for n in range(40) for w in "abc"]
     (sign,) = signs(stars)
-    assert sign.startswith("3 labels are numbers with decimals (0.5, 1.5, 2.5); adjudge does not do numbers")
+    assert sign.startswith("3 labels are numbers with decimals (0.5, 1.5, 2.5); a label is a name that comes again")
     assert signs(stars, labels=[str(n / 2) for n in range(1, 7)]) == []
     scores = [(f"t{n}", w, f"{(n * 37 + ord(w) * 11) % 101 / 10}") for n in range(60) for w in "abc"]
     with pytest.raises(adj.InputError, match=r"[0-9]+ labels are numbers with decimals .* says that they are labels"):

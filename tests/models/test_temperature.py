@@ -47,6 +47,40 @@ def test_no_temperature_of_a_grid_is_better(data):
     assert best <= min(naive_loss(posterior, truth, t) for t in np.geomspace(COLDEST, HOTTEST, 60)) + 1e-9
 
 
+@given(measured(), measured())
+def test_no_temperature_of_a_grid_is_better_with_a_prior(data, others):
+    """The prior adds 20 tasks whose truth is what all tasks' own probabilities say."""
+    posterior, truth = (np.maximum(data[0], 1e-9), data[1])
+    believed = np.maximum(others[0], 1e-9)[:, : posterior.shape[1]]
+    posterior, believed = (lines / lines.sum(axis=1, keepdims=True) for lines in (posterior, believed))
+    if believed.shape[1] < posterior.shape[1]:
+        believed = posterior
+
+    def loss(temperature):
+        cooled = tempered(believed, temperature)
+        prior = -20 * (believed * np.log(np.maximum(cooled, 1e-300))).sum(axis=1).mean()
+        return len(truth) * naive_loss(posterior, truth, temperature) + prior
+
+    found = fit_temperature(posterior, truth, believed)
+    if found != 1.0:
+        assert loss(found) <= min(loss(t) for t in np.geomspace(COLDEST, HOTTEST, 60)) + 1e-9
+        gain = naive_loss(posterior, truth, 1.0) - naive_loss(posterior, truth, found)
+        assert gain > 20 / len(truth) ** 2 - 1e-9
+
+
+def test_few_known_tasks_say_little():
+    """20 right labels in a row do not make a confidence of .9 certain; 400 with 60 wrong ones pull it down."""
+    sure = np.array([[0.9, 0.1]])
+    everything = np.repeat(sure, 500, axis=0)
+    few, many = np.repeat(sure, 20, axis=0), np.repeat(sure, 400, axis=0)
+    assert fit_temperature(few, np.zeros(20, int)) < 0.06
+    assert 0.5 < fit_temperature(few, np.zeros(20, int), everything) < 1
+    assert fit_temperature(few, (np.arange(20) < 3).astype(int), everything) == 1.0
+    hot = fit_temperature(many, (np.arange(400) < 60).astype(int), everything)
+    assert hot == pytest.approx(fit_temperature(many, (np.arange(400) < 60).astype(int)), rel=0.05)
+    assert hot > 1.1
+
+
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.0, 2.5, 8.0])
 @pytest.mark.parametrize("labels", [2, 5])
 def test_finds_the_temperature_that_made_the_data(temperature, labels):

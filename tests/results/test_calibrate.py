@@ -27,7 +27,7 @@ def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
         code = np.array([CODE.get(label, -1) for label in truth], np.int32)
         known, expected = code >= 0, probabilities(plain)
         assert known.sum() == 120
-        assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known]), rel=1e-9)
+        assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known], expected), rel=1e-9)
         assert hot.temperature != 1.0
         assert np.allclose(probabilities(hot), tempered(expected, hot.temperature), atol=1e-12)
         assert hot.labels.drop("confidence").equals(plain.labels.drop("confidence"))
@@ -52,6 +52,8 @@ def test_gold_is_judged_by_fits_of_the_same_confidence(model):
             lines = aggregate(CROWD.votes, gold=seen, **how).probabilities.join(judged, on="task")
             shown.append(lines.select("l0", "l1", "l2").to_numpy())
             truth += [CODE[label] for label in lines["label"]]
-        assert hot.temperature == pytest.approx(fit_temperature(np.concatenate(shown), np.array(truth, np.int32)), rel=1e-9)
+        rest = aggregate(CROWD.votes, gold=gold, **how).probabilities.join(gold, on="task", how="anti").drop("task").to_numpy()
+        expected = fit_temperature(np.concatenate(shown), np.array(truth, np.int32), rest)
+        assert hot.temperature == pytest.approx(expected, rel=1e-9)
         certain = hot.labels.filter(gold=True)
         assert (certain["confidence"] == 1.0).all()

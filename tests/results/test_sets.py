@@ -293,7 +293,7 @@ def test_real_sets(data_dir, name, most):
         ([("t", "w", 1)], "the label column holds Int64, not sets"),
         ([("t", "w", "[1, ")], "label in row 1 is .*: not a JSON list"),
         ([("t", None, "a")], "worker is missing in row 1"),
-        (pl.DataFrame({"task": [1], "worker": [1], "label": [[1.5]]}), "adjudge does not do numbers"),
+        (pl.DataFrame({"task": [1], "worker": [1], "label": [[1.5]]}), "adj.scores .* merges numbers"),
     ],
 )
 def test_what_holds_no_sets(votes, message):

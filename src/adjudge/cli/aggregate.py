@@ -38,7 +38,7 @@ TO_HELP: Final = (
     "Write -o in the format of the votes (auto): label-studio (predictions), argilla or argilla-flat (suggestions), "
     "table (labels added to its rows)."
 )
-OUTPUTS: Final = ("output", "workers", "probabilities", "save", "report")
+OUTPUTS: Final = ("output", "workers", "probabilities", "soft", "save", "report")
 Mode = Annotated[
     str, for_model("--confidence", help="posterior (the model's own), or honest: judged from other tasks and shared errors.")
 ]
@@ -66,6 +66,9 @@ def aggregate(
     to: Annotated[str | None, for_output(help=TO_HELP)] = None,
     workers: Annotated[str | None, for_output(help="Write the workers here.")] = None,
     probabilities: Annotated[str | None, for_output(help="Write the probability of every label here.")] = None,
+    soft: Annotated[
+        str | None, for_output(help="Write the distribution of answers and the ambiguity of every task here.")
+    ] = None,
     report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
     confidence: Mode = DEFAULTS.confidence,
@@ -97,7 +100,9 @@ def _aggregate(asked: SimpleNamespace) -> None:
         refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
         refused |= {"--encoding": asked.how_read["encoding"] is not None}
         labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
-    frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities}
+    frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities, "--soft": asked.soft}
+    if asked.soft is not None and (is_spark or asked.multi):
+        raise OptionError("--soft is for single labels in this process: leave out --multi and --engine spark")
     if is_spark:
         from adjudge.cli import spark
 
@@ -105,7 +110,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
     else:
         others = {"--save": asked.save, "-o": asked.output, "--report": asked.report}
         out.check(frames, _inputs(asked), others=others, to_stdout=asked.output is None)
-    with _fit(asked, frames) as result:
+    with fit_votes(asked, frames) as result:
         evaluation: Any = None
         if asked.truth["truth"] is not None:
             evaluation = adj.evaluate(result, **asked.truth, set_separator=asked.how_read["set_separator"])
@@ -113,7 +118,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
         if asked.save is not None:
             result.save(asked.save)
         if asked.report is not None:
-            _write_report(asked, result, asked.report)
+            write_report(asked, result, asked.report)
         if asked.as_json or not asked.quiet:
             from adjudge.cli import summary
 
@@ -160,8 +165,8 @@ def report(
         if resources["engine"] == "spark":
             raise OptionError("report does not work with --engine spark: leave it out, or choose cpu or disk")
         out.check({}, _inputs(asked), others={"-o": asked.output})
-        with _fit(asked) as result:
-            _write_report(asked, result, asked.output)
+        with fit_votes(asked) as result:
+            write_report(asked, result, asked.output)
         if not quiet:
             from adjudge.report.views.labels import headline
 
@@ -227,7 +232,7 @@ def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _fit(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
+def fit_votes(asked: SimpleNamespace, frames: dict[str, str | None] | None = None) -> Iterator[Any]:
     """Yield the result; its working files last until the end. Spark checks the `frames` to be written."""
     from adjudge.engines.registry import engine_with, resolve
     from adjudge.io.sources import Opened
@@ -313,6 +318,10 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
             write_batches(result.probability_batches(), path)
         else:
             write_frame(result.probabilities_frame(), path)
+    if asked.soft is not None:
+        from adjudge.results.soft import soft_labels
+
+        write_frame(soft_labels(result).frame(), Path(asked.soft))
     if asked.output is not None and asked.to is not None:
         result.write(asked.output, asked.source, format=asked.to)
     elif asked.output is not None:
@@ -325,7 +334,7 @@ def _write(asked: SimpleNamespace, result: Any) -> pl.DataFrame | None:
     return worker_frame
 
 
-def _write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
+def write_report(asked: SimpleNamespace, result: Any, path: Path) -> None:
     """Write the page that shows a result."""
     from adjudge.report.page import write
 

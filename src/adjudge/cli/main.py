@@ -32,7 +32,8 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "ask-next": "results",
         "report": "aggregate",
     },
-    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries"},
+    "Promises": {"draw-gold": "promises", "certify": "promises"},
+    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores"},
     "The live service": {
         "serve": "serve",
         "vote": "client",

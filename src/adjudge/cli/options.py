@@ -220,7 +220,7 @@ CHOICES: Final[Mapping[str, Any]] = {
     "ties": options.Ties,
     "groups": ("answers_like", "families"),
     "priors": ("uniform",),
-    "to": ("auto", "table", "label-studio", "argilla", "argilla-flat"),
+    "to": ("auto", "table", "label-studio", "argilla", "argilla-flat", "inspect"),
 }
 
 

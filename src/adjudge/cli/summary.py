@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
 from adjudge.cli.options import list_typed_options
+from adjudge.models.temperature import MIN_CALIBRATION_TASKS
 from adjudge.results.overview import (
     UNCLEAR_VERDICT,
     LabelShare,
@@ -38,6 +39,7 @@ IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
     | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED_FACTS}
 )  # figures that people read as sentences, or need not read
+REMEDY: Final = "; --gold, --calibrate measure it"  # of labels that nobody has checked
 NOT_OF_AGREEMENT: Final = frozenset({"weight", "multi", "set_separator"})  # options of reading that `agreement` has not, or apart
 PLURALS: Final = {"copy": "copies", "adversary": "adversaries", "spammer": "spammers"}
 
@@ -91,12 +93,16 @@ def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview
 
 def _sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the lines that every run has: the model, the size, what labels and votes are worth."""
+    tasks, accuracy = facts["tasks"], facts.get("accuracy")
     lines = [("model", _model(facts)), ("votes", _size(facts))]
-    tasks = facts["tasks"]
+    if accuracy is not None and "options" not in facts:  # what was measured comes first
+        lines.insert(0, ("accuracy", f"{accuracy:.1%} of {facts['tasks_with_truth']} labels with truth"))
     for what in ("labels", "sets"):
         wrong = facts.get(f"expected_wrong_{what}")
         if wrong is not None:
-            lines.append((f"expected wrong {what}", f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"))
+            is_checked = accuracy is not None or facts.get("gold") or what == "sets"
+            share = f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"
+            lines.append((f"expected wrong {what}", share if is_checked else f"{share}{REMEDY}"))
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     if votes is not None and effective is not None and tasks > (facts.get("gold") or 0):  # of gold alone nothing is measured
         lines.append(("effective votes", f"{_short(effective)} of {_short(votes)} per task{_together(facts)}"))
@@ -128,10 +134,16 @@ def _together(facts: Mapping[str, Any]) -> str:
     return f", measured without truth; workers err together: {remedy}"
 
 
+def is_spark(asked: SimpleNamespace) -> bool:
+    """Return whether the engine is Spark, which cannot look at single tasks."""
+    return bool(asked.resources["engine"] == "spark")
+
+
 def _rows(facts: Mapping[str, Any], understood: Understood | None) -> list[tuple[str, str]]:
     """Return the figures that only some runs have, by name."""
     told = {"abstentions"} if understood is not None and understood.abstentions else set()
     told |= set() if facts.get("ties") else {"ties"}
+    told |= set() if "options" in facts or facts.get("accuracy") is None else {"accuracy", "tasks_with_truth"}
     shown = {name: value for name, value in facts.items() if value is not None and name not in IN_SENTENCES | told}
     return [(name.replace("_", " "), out.figure(value)) for name, value in shown.items()]
 
@@ -186,6 +198,8 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
     steps = []
     if not facts.get("converged", True):
         steps.append((extend_command("--max-iter", str(10 * facts["iterations"])), "let it converge"))
+    if (facts.get("gold") or 0) >= MIN_CALIBRATION_TASKS and not asked.knowledge["calibrate"] and not is_spark(asked):
+        steps.append((extend_command("--calibrate"), "confidence that fits the gold"))
     if asked.output is None:
         more = () if asked.workers is not None else ("--workers", "workers.csv")
         steps.append((extend_command("-o", "labels.csv", *more), "all labels, and every worker" if more else "all labels"))
@@ -200,7 +214,7 @@ def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> 
         if len(command) <= width:
             steps.append((command, "how far workers agree"))
     if asked.knowledge["gold"] is None:
-        steps.append((extend_command("--gold", "gold.csv"), "learn from labels that you know"))
+        steps.append((extend_command("--gold", "gold.csv", "--calibrate"), "learn from labels that you know"))
     return steps[:MAX_NEXT_STEPS]
 
 

@@ -282,6 +282,7 @@ class Fit:
     worker_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [workers] each, besides votes and accuracy
     task_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # [tasks] each, besides label and confidence
     honest: Any = None  # the honest probabilities of its labels (`adjudge.models.honest.HonestProbabilities`), where asked for
+    stack: Any = None  # the panel stack that decided (`adjudge.models.panel.Stack`), if any
     shown: Callable[[], Pieces] | None = None  # probabilities for people, [tasks, K]; None: the posterior
     posterior: Callable[[], Pieces] | None = None  # T_qc, [tasks, K], where `params` alone do not give it
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, if one is

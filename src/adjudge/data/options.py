@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, get_ar
 from adjudge.errors import OptionError, choice_error, quote
 
 # The choices of options. Type checkers read them here, and `Choice(get_args(…))` checks them at run time.
-OwnModel: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad", "ordinal"]
+OwnModel: TypeAlias = Literal["auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad", "ordinal", "panel"]
 FieldModel: TypeAlias = Literal["wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos", "mmsr"]
 ModelName: TypeAlias = Literal[OwnModel, FieldModel]
 StreamedModel: TypeAlias = Literal["auto", "ds", "fds", "hybrid"]
@@ -109,6 +109,7 @@ OTHER_NAMES: Final[Mapping[ModelName, str]] = {
     "ebcc": "enhancedbayesianclassifiercombination",
     "mace": "multiannotatorcompetenceestimation",
     "kos": "kargerohshah",
+    "panel": "panelstack",
 }
 ALIASES: Final = {re.sub("[^a-z]", "", name): name for name in get_args(ModelName)} | {
     other: name for name, others in OTHER_NAMES.items() for other in others.split()

@@ -67,6 +67,7 @@ def _sides(side: str) -> Rank:
 WORKER_DETAILS: Final = ("email", "login", "model")  # after the word for a worker: they identify one, as an id does
 _WORKERS: Final = (_rank(WORKER_WORDS, "", "id", "name", *WORKER_DETAILS), _rank(MODEL_WORDS, "", "id", "name"))
 _TRUTHS: Final = (_rank(TRUE_LABEL, "", "id"), _rank(LABEL_WORDS))
+_LABELS: Final = (_rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True))
 _CONTENTS: Final = _rank(CONTENT_WORDS, "id"), _rank(f"{CONTENT_WORDS} id uid uuid guid key")
 _DESCRIBED: Final = frozenset(f"{WORKER_WORDS} {MODEL_WORDS} {TASK_WORDS} {CONTENT_WORDS}".split())
 _SIDES: Final = (_rank(SIDES, "", "id", "name", "text"), _sides("a"), _sides("b"), _sides("1"), _sides("2"))
@@ -74,7 +75,7 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "task": (_rank(TASK_WORDS, "", "id"), *_CONTENTS, Rank(frozenset({"", *ROW_WORDS.split()}))),
     "worker": _WORKERS,
     "excluded worker": _WORKERS,
-    "label": (_rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True), _rank(LABEL_ID, guarded=True)),
+    "label": (*_LABELS, _rank(LABEL_ID, guarded=True)),
     "group": (_rank("group team family ring cluster", "", "id"),),
     "truth": _TRUTHS,
     "gold label": _TRUTHS,
@@ -87,6 +88,8 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "winner": (_rank("winner"), _rank("preferred preference better outcome"), _rank(LABEL_WORDS), _rank("chosen result")),
     "judge": _WORKERS,
     "cluster": (_rank("prompt document conversation", "", "id"),),
+    "score": (_rank("score rating value grade mark stars"), *_LABELS),
+    "gold score": (*_TRUTHS, _rank("value")),
 }
 # A score next to a label is somebody's confidence in it.
 QUALIFIED_STEM: Final[Mapping[str, str]] = {"score": "label"}
@@ -123,8 +126,9 @@ MOMENT: Final = "moment"  # as a role: a number for when a vote was cast, 0 if n
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
-BY_NAME: Final = frozenset({"gold label", "true", "given", "count", "group", "excluded worker", "cost"})
+BY_NAME: Final = frozenset({"gold label", "gold score", "true", "given", "count", "group", "excluded worker", "cost"})
 VOTE_ROLES: Final = ("task", "worker", "label")
+SCORE_ROLES: Final = ("task", "worker", "score")
 REMAINING_COLUMNS: Final = "*"  # as a role: every column that serves no other, under its own name
 MIN_FAMILY_COLUMNS: Final = 2  # columns of one family: judge_1, judge_2
 SEEN: Final = 1024  # names of columns that need not be looked at again: tables of one kind come one after the other
@@ -331,7 +335,7 @@ def _plain_stem(text: str, rank: Rank) -> str | None:
 
 
 def _option(role: str) -> str:
-    option = {"truth": "truth_label", "judge": "worker"}.get(role, role)
+    option = {"truth": "truth_label", "judge": "worker", "score": "label"}.get(role, role)
     return f"{option}=… (--{option.replace('_', '-')} on the command line)"
 
 
@@ -359,6 +363,7 @@ class Shape:
     is_anonymous: bool = False  # whether votes do not say who gave them
     is_numbered: bool = False  # whether tasks have no column: they are lines, called by their numbers from 0 on
     reading: Reading = PLAIN_READING
+    cell: str = "label"  # the role of a wide table's cells, "label" or "score"
     ignored: str | None = None  # a column that looks like weights or counts, if no column was named as such
     is_timed: bool = False  # whether columns say when votes were cast
 
@@ -386,7 +391,7 @@ class Shape:
         if self.is_numbered and "task" not in batch.columns:
             batch = batch.with_columns(pl.int_range(first_row, first_row + pl.len(), dtype=pl.Int64).alias("task"))
         if self.workers:
-            batch = _unpivot(batch, self.workers)
+            batch = _unpivot(batch, self.workers, self.cell)
         elif self.is_counted:
             batch = _repeat(batch, first_row)
         if self.is_anonymous:
@@ -497,7 +502,7 @@ def _by_number(columns: Sequence[str], wanted: Wanted, where: str, absent: str |
 
 def _wide(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) -> Shape:
     """Return the shape of a table with one column per worker: those the caller names, a family, or all but the task."""
-    if wanted.get("label") is not None:
+    if wanted.get("label") is not None or wanted.get("score") is not None:
         raise OptionError("with wide=True the labels are the cells: leave label out, and name the workers' columns with worker=…")
     if not reading.header and wanted.get("task") is None:
         raise InputError(
@@ -536,12 +541,17 @@ def _wide(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) 
         raise _error(where, "with wide=True there is one column per worker", columns)
     roles = {CELL.format(n): name for n, name in enumerate(workers)}
     named_too = roles if task is None else {"task": task} | roles
-    return Shape(named_too, tuple(workers), is_numbered=task is None, reading=reading)
+    cell = "score" if "score" in wanted else "label"
+    return Shape(named_too, tuple(workers), is_numbered=task is None, reading=reading, cell=cell)
 
 
-def _unpivot(batch: pl.DataFrame, workers: Sequence[Any]) -> pl.DataFrame:
+def _unpivot(batch: pl.DataFrame, workers: Sequence[Any], role: str) -> pl.DataFrame:
     """Return the cells of a wide table as votes, line by line; an empty cell is none, a line without votes stays as one."""
-    cells = [prepare_ids(batch[CELL.format(n)], "label") for n in range(len(workers))]
+    given = [batch[CELL.format(n)] for n in range(len(workers))]
+    if role == "score":
+        cells = [cell.cast(pl.Float64).fill_nan(None) if cell.dtype.is_numeric() else cell for cell in given]
+    else:
+        cells = [prepare_ids(cell, role) for cell in given]
     kinds = {cell.dtype for cell in cells if cell.null_count() < len(cell)}
     target = kinds.pop() if len(kinds) == 1 else pl.String()
     plain = [cell.cast(target) for cell in cells]  # booleans become true and false, as everywhere
@@ -554,16 +564,16 @@ def _unpivot(batch: pl.DataFrame, workers: Sequence[Any]) -> pl.DataFrame:
         {
             "task": batch["task"].gather(pl.Series(index // width)),
             "worker": names.gather(pl.Series(index % width)),
-            "label": labels,
+            role: labels,
         }
     )
     empty = grid.select(pl.all_horizontal(pl.all().is_null()).alias("empty"))["empty"].to_numpy()
     silent = np.zeros((n, width), np.bool_)
     silent[:, :1] = empty[:, None]
-    kept = long.filter(pl.col("label").is_not_null() | pl.Series(silent.ravel()))
+    kept = long.filter(pl.col(role).is_not_null() | pl.Series(silent.ravel()))
     if not empty.any():
         return kept
-    return kept.with_columns(worker=pl.when(pl.col("label").is_null()).then(_nobody(names)).otherwise("worker"))
+    return kept.with_columns(worker=pl.when(pl.col(role).is_null()).then(_nobody(names)).otherwise("worker"))
 
 
 def _nobody(workers: pl.Series) -> pl.Expr:

@@ -133,7 +133,7 @@ def non_overlapping(places: Sequence[tuple[int, int]]) -> bool:
 MAGIC: Final = b"ADJUDGE\n"
 DTYPES: Final = ("<i8", "<i4", "<u8", "<u4", "<f8", "|u1", "|b1")
 MOST_DIMENSIONS: Final = 2
-LOADED_BY: Final = {"model": "adj.load", "online": "adj.Online.load"}  # kind -> what reads it
+LOADED_BY: Final = {"model": "adj.load", "scores": "adj.load", "online": "adj.Online.load"}  # kind -> what reads it
 
 
 def save(path: Path, kind: str, version: int, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -245,7 +245,7 @@ def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Int
     kind = weight.dtype
     if not (kind.is_numeric() or kind in (pl.String, pl.Null)):
         raise InputError(f"the weight column holds {kind}: give numbers")
-    number = (_with_points(weight) if kind == pl.String else weight).cast(pl.Float64, strict=False)
+    number = (with_points(weight) if kind == pl.String else weight).cast(pl.Float64, strict=False)
     absent = label.is_null()
     bad = ((number.is_null() | ~number.is_between(0, MOST_WEIGHT)).fill_null(True) & ~absent).arg_true()
     if len(bad):
@@ -255,10 +255,10 @@ def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Int
     return np.rint(known / LOG_UNIT).astype(np.int64)
 
 
-def _with_points(weight: pl.Series) -> pl.Series:
+def with_points(weight: pl.Series) -> pl.Series:
     """Return numbers as texts with a point before their decimals, where these have a comma; `1,000` may be either, and stays."""
     text = weight.str.strip_chars()
-    point = text.str.replace(r"^([0-9]*),([0-9]+)$", "${1}.${2}")
+    point = text.str.replace(r"^([-+]?[0-9]*),([0-9]+)$", "${1}.${2}")
     return text.zip_with(text.str.contains(r"^[1-9][0-9]{0,2},[0-9]{3}$").fill_null(False), point)
 
 

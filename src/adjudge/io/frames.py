@@ -52,6 +52,8 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         raise InputError(f"the {what} column is {quote(values)}: give a sequence of ids")
     if what == "weight":
         return _weights(values, first_row)
+    if what.endswith("score"):
+        return _scores(values)
     given = values if isinstance(values, list) else list(values)
     if given and type(given[0]) is str:
         with suppress(TypeError, ValueError):  # values of other types, which have to be looked at
@@ -97,6 +99,14 @@ def _weights(values: Iterable[object], first_row: int) -> pl.Series:
         if isinstance(value, bool | np.bool_) or not (found[-1] is None or 0 <= found[-1] <= MOST_WEIGHT):
             raise InputError(f"weight in row {row} is {quote(value)}: {WEIGHTS}")
     return pl.Series(found, dtype=pl.Float64)
+
+
+def _scores(values: Iterable[object]) -> pl.Series:
+    """Return scores as numbers, or as texts where one of them is no number: reading them names it."""
+    given = [_to_plain(value) for value in values]
+    if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in given):
+        return pl.Series(given, dtype=pl.Float64, strict=False)
+    return pl.Series([None if value is None else str(value) for value in given], dtype=pl.String)
 
 
 def options_of(values: Iterable[object]) -> list[str]:

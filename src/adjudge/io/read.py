@@ -88,8 +88,9 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
       worker and label.
     - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
-      by their content; or the name of one, or "table" to always read an ordinary table. `votes.understood`
-      says what was read and how; labels that the export itself gives are in `votes.found_gold`.
+      and the logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or
+      the name of one, or "table" to always read an ordinary table. `votes.understood` says what was read and how;
+      labels that the export itself gives are in `votes.found_gold`.
     - `question`: which question of an export with several.
     - `show`: columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
     - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.

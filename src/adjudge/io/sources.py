@@ -23,7 +23,7 @@ from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import FrameKind, Notes, Votes, WorkerRows
 from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import files, frames, records
-from adjudge.io.columns import MOMENT, OPTIONAL_ROLES, UNNAMED, VOTE_ROLES
+from adjudge.io.columns import MOMENT, OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
 from adjudge.io.formats import registry
 from adjudge.io.formats.registry import Content, Format, look, recognise
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
@@ -374,8 +374,8 @@ def _export_of(
     roles = {role for role in wanted if role not in OPTIONAL_ROLES}
     known = next((role for role in ("gold label", "truth") if roles == {"task", role}), None)
     named = {role: name or None for role, name in wanted.items()}  # exports say who gave an answer
-    form = None
-    if roles == set(VOTE_ROLES):
+    form, is_scored = None, roles == set(SCORE_ROLES)
+    if roles == set(VOTE_ROLES) or is_scored:
         form = recognise(contents, reading.format)
     elif known is not None and not any(named.values()):
         form = recognise(contents)
@@ -386,16 +386,30 @@ def _export_of(
         if known is None and reading.question is not None:
             raise OptionError(f"{registry.join_names(contents)}: {form.name} has one question: leave question out")
         columns = form.columns_in(contents[0])
-        return None, {role: named[role] or columns[role] for role in roles}, Notes(form.name, export=form.name)
-    return _read_export(form, contents, named, known, reading, sets, kind), wanted, notes
+        of_export = {role: "label" if role == "score" else role for role in roles}
+        return None, {role: named[role] or columns[of_export[role]] for role in roles}, Notes(form.name, export=form.name)
+    if not is_scored:
+        return _read_export(form, contents, named, known, reading, sets, kind), wanted, notes
+    named["label"] = named.pop("score")
+    table = _read_export(form, contents, named, known, reading, sets, kind, numbers=True)
+    return replace(table, batches=(batch.rename({"label": "score"}) for batch in table.batches)), wanted, notes
 
 
 def _read_export(
-    form: Format, contents: list[Content], named: Wanted, known: str | None, reading: Reading, sets: bool, kind: FrameKind
+    form: Format,
+    contents: list[Content],
+    named: Wanted,
+    known: str | None,
+    reading: Reading,
+    sets: bool,
+    kind: FrameKind,
+    *,
+    numbers: bool = False,
 ) -> OpenTable:
     from adjudge.io.formats.export import Ask, read_export
 
-    ask = Ask(reading.format, reading.question, reading.predictions, named, sets, declared=reading.labels is not None)
+    declared = reading.labels is not None
+    ask = Ask(reading.format, reading.question, reading.predictions, named, sets, numbers, declared)
     extract = read_export(form, contents, ask, votes=known is None)
     if known is not None:
         given = extract.gold if known == "gold label" or extract.truth is None else extract.truth
@@ -419,7 +433,7 @@ def _refuse_others(contents: list[Content], form: Format | None, known: str | No
             f"{registry.join_names(contents)} is an export of {form.name} {what}: name a file with the labels of tasks"
         )
     option = "question" if reading.question is not None else "predictions" if reading.predictions else None
-    if known is None and option is not None and roles == set(VOTE_ROLES):
+    if known is None and option is not None and roles in (set(VOTE_ROLES), set(SCORE_ROLES)):
         raise OptionError(
             f"{option} is for exports of annotation tools, and this is read as an ordinary table: leave it out, "
             f"or name the format (known are {itemize(registry.FORMATS, 20)})"

@@ -1,4 +1,4 @@
-"""What adjudge does not do, recognised where it arrives: boxes, spans, soft votes, numbers, rankings, free text.
+"""What labels cannot be, recognised where it arrives: boxes, spans, soft votes, numbers, rankings, free text.
 
 Labels are few names that come again. A value that is none is an error that says what it looks like and what to do instead;
 where texts or whole numbers may be names after all, a sign (`SuspiciousVotes`) says so. docs/what-adjudge-does-not-do.md has
@@ -20,8 +20,8 @@ from adjudge.errors import InputError, quote
 Kind = Literal["boxes", "spans", "probabilities", "numbers", "objects"]
 NAMES_ONLY: Final = "adjudge chooses among labels, which are names that come again"
 NUMBERS_UNSUPPORTED: Final = (
-    "adjudge does not do numbers: a label is a name that comes again, and none is near another; round them to a few steps, or "
-    "take the mean or median of every task"
+    "a label is a name that comes again, and none is near another; adj.scores (adjudge scores) merges numbers into a score per "
+    "task with an interval; or round them to a few steps"
 )
 MEANT: Final = "labels=[…] says that they are labels"
 INSTEAD: Final[Mapping[Kind, str]] = {

@@ -167,11 +167,18 @@ def write_back(consensus: Consensus, source: Source, path: str | os.PathLike[str
 
 
 def write_tasks(
-    tasks: Sequence[str], source: Source, path: str | os.PathLike[str], form: str = AUTO, understood: Understood | None = None
+    tasks: Sequence[str],
+    source: Source,
+    path: str | os.PathLike[str],
+    form: str = AUTO,
+    understood: Understood | None = None,
+    *,
+    for_gold: bool = False,
 ) -> None:
     """Write tasks, given as texts of their ids, to `path` in the form of the file that the votes came from, in this order.
 
-    `form` and `source` are as for `Result.write`; `understood` is what reading made of the source.
+    `form` and `source` are as for `Result.write`; `understood` is what reading made of the source. With `for_gold` a table has
+    a column "task" and an empty column "label", and tasks keep their ids even where a tool gives them new ones.
     """
     target = target_of(source, path, form, read_as(understood))
     if target.form != TABLE:
@@ -183,7 +190,9 @@ def write_tasks(
             target.write(records[_positions(tasks, ids, target.where)])
         else:
             ids = [str(module.id_of(record)) for record in records]
-            target.write([records[at] for at in _positions(tasks, ids, target.where)])
+            chosen = [records[at] for at in _positions(tasks, ids, target.where)]
+            keep_id = getattr(module, "with_original_id", None) if for_gold else None
+            target.write(chosen if keep_id is None else [keep_id(record) for record in chosen])
         return
     table = _table_at(source)
     name = _task_column(table.columns, None, understood, target.where)
@@ -191,6 +200,9 @@ def write_tasks(
     if understood is not None and WIDE not in understood.format:  # what a task's first line has in addition to the vote
         of_votes = {column for role, column in understood.columns.items() if role != "task" and column != name}
         rows = rows.drop(column for column in rows.columns if column in of_votes)
+    if for_gold:
+        others = rows.drop({name, "task", "label"} & set(rows.columns))
+        rows = rows.select(task=name).with_columns(label=pl.lit(None, pl.String)).hstack(others)
     target.write(rows)
 
 

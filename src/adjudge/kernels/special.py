@@ -1,4 +1,4 @@
-"""Digamma and log-gamma in NumPy, which Dirichlet posteriors are made of, and quantiles of the chi-square distribution.
+"""Digamma and log-gamma in NumPy, which Dirichlet posteriors are made of, and the chi-square and beta distributions.
 
 The first two climb by the recurrence to arguments where Stirling's series has all digits: psi(x) = psi(x + 1) - 1 / x and
 log Gamma(x) = log Gamma(x + 1) - log x. The compiled twins are in csrc/passes/special.hpp.
@@ -24,6 +24,7 @@ LOG_GAMMA: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 EXPANDED_FREEDOM: Final = 2000.0  # degrees of freedom from which on the expansion is correct to 1e-10, for p of at least 1e-7
 SERIES_TOLERANCE: Final = 1e-15  # of the sum of a series, below which its terms are left out
 MAX_NEWTON_STEPS: Final = 100
+MAX_FRACTION_TERMS: Final = 500
 
 
 def digamma(x: Floats) -> Floats:
@@ -158,3 +159,39 @@ def _gamma_series(a: Floats, x: Floats) -> Floats:
         term = term * (x / (a + n))
         total = total + term
     return total
+
+
+def beta_above(x: float, a: Floats, b: Floats) -> Floats:
+    """Return the probability that a beta variable is above `x`, of parameters above 0, [n].
+
+    By the continued fraction of the incomplete beta function, on the side where it converges fast.
+
+    >>> beta_above(0.5, np.array([1.0, 2.0, 8.0]), np.array([1.0, 1.0, 2.0])).round(6).tolist()
+    [0.5, 0.75, 0.980469]
+    """
+    flipped = x < (a + 1.0) / (a + b + 2.0)  # the tail below is the small one
+    first, second = np.where(flipped, a, b), np.where(flipped, b, a)
+    at = np.where(flipped, x, 1.0 - x)
+    log_front = log_gamma(a + b) - log_gamma(a) - log_gamma(b) + first * np.log(at) + second * np.log1p(-at)
+    tail = np.exp(log_front) * _beta_fraction(first, second, at) / first
+    return np.asarray(np.clip(np.where(flipped, 1.0 - tail, tail), 0.0, 1.0))
+
+
+def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
+    """Return the continued fraction of the incomplete beta function by Lentz's method, [n]."""
+    tiny = 1e-300
+    d = 1.0 - (a + b) * x / (a + 1.0)
+    d = 1.0 / np.where(np.abs(d) < tiny, tiny, d)
+    c, out = np.ones_like(x), d.copy()
+    for m in range(1, MAX_FRACTION_TERMS):
+        for top in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d, c = 1.0 + top * d, 1.0 + top / c
+            d = 1.0 / np.where(np.abs(d) < tiny, tiny, d)
+            c = np.where(np.abs(c) < tiny, tiny, c)
+            out = out * d * c
+        if np.abs(d * c - 1.0).max(initial=0.0) < SERIES_TOLERANCE * 4.0:
+            break
+    return out

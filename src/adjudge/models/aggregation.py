@@ -106,8 +106,9 @@ def aggregate(
     - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
       "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
       "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
-      high); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos" and "mmsr"
-      (docs/choosing-a-model.md);or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the same
+      high), "panel" (dense panels, from gold); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc",
+      "ebcc", "mace", "kos" and "mmsr" (docs/choosing-a-model.md); or a model with its settings, as
+      `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the same
       ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name, and any object
       with a method `fit(votes)` is one (docs/extending.md).
 

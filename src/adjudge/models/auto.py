@@ -4,7 +4,8 @@ Two versions of a worker are fitted and averaged in score. Both take the confusi
 shift it by the worker's accuracy, which is shrunk by empirical Bayes and damped by the errors that workers share. Version
 A adds the worker's taste for labels, version B the worker's own rows up to a cap. Hard E-steps start from vote shares; six
 of them are the most by design. Where shared error drowns the spread of skill, agreement with the majority says nothing
-about skill, and majority vote is the answer. docs/can-you-trust-it.md has the measurements.
+about skill, and majority vote is the answer. Where labels are grades, and workers who differ give neighbouring ones, the model of
+ordinal grades is. docs/can-you-trust-it.md has the measurements.
 """
 
 from __future__ import annotations
@@ -60,6 +61,18 @@ class AutoModel(Model):
 
     def _fit(self, session: Session, known: Knowns) -> Fit:
         found, exists = known.dependence, known.exists
+        if session.gold_given:
+            from adjudge.models import panel  # few fits have gold
+
+            stacked = panel.stack_of_auto(self, session, known)
+            if stacked is not None:
+                return stacked
+        if session.votes.n_labels > 2:
+            from adjudge.models.grade_test import fit_if_grades  # loaded where labels may be a scale
+
+            graded = fit_if_grades(self, session, known)
+            if graded is not None:
+                return replace(graded, facts={**facts_of(found), **graded.facts})
         reason = _reason_for_majority(session, found, exists)
         if reason is not None:
             return self._majority(session, found, reason)

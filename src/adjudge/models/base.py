@@ -57,6 +57,7 @@ MODEL_CLASSES: Final[dict[str, str]] = {
     "ordinal": "ordinal:Ordinal",
     "kos": "kos:KOS",
     "mmsr": "mmsr:MMSR",
+    "panel": "panel:PanelStack",
 }  # adding a model adds a line here, and its name to `ModelName`
 # The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
 DEFAULT_COMPARED_MODELS: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
@@ -247,7 +248,7 @@ class Model:
             known = replace(known, dependence=measure(session), exists=find_labels(session, named))
         fit = model._fit(session, known)
         marked, gold_given = session.gold(), session.gold_given
-        if confidence == "honest":
+        if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says
             fit = honest_fit(fit, session, known.dependence, known.exists)
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})

@@ -34,6 +34,8 @@ RELATIVE_TOLERANCE: Final = 1e-12  # relative change of 1/T that ends the search
 Floats = NDArray[np.float64]
 MIN_CALIBRATION_TASKS: Final = 10  # below which a temperature is a guess
 CALIBRATION_FOLDS: Final = 2
+PRIOR_TASKS: Final = 20.0  # known tasks that the prior of a temperature is worth
+MAX_BELIEVED_TASKS: Final = 100_000  # tasks whose own probabilities make the prior: of more, every second, third, …
 Refit = Callable[[Source], "Result"]  # the same fit, with other gold
 
 
@@ -65,28 +67,43 @@ def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.f
     return _softmax(_logs(posterior) / temperature)
 
 
-def fit_temperature(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> float:
+def fit_temperature(
+    posterior: NDArray[np.float64], truth: NDArray[np.integer], believed: NDArray[np.float64] | None = None
+) -> float:
     """Return the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
 
-    posterior [n, K]; truth [n] codes below K. The log loss is convex in 1/T: its slope is the mean over tasks of the
-    expected log-probability less that of the true label, which rises with 1/T, and Newton's method finds where it
-    crosses zero. A step that leaves the interval known to hold the zero is replaced by the interval's middle.
+    posterior [n, K]; truth [n] codes below K. With `believed`, [tasks, K], the loss has a prior worth `PRIOR_TASKS` more tasks,
+    of which these probabilities are taken for the truth, and 1 stays unless the known tasks speak clearly against it.
+
+    The loss is convex in 1/T: its slope is the sum over tasks of the expected log-probability less that of the truth, which
+    rises with 1/T, and Newton's method finds where it crosses zero. A step that leaves the interval known to hold the zero is
+    replaced by the interval's middle.
 
     >>> sure = np.array([[0.99, 0.01]] * 4)
     >>> round(fit_temperature(sure, np.array([0, 0, 0, 1])), 2)  # right three times in four, not 99 in 100
     4.18
+    >>> fit_temperature(sure, np.array([0, 0, 0, 1]), believed=sure)  # four labels are not enough to say so
+    1.0
     """
     _check(posterior, truth)
     if not len(truth):
         return 1.0
     logs = _logs(posterior)
-    of_truth = logs[np.arange(len(truth)), truth]
+    parts = [(logs, float(logs[np.arange(len(truth)), truth].sum()), 1.0)]  # logs, those of the truth, the weight of a task
+    if believed is not None and len(believed):
+        _check(believed)
+        logs = _logs(believed)
+        weight = PRIOR_TASKS / len(believed)
+        parts.append((logs, weight * float((believed * logs).sum()), weight))
+    of_truth = sum(part[1] for part in parts)
     low, high, cool = 1 / HOTTEST, 1 / COLDEST, 1.0  # of 1/T
     for _ in range(MAX_NEWTON_STEPS):
-        share = _softmax(cool * logs)
-        mean = (share * logs).sum(axis=1)
-        slope = (mean - of_truth).mean()
-        bend = (share * np.square(logs - mean[:, None])).sum(axis=1).mean()
+        slope, bend = -of_truth, 0.0
+        for logs, _, weight in parts:
+            share = _softmax(cool * logs)
+            mean = (share * logs).sum(axis=1)
+            slope += weight * float(mean.sum())
+            bend += weight * float((share * np.square(logs - mean[:, None])).sum())
         low, high = (low, cool) if slope > 0 else (cool, high)
         newton = cool - slope / bend if bend > 0 else np.inf
         nearer = newton if low <= newton <= high else np.sqrt(low * high)
@@ -95,8 +112,12 @@ def fit_temperature(posterior: NDArray[np.float64], truth: NDArray[np.integer]) 
         if done:
             break
     best = 1.0 / cool
-    # The floor bends the loss a little, and the best of a flat loss is a matter of rounding: 1 stays unless beaten.
-    return best if log_loss(tempered(posterior, best), truth) < log_loss(posterior, truth) else 1.0
+
+    gain = log_loss(posterior, truth) - log_loss(tempered(posterior, best), truth)
+    # The floor bends the loss a little, and the best of a flat loss is a matter of rounding: 1 stays unless beaten, and where
+    # a prior doubts the known tasks, unless beaten by what would be a nat if they were as many as the prior is worth.
+    needed = 0.0 if len(parts) == 1 else PRIOR_TASKS / len(truth) ** 2
+    return best if gain > needed else 1.0
 
 
 def _logs(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -192,6 +213,7 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
 
     `calibrate` gives these labels; nothing is learned from them. With True they are the gold, of which each half is
     judged by a fit that has seen only the other half: a fit that has learned from a task cannot be asked how sure it is of it.
+    A prior worth 20 tasks, made of all tasks' own probabilities, keeps a few labels from doing harm.
     """
     if calibrate is True and gold is not None:
         posterior, truth = _cross_judge(gold, refit)
@@ -200,7 +222,20 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
     if len(truth) < MIN_CALIBRATION_TASKS:
         which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are no gold"
         raise InputError(f"a temperature needs at least {MIN_CALIBRATION_TASKS} {which}; there are {len(truth)}")
-    return replace(result, fit=tempered_fit(result.fit, result.session, fit_temperature(posterior, truth)))
+    temperature = fit_temperature(posterior, truth, _believed(result))
+    return replace(result, fit=tempered_fit(result.fit, result.session, temperature))
+
+
+def _believed(result: Result) -> NDArray[np.float64]:
+    """Return the probabilities of all tasks without gold, [tasks, K]; if there are very many, of tasks at equal distances."""
+    given, step = result.fit.task_columns.get("gold"), -(-result.votes.n_tasks // MAX_BELIEVED_TASKS) or 1
+    parts = [np.zeros((0, result.votes.n_labels))]
+    for cut, part in probability_pieces(result.fit, result.session):
+        chosen = np.arange(-cut.start % step, len(part), step)
+        if given is not None:
+            chosen = chosen[~piece(given, cut)[chosen]]
+        parts.append(part[chosen])
+    return np.concatenate(parts)
 
 
 def _cross_judge(gold: pl.DataFrame, refit: Refit) -> tuple[NDArray[np.float64], NDArray[np.int32]]:

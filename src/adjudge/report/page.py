@@ -45,11 +45,15 @@ REMOTE_REPORT_REFUSAL: Final = (
 MODES: Final[tuple[palette.Mode, ...]] = ("light", "dark")
 CONTENTS: Final = {
     "trust": "Trust",
+    "promise": "Promise",
     "workers": "Workers",
     "confusion": "Confusion",
     "balance": "Balance",
     "tasks": "Tasks in doubt",
+    "ambiguity": "Ambiguity",
     "agreement": "Agreement",
+    "items": "Items",
+    "judges": "Judges",
     "truth": "Truth",
     "trace": "Convergence",
 }
@@ -131,13 +135,18 @@ def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) ->
 def _document(
     result: Result | MultiResult, body: Sequence[Content], known: dict[str, Any] | None, title: str | None, source: str
 ) -> str:
+    view = headline(result)
+    named = title or (words.shorten(source, 80) if source else f"Votes on {words.tally(view.tasks, 'task')}")
+    return assemble(named, [_read(result, source)], body, known, f"with the model {view.model}")
+
+
+def assemble(named: str, about: Sequence[Content], body: Sequence[Content], known: dict[str, Any] | None, made_with: str) -> str:
+    """Return a page: its title, what it is about, its sections, and the data of its script, if any."""
     css, script = style(), _load("page.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(css)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    view = headline(result)
-    named = title or (words.shorten(source, 80) if source else f"Votes on {words.tally(view.tasks, 'task')}")
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
@@ -152,11 +161,11 @@ def _document(
         "header",
         tag("p", tag("b", "adjudge"), " report", class_="brand"),
         tag("h1", named),
-        _read(result, source),
+        *about,
         tag("nav", tag("ul", links), aria_label="Sections") if links else None,
     )
     version = import_module("adjudge").__version__  # by name: the package itself names what is above this layer
-    made = f"Made by adjudge {version} with the model {view.model}. "
+    made = f"Made by adjudge {version} {made_with}. "
     warning = "This page holds names and votes of the data it was made from; it loads nothing and sends nothing."
     marks = tag("svg", shapes(), width="0", height="0", aria_hidden="true", focusable="false")
     whole = [marks, top, tag("main", list(body)), tag("footer", tag("p", made + warning))]
@@ -201,13 +210,16 @@ def _read(result: Result | MultiResult, source: str) -> Markup:
         rows.append(("tasks without votes", f"{words.count(result.unvoted)}: nothing but abstentions, so they have no label"))
     if result.ties:
         rows.append(("ties", f"{words.tally(result.ties, 'label')} picked among tied ones"))
+    return join([describe_source(understood, source), fold("How it was read and decided", table(["", ""], rows))])
+
+
+def describe_source(understood: Understood | None, source: str = "") -> Markup:
+    """Return what was read, and as what, in a paragraph."""
     sentence = "The votes were given as arrays."
     if understood is not None:
         article = "a " if re.search("table|frame|dict", understood.format) else ""  # exports go by their names
         sentence = f"Read {f'{source} ' if source else ''}as {article}{understood}."
-    return join(
-        [tag("p", words.shorten(sentence, 600), class_="small"), fold("How it was read and decided", table(["", ""], rows))]
-    )
+    return tag("p", words.shorten(sentence, 600), class_="small")
 
 
 def _understood(understood: Understood) -> list[tuple[Content, Content]]:

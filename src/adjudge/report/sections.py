@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from adjudge.report import palette, words
 from adjudge.report.findings import MAX_DISPUTED, Findings, wilson_95
 from adjudge.report.html import Content, Markup, figures, fold, join, prose, scroll, section, small, table, tag
 from adjudge.report.picture import Picture, Style
+from adjudge.report.soft import ambiguity
 from adjudge.report.svg import bar, data_table, inline, symbol
 from adjudge.report.views import labels as of_labels
 from adjudge.report.views import votes as of_votes
@@ -24,6 +25,10 @@ from adjudge.report.views.studies import accuracies
 from adjudge.report.views.votes import AgreementView, ConfusionView, waterfall
 from adjudge.report.views.workers import WorkersView
 from adjudge.results.explanation import Explanation
+from adjudge.results.result import Result
+
+if TYPE_CHECKING:
+    from adjudge.results.promise.certify import Promise
 
 MAX_SQUARES: Final = 40  # votes that a line shows
 MAX_SIGN: Final = 3  # characters of a label that fits into a square
@@ -31,7 +36,19 @@ MAX_KEYS: Final = 12  # labels that the key names
 MAX_ITEM_TEXT: Final = 300  # characters of a part of an item before it folds
 MAX_TEXT: Final = 200  # characters of a name on hover
 MAX_DATA: Final = 200  # lines of a folded table
+GOLD_ASKED: Final = 50  # known labels that show how good the others are
+MODEL_NAMES: Final = (
+    *("gpt", "claude", "gemini", "gemma", "llama", "mistral", "mixtral", "qwen", "phi", "deepseek", "command", "grok", "nova"),
+    *("llm", "sonnet", "haiku", "opus", "olmo", "yi-", "o1", "o3", "o4"),
+)
+DENSE: Final = 0.8  # votes of all that the workers could cast
+MIN_PANEL_JUDGES, MAX_PANEL_JUDGES = 2, 100
+MIN_PANEL_TASKS: Final = 30
+MODEL_PANELS: Final = (
+    "Language models that judge the same tasks err together: on public panels only half of the real errors were expected."
+)
 RANGE: Final = "such sums meant {} to {} on seven of ten public sets"
+PROMISE_QUESTION: Final = "What can be promised?"
 OWN, OTHER = "this report", "other models"
 OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
 
@@ -158,10 +175,17 @@ def trust(found: Findings) -> Markup:
     """Return the section that says whether labels can be trusted."""
     view, evaluation = of_labels.headline(found.result), found.evaluation
     cards = [(words.tally(view.tasks, "task").split(" ", 1)[1], words.count(view.tasks), size_of(view)), wrong_card(view)]
+    lead = f"{view.sentence} {_advice(found)}".strip()
     if evaluation is not None:
         low, high = wilson_95(evaluation.correct, evaluation.tasks)
-        span = f"{words.percent(low)} to {words.percent(high)}, on {words.tally(evaluation.tasks, 'task')} with truth"
-        cards.append(("accuracy", words.percent(evaluation.accuracy), span))
+        span = f"{words.percent(low)} to {words.percent(high)}"
+        cards.insert(
+            0, ("accuracy", words.percent(evaluation.accuracy), f"{span}, on {words.tally(evaluation.tasks, 'task')} with truth")
+        )
+        measured = (
+            f"{words.percent(evaluation.accuracy)} of {words.tally(evaluation.tasks, 'label')} with truth are right ({span})"
+        )
+        lead = f"{words.sentence(measured)} By the votes alone: {view.sentence[0].lower()}{view.sentence[1:]}"
     if view.effective_votes == view.effective_votes:
         behind = f"of {words.figure(view.votes_per_task)}: what errors that workers share leave"
         cards.append(("effective votes per task", words.figure(view.effective_votes), behind))
@@ -170,16 +194,39 @@ def trust(found: Findings) -> Markup:
         "Its sum says how many labels are wrong. The range is not an interval: it is how far such sums were from the truth on "
         "public sets of votes."
     )
-    return trust_section(view, cards, found.tasks, found.tasks.sentence, how)
+    return trust_section(view, cards, found.tasks, found.tasks.sentence, how, lead)
 
 
-def trust_section(view: HeadlineView, cards: list[tuple[str, str, str]], tasks: TasksView, sentence: str, how: str) -> Markup:
-    """Return the first section: figures as cards, and the spread of confidence."""
+def _advice(found: Findings) -> str:
+    """Return how to measure the labels if no gold was given; with a warning for panels of language models."""
+    if found.is_gold.any() or not found.result.votes.n_tasks:
+        return ""
+    remedy = f"{GOLD_ASKED} known labels would show it: gold=… with calibrate=True (--gold gold.csv --calibrate)."
+    if is_model_panel(found.result):
+        return f"{MODEL_PANELS} {remedy}"
+    return f"This is an estimate from the votes alone. {remedy}"
+
+
+def is_model_panel(result: Result) -> bool:
+    """Return whether these look like language models that judge every task: such panels err together, and no vote shows it."""
+    votes = result.votes
+    if votes.n_tasks < MIN_PANEL_TASKS or not MIN_PANEL_JUDGES <= votes.n_workers <= MAX_PANEL_JUDGES:
+        return False
+    if len(votes) < DENSE * votes.n_tasks * votes.n_workers:
+        return False
+    named = sum(any(word in name.lower() for word in MODEL_NAMES) for name in votes.workers.texts())
+    return 2 * named >= votes.n_workers
+
+
+def trust_section(
+    view: HeadlineView, cards: list[tuple[str, str, str]], tasks: TasksView, sentence: str, how: str, lead: str = ""
+) -> Markup:
+    """Return the first section: figures as cards, and the spread of confidence; `lead` is its answer, by default the view's."""
     spread = tasks.picture(with_list=False)
     body: list[Content] = [figures(cards)]
     if view.tasks > 1:
         body += [tag("p", sentence), inline(spread)]
-    return section("trust", of_labels.TRUST, view.sentence, *body, how=how, data=data_table(spread), lead=True)
+    return section("trust", of_labels.TRUST, lead or view.sentence, *body, how=how, data=data_table(spread), lead=True)
 
 
 def size_of(view: HeadlineView) -> str:
@@ -429,6 +476,25 @@ def _wrong(found: Findings) -> Markup | None:
     return _show("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
+def promised(promise: Promise | None) -> Markup | None:
+    """Return the section of what gold has certified about these labels; None if nobody has asked."""
+    if promise is None:
+        return None
+    cards = [
+        ("labels accepted", words.count(promise.accepted), f"{words.percent(promise.share)} of {words.count(promise.tasks)}"),
+        ("wrong, at most", words.percent(promise.error), f"with a risk of {words.percent(promise.risk)} that more are"),
+        ("gold tasks among these", words.count(promise.gold), f"of {words.count(promise.drawn)} drawn"),
+        ("wrong gold tasks", words.count(promise.wrong), f"{words.count(promise.allowed)} allowed"),
+    ]
+    how = (
+        "The gold tasks were drawn at random, and answered by a person. Accepted are the labels above the lowest confidence at "
+        "which the gold has no more errors than allowed. The promise holds however bad the confidence is; it says nothing about "
+        "the other labels."
+    )
+    body = None if promise.threshold is None else figures(cards)
+    return section("promise", PROMISE_QUESTION, promise.sentence, body, how=how)
+
+
 def convergence(view: TraceView) -> Markup:
     """Return the last section: whether the fit has converged."""
     if not view.iterations:
@@ -443,10 +509,12 @@ def sections(found: Findings) -> list[Markup | None]:
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
     return [
         trust(found),
+        promised(result.latest_promise),
         workers(found.workers, found.real),
         crowd(found.crowd),
         balance(of_labels.shares(result)),
         doubts(found),
+        ambiguity(result),
         alike(found.agreement, why),
         *against_truth(found),
         convergence(of_labels.trace(result)),

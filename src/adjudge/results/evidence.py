@@ -202,6 +202,8 @@ def honest_evidence(some: TaskVotes, rule: HonestRule, lines: tuple[Floats, Floa
 def model_evidence(some: TaskVotes) -> LabelEvidence:
     """Return what votes say by the model that decided: by scores, or by shares of weights or votes."""
     result = some.result
+    if result.fit.stack is not None:
+        return stack_evidence(some)
     decided_by, params = cast(OffersScoring, result.session).scoring()
     if result.fit.log_others is not None:
         return score_evidence(some, *_glad_lines(some, result.fit.log_others))
@@ -216,6 +218,56 @@ def model_evidence(some: TaskVotes) -> LabelEvidence:
     sums = some.by_label(weights)
     best = sums.max(axis=1, initial=-np.inf, keepdims=True)
     return share_evidence(some, sums, np.where(best > 0, np.maximum(sums, 0.0), sums == best), weights)
+
+
+def stack_evidence(some: TaskVotes) -> LabelEvidence:
+    """Return what votes add to the scores of a panel stack; what they say without gold is a step before them."""
+    n, weights, before = np.arange(some.n_tasks), _stack_weights(some), _before_stack(some)
+    sums = before + some.by_label(weights)
+    probabilities = np.exp(sums - sums.max(axis=1, initial=-np.inf, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    other = _next_best(probabilities, some.labels)
+    against = np.where(other < 0, some.labels, other)
+    sign = (some.given == some.labels[some.task]).astype(np.float64) - (some.given == against[some.task])
+    alone = before[n, some.labels] - before[n, against]
+    why = f"what the votes say by themselves, believed {some.result.fit.stack.trust:.2f} times"
+    return LabelEvidence(
+        probabilities,
+        other,
+        sums[n, some.labels] - sums[n, against],
+        np.zeros(some.n_tasks),
+        weights * sign,
+        tuple((Step("votes without gold", float(change), why),) for change in alone),
+        np.zeros(some.n_tasks, np.bool_),
+        sums,
+    )
+
+
+def stack_flips(some: TaskVotes, runner_up: Codes) -> Flips:
+    """Return on which judges' weights the labels of some tasks hang, with what the votes say without gold as it is."""
+    each, weights = np.arange(len(some.row)), _stack_weights(some)
+    sums = (_before_stack(some) + some.by_label(weights))[some.task]
+    label, has_other = some.labels[some.task], (runner_up >= 0)[some.task]
+    sums[each, some.given] -= weights
+    removed = sums.argmax(axis=1) != label
+    sums[each, np.where(has_other, runner_up[some.task], some.given)] += weights
+    changed = sums.argmax(axis=1) != label
+    agrees = some.given == label
+    return Flips(removed & has_other & agrees, changed & has_other & agrees)
+
+
+def _before_stack(some: TaskVotes) -> Floats:
+    """Return what the votes say without gold, as a panel stack counts it, [tasks, K]."""
+    stack = some.result.fit.stack
+    out: Floats = stack.trust * stack.log_votes[some.codes]
+    return out
+
+
+def _stack_weights(some: TaskVotes) -> Floats:
+    """Return what each vote adds to the score of its label in a panel stack, [votes]; repeated votes share a weight."""
+    _, pair, repeated = np.unique(np.stack([some.task, some.worker]), axis=1, return_inverse=True, return_counts=True)
+    out: Floats = some.result.fit.stack.weights[some.worker] / repeated[pair.ravel()]
+    return out
 
 
 def score_evidence(some: TaskVotes, lines: Floats, log_prior: Floats) -> LabelEvidence:

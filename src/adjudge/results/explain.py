@@ -34,6 +34,7 @@ from adjudge.results.evidence import (
     more_counted_votes,
     more_honest_votes,
     more_scored_votes,
+    stack_flips,
 )
 from adjudge.results.explanation import Explanation, MemberVote, SetExplanation, Step, VoteEvidence
 
@@ -216,7 +217,7 @@ class Prepared:
         fit = self.result.fit
         findings = TaskFindings(
             found,
-            flips_of(some, found.runner_up, self.learned),
+            flips_of(some, found.runner_up, self.learned) if fit.stack is None else stack_flips(some, found.runner_up),
             self._more_votes(some, found),
             some.figures(fit.task_columns["gold"]) if "gold" in fit.task_columns else np.zeros(some.n_tasks, np.bool_),
             some.figures(fit.outcome.tie),
@@ -236,7 +237,7 @@ class Prepared:
         if self.is_honest:
             return more_honest_votes(some, fit.honest.honest, found.sums, self.settled, fit.temperature)
         decided_by, _ = cast(OffersScoring, self.result.session).scoring()
-        if decided_by == "scores":
+        if decided_by == "scores" or self.result.fit.stack is not None:
             return more_scored_votes(some, found.probabilities, self.mean_worker, self.settled)
         skill = self.learned.skill if decided_by == "weights" else None
         weight = 1.0 if skill is None or not len(skill) else float(skill.mean())

@@ -66,7 +66,7 @@ class Plots:
     >>> import adjudge as adj
     >>> result = adj.aggregate(adj.simulate(tasks=300, workers=8, seed=1).votes)
     >>> result.plot.workers()
-    Picture('None of 8 workers guesses, copies or works against the others.')
+    Picture('None of 8 workers guesses, works against the others, or answers like another more often than the labels explain.')
     """
 
     result: Result

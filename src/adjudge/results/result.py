@@ -28,6 +28,7 @@ from adjudge.io.workers import GroupedVotes
 from adjudge.io.write import check_files
 from adjudge.models.knowledge import Learned, columns_as_facts, learned_from
 from adjudge.models.temperature import posterior_pieces, probability_pieces
+from adjudge.results.promise.methods import Promises
 
 if TYPE_CHECKING:
     from adjudge.io.workers import Cost
@@ -40,7 +41,7 @@ RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay sma
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(Promises):
     """What `fit` and `aggregate` return. Frames are made when first asked for, and kept.
 
     >>> import adjudge as adj
@@ -364,6 +365,23 @@ class Result:
 
         return explain(self, task, settled=settled, by=by)
 
+    def soft(self) -> Frame:
+        """Return the distribution of the crowd's answers per task, and whether a task is ambiguous or short of votes.
+
+        A frame of task, one column per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own
+        distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
+        answer has less than two thirds of the crowd, with a probability of .8), "settled" (it has more) or "ask more". All three
+        are null where halves of the votes do not agree on which tasks are ambiguous; see docs/soft-labels.md.
+
+        >>> import adjudge as adj
+        >>> crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=8, skill=0.7, seed=1)
+        >>> adj.aggregate(crowd.votes).soft().columns
+        ['task', 'l0', 'l1', 'l2', 'ambiguity', 'doubt', 'verdict']
+        """
+        from adjudge.results.soft import soft_labels
+
+        return to_native(soft_labels(self).frame(), self.votes.frame_kind)
+
     def ask_next(
         self,
         n: int | None = None,
@@ -398,12 +416,13 @@ class Result:
         """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
 
         An export of Label Studio becomes its tasks with the labels as predictions, records of Argilla get them as suggestions,
-        and a table gets the columns of `join`. The file that was read stays as it is.
+        a log of Inspect becomes a table of its samples, and a table gets the columns of `join`. The file that was read is
+        not changed.
 
         - `path`: the new file; it is written completely or not at all.
         - `source`: the file, or the records, that the votes were read from.
-        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat" or "table", which must be
-          one that the source has.
+        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat", "inspect" or "table", which
+          must be one that the source has.
 
         >>> import adjudge as adj
         >>> import polars as pl, tempfile, pathlib

@@ -189,9 +189,14 @@ class FittedModel:
 def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
     """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
 
-    `FittedModel` and `FittedSets` have examples.
+    A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
     """
-    if container.kind_of(Path(path)) != "sets":
+    kind = container.kind_of(Path(path))
+    if kind == "scores":
+        from adjudge.results.plotting import load as load_name  # scores are above results
+
+        return cast(FittedModel, load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path)))  # it predicts as one does
+    if kind != "sets":
         return FittedModel(read_model(Path(path)))
     from adjudge.results.sets import FittedSets, read_set_model
 

@@ -196,3 +196,23 @@ def test_models_with_settings_of_their_own_take_part(crowd):
     assert found.models["model"].to_list() == ["ds", "ds (2)", "fds", "mv"]
     alone = adj.aggregate(crowd.votes, adj.DawidSkene(smoothing=2.0, seed=5))
     assert found.labels["ds (2)"].to_list() == alone.labels["label"].to_list()
+
+
+def test_labels_on_a_scale_bring_ordinal_and_scores():
+    rng = np.random.default_rng(0)
+    quality, shift = rng.normal(0, 1.1, 200), rng.normal(0, 0.5, 8)
+    grades = [
+        (n, w, int(np.clip(np.rint(3 + quality[n] + shift[w] + rng.normal(0, 0.5)), 1, 5))) for n in range(200) for w in range(8)
+    ]
+    truth = {n: int(np.clip(np.rint(3 + q), 1, 5)) for n, q in enumerate(quality)}
+    found = adj.compare(grades, truth=truth, resamples=0)
+    assert set(found.models["model"]) == {*DEFAULT_COMPARED_MODELS, "ordinal", "scores"}
+    right = dict(found.models.select("model", "accuracy").iter_rows())
+    assert min(right["ordinal"], right["scores"]) > right["mv"] + 0.02
+    rounded = adj.scores(grades).items.select(pl.col("task"), pl.col("score").round().cast(pl.Int64))
+    both = found.labels.join(rounded, on="task")
+    assert (both["scores"] == both["score"].clip(1, 5)).mean() > 0.99
+    words = [(task, worker, "abcde"[grade - 1]) for task, worker, grade in grades]
+    named = adj.compare(words, labels=list("abcde"), refits=0).models["model"].to_list()
+    assert named == [*DEFAULT_COMPARED_MODELS, "ordinal"]
+    assert "ordinal" not in adj.compare(words, refits=0).models["model"]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -274,6 +275,15 @@ def test_items_of_inspect_and_of_formats_without_any():
     assert list(read_items(FORMATS["langsmith"], [look(TOOLS / "langsmith-feedback.jsonl", "x")])) == []
 
 
+@pytest.mark.parametrize("name", ["label-studio", "argilla", "argilla-flat", "argilla-parquet", "prodigy-choice"])
+def test_items_of_annotation_tools(tmp_path, name):
+    form, write, _ = EXPORTS[name]
+    path = write(tmp_path)
+    items = dict(read_items(FORMATS[form], [look(path, str(path))]))
+    assert set(items) == {str(task) for task in adj.read(path).tasks.ids()}
+    assert all(str(item["text"]).startswith("text") for item in items.values())
+
+
 @pytest.mark.parametrize("name", [name for name in (*LOGS, *OTHERS) if not name.endswith(".csv")])
 def test_damaged_logs_get_one_line(tmp_path, name):
     path = TOOLS / name
@@ -311,6 +321,42 @@ def test_damage_inside_is_named(tmp_path, name):
     text = "".join(json.dumps(record) + "\n" for record in records) if ".jsonl" in name else json.dumps(records)
     (tmp_path / name.removesuffix(".gz")).write_text(text)
     refused(tmp_path / name.removesuffix(".gz"), message)
+
+
+def places(value):
+    """Every (container, key) of a JSON document."""
+    for key in value if isinstance(value, dict) else range(len(value)):
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places(value[key])
+
+
+@pytest.mark.parametrize("name", [name for name in (*LOGS, *OTHERS) if name not in NOT_JSON])
+def test_values_of_other_types_give_votes_or_one_line(tmp_path, name):
+    draw = random.Random(name)
+    path = TOOLS / name
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    is_lines = ".jsonl" in name
+    for changes in (1, 1, 3, 3, 10, 30, 60):
+        log = [json.loads(line) for line in data.splitlines()] if is_lines else json.loads(data)
+        for container, key in draw.sample(list(places(log)), changes):
+            container[key] = draw.choice((None, "", 0, 1.5, True, [], {}, "x", [1], {"a": 1}, 10**30, float("nan")))
+        changed = tmp_path / name.removesuffix(".gz")
+        changed.write_text("".join(json.dumps(line) + "\n" for line in log) if is_lines else json.dumps(log))
+        said = ""
+        try:
+            adj.read(changed, question=draw.choice((None, "correct*")))
+        except (adj.InputError, adj.OptionError) as error:
+            said = str(error)
+        assert "\n" not in said
+
+
+def test_events_of_opentelemetry_without_a_name(tmp_path):
+    event = json.loads((TOOLS / "console-logs.jsonl").read_text().splitlines()[0])
+    for name in (None, 3, ["x"]):
+        event["attributes"]["gen_ai.evaluation.name"] = name
+        (tmp_path / "a.jsonl").write_text(json.dumps(event) + "\n")
+        refused(tmp_path / "a.jsonl", r"gen_ai.evaluation.name of an event gen_ai.evaluation.result is .*; text is expected")
 
 
 EMPTY = {

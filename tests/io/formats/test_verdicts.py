@@ -162,8 +162,14 @@ def test_numeric_scorers_are_judges_of_one_question_if_their_scores_go_together(
 
 
 def test_what_is_no_verdict_is_refused():
-    with pytest.raises(adj.InputError, match=r"the verdict of 'a' on task '1' is \{'x': 1\}, which is no label"):
+    with pytest.raises(adj.InputError, match=r"the verdict of 'a' on task '1' is \{'x': 1\}, which is not a label"):
         read([("a", "a", "1", {"x": 1})])
+    objects = [("details", "a", str(n), {"x": n}) for n in range(60)]
+    with pytest.raises(adj.InputError, match="is not a label.*; if another question is meant, question="):
+        read([*jury("a"), *objects])
+    assert read([*jury("a"), *objects], Ask(question="a")).question == "a"  # objects of other questions do no harm
+    with pytest.raises(adj.InputError, match=r"is \{'x': 0\}, which is not a label"):
+        read([*jury("a"), *objects], Ask(question="details"))
     with pytest.raises(adj.InputError, match="has no verdicts: nobody has scored anything"):
         read([])
     with pytest.raises(adj.InputError, match="no verdicts but abstentions: a, b"):

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from adjudge.data import options
+from adjudge.data.grades import numbers_of
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import FrameKind, Gold, Votes
 from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, quote
@@ -25,6 +26,7 @@ from adjudge.io.read import MAX_MESSAGE_EXAMPLES, as_votes, find_unmatched, warn
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS, Model, as_model
+from adjudge.models.grade_test import may_be_grades
 from adjudge.results.plotting import Picture, Theme, draw
 from adjudge.results.result import Result
 
@@ -240,8 +242,9 @@ def compare(
     - `gold`: known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated,
       so that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
     - `models`: names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as
-      `adj.aggregate` takes them, or "all"; by default auto and those of the paper. Majority vote always takes part: it is what
-      others have to beat.
+      `adj.aggregate` takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and
+      "scores" (numbers merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to
+      beat.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
     - `folds`: parts of the gold, each hidden from the fit that it judges.
     - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
@@ -267,6 +270,11 @@ def compare(
     options.check({**given, "level": level, "seed": seed}, RULES)
     chosen, how = compared_models(models, seed), Reading.of(reading)
     votes = group_judges(as_votes(source, how, study="compare"), groups, "compare")
+    if models is None and may_be_grades(votes.labels):
+        from adjudge.evaluation.scores.rounded import RoundedScores  # for labels on a scale
+
+        scaled = ["ordinal", *([RoundedScores()] if numbers_of(votes.labels.texts()) is not None else [])]
+        chosen = compared_models([*DEFAULT_COMPARED_MODELS, *scaled], seed)
     if not len(votes):
         raise InputError("there are no votes to compare models on")
     learned, votes = _read_gold(votes, gold, strict=how.strict)

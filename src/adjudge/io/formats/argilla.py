@@ -6,7 +6,7 @@ again changes the suggestions and nothing else. A question has one suggestion: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -157,6 +157,14 @@ def rows(contents: Sequence[Content], consensus: Consensus, where: str) -> list[
         {**record, **{question + SUGGESTION_SUFFIXES[what]: value for what, value in suggest(task).items()}}
         for record, task in zip(records, tasks, strict=True)
     ]
+
+
+def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of every record; of a flat one, every field that has no responses and suggestions."""
+    records = without_votes(contents)
+    for record in records.iter_rows(named=True) if isinstance(records, pl.DataFrame) else records:
+        fields = record.get("fields")
+        yield str(record["id"]), fields if isinstance(fields, dict) else {k: v for k, v in record.items() if k != "id"}
 
 
 def without_votes(contents: Sequence[Content]) -> list[dict[str, Any]] | pl.DataFrame:

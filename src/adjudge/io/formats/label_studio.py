@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +29,7 @@ METADATA_FIELDS: Final = frozenset({"id", "annotator", "annotation_id", "created
 SUFFIXES: Final = (".json",)  # that Label Studio imports tasks with predictions from
 BETWEEN: Final = " / "  # the names of a path in a taxonomy, as labels have them
 EMPTY: Final = (b"{}", b"null")
+ORIGINAL_ID: Final = "adjudge_task"  # in the metadata of tasks that a draw of gold wrote
 
 
 class Value(msgspec.Struct, gc=False):
@@ -283,9 +284,35 @@ class ImportedTask(msgspec.Struct, omit_defaults=True):
     meta: msgspec.Raw | None = None
 
 
+def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the data of every task of a JSON export."""
+    for content in contents:
+        for task in _tasks([content]) if content.has("data") else ():
+            yield str(task.id), decode(bytes(task.data), dict[str, Any], content.name)
+
+
 def without_votes(contents: Sequence[Content]) -> list[ImportedTask]:
     """Return every task of an export without annotations and predictions."""
     return [_convert_task(task, None) for task in _tasks(contents)]
+
+
+def with_original_id(task: ImportedTask) -> ImportedTask:
+    """Return a task that keeps its id in its metadata, as an import gives it a new one."""
+    meta = {} if task.meta is None else msgspec.json.decode(task.meta)
+    if not isinstance(meta, dict):
+        raise InputError(f"the meta of task {quote(task.id)} is {quote(meta)}: an object is expected")
+    task.meta = msgspec.Raw(msgspec.json.encode({**meta, ORIGINAL_ID: str(task.id)}))
+    return task
+
+
+def original_ids(contents: Sequence[Content]) -> dict[str, str]:
+    """Return the ids that tasks had before they were imported, where their metadata has them, by the ids they have now."""
+    originals: dict[str, str] = {}
+    for task in _tasks(contents):
+        meta = None if ORIGINAL_ID.encode() not in bytes(task.meta) else msgspec.json.decode(task.meta)
+        if isinstance(meta, dict) and isinstance(meta.get(ORIGINAL_ID), str):
+            originals[str(task.id)] = meta[ORIGINAL_ID]
+    return originals
 
 
 def id_of(task: ImportedTask) -> object:

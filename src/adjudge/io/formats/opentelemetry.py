@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from adjudge.errors import InputError
+from adjudge.errors import InputError, quote
 from adjudge.io.formats.export import Ask, Extract
 from adjudge.io.formats.registry import Content, join_names
 from adjudge.io.formats.verdicts import Verdicts, judge_of
@@ -120,8 +120,8 @@ def read_all(contents: Sequence[Content], ask: Ask) -> Extract:
         attributes = evaluation.attributes
         task = attributes.get(RESPONSE_ATTRIBUTE) or responses.get(evaluation.span) or evaluation.span
         name = attributes.get(NAME_ATTRIBUTE)
-        if name is None:
-            raise InputError(f"{where}: an event {EVENT} has no {NAME_ATTRIBUTE}, which the conventions require")
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{where}: {NAME_ATTRIBUTE} of an event {EVENT} is {quote(name)}; text is expected")
         if not task:
             verdicts.skipped[UNATTACHED] += 1
             continue
@@ -172,5 +172,6 @@ def _values(attributes: Sequence[Attribute]) -> dict[str, Any]:
     out = {}
     for attribute in attributes:
         for kind, value in attribute.value.items():
-            out[attribute.key] = int(value) if kind == "intValue" else value
+            is_number = kind == "intValue" and isinstance(value, str) and value.lstrip("-").isdecimal()
+            out[attribute.key] = int(value) if is_number else value
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from adjudge.errors import InputError, quote
@@ -9,6 +10,7 @@ from adjudge.io.formats.export import REJECTED, AnswerCollector, Ask, Extract, c
 from adjudge.io.formats.registry import Content
 
 CHOICE: Final = "choice"
+CONTENT_FIELDS: Final = ("text", "image", "html")
 
 
 def read(content: Content, ask: Ask) -> Extract:
@@ -41,6 +43,12 @@ def read(content: Content, ask: Ask) -> Extract:
             ballots.vote(task, worker, accepted if isinstance(accepted, list) else [accepted])
     label = "accept" if question == CHOICE else f"answer to {question!r}"
     return ballots.extract({"task": "_input_hash", "worker": " or ".join(sorted(fields)), "label": label}, question)
+
+
+def items(contents: Sequence[Content]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield text, image or HTML of every annotated input."""
+    for record in (record for content in contents for record in content.records):
+        yield str(record["_input_hash"]), {name: record[name] for name in CONTENT_FIELDS if name in record}
 
 
 def _question(record: dict[str, Any], where: str) -> str:

@@ -434,7 +434,7 @@ def _opik(c: Content) -> bool:
 def _trulens(c: Content) -> bool:
     if c.kind in JSON_KINDS and c.has("feedback_result_id", "record_id", "name"):
         return True
-    return c.kind in RECORDS and c.has("record_id", "app_id") and any(f"{name}_calls" in c.fields for name in c.fields)
+    return c.kind in OBJECT_ROWS and c.has("record_id", "app_id") and any(f"{name}_calls" in c.fields for name in c.fields)
 
 
 def _opentelemetry(c: Content) -> bool:

@@ -65,6 +65,7 @@ class Verdicts:
         self._ask, self._no_answer = ask, no_answer
         self._rows: list[tuple[str, str, str, Any]] = []  # name, judge, task and verdict
         self._questions: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # name -> what is wrong with its first verdict that is not a label
         self._gold: list[tuple[str, str, Any]] = []  # name, task and value
 
     def add(self, name: str, judge: str, task: str, value: object, *, is_question: bool = False) -> None:
@@ -72,16 +73,14 @@ class Verdicts:
 
         `is_question` says that the tool itself makes a question of this name: it is joined with others only if the caller asks.
         """
-        if isinstance(value, str | bool | int | float | list) or value is None:
-            is_missing = value == "" or value != value
-            self._rows.append((name, judge, task, None if is_missing else value))
-            if is_question:
-                self._questions.add(name)
-            return
-        raise InputError(
-            f"{self.where}: the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is no label: text, "
-            "booleans and numbers are expected"
-        )
+        if not isinstance(value, str | bool | int | float | list | None):
+            what = f"the verdict of {quote(judge)} on task {quote(task)} is {quote(value)}, which is not a label"
+            self._unreadable.setdefault(name, f"{self.where}: {what}: text, booleans and numbers are expected")
+            value = None
+        is_missing = value == "" or value != value
+        self._rows.append((name, judge, task, None if is_missing else value))
+        if is_question:
+            self._questions.add(name)
 
     def add_scored(self, name: str, judge: str, task: str, label: object, score: object, *, is_question: bool = False) -> None:
         """Take a verdict that has a label, a score, or both: the score if scores are wanted, else the label."""
@@ -101,6 +100,7 @@ class Verdicts:
         frame = pl.DataFrame({"name": names, "worker": judges, "task": tasks}).with_row_index()
         parts = {name: Part.of(part, values, self._no_answer) for (name,), part in frame.group_by("name", maintain_order=True)}
         question = self._choose(parts)
+        self._require_labels(question.names)
         chosen = [parts[name] for name in question.names]
         if question.kind == "numbers" and not self._ask.numbers and not self._ask.declared:
             raise InputError(
@@ -130,12 +130,19 @@ class Verdicts:
         if wanted is not None:
             whole = next((question for question in questions if question.name == wanted), None)
             return whole or _join(_select_names(wanted, list(parts), self.where), parts, self.where)
+        self._require_labels(list(parts), "; if another question is meant, question=… (--question NAME) chooses it")
         if len(questions) == 1:
             return questions[0]
         if not questions:
             raise InputError(f"{self.where} has no verdicts but abstentions: {itemize(parts)}")
         scored = [q.name for q in questions if q.kind == "numbers" and not (self._ask.numbers or self._ask.declared)]
         raise SeveralQuestions(self.where, [q.name for q in questions], list(map(str, questions)), hint, scored)
+
+    def _require_labels(self, names: Sequence[str], hint: str = "") -> None:
+        """Raise if one of these names has a verdict that is neither text nor a boolean nor a number."""
+        for name in names:
+            if name in self._unreadable:
+                raise InputError(self._unreadable[name] + (hint if len(names) > 1 else ""))
 
     def _group(self, used: Mapping[str, Part], parts: Mapping[str, Part]) -> tuple[list[Question], str]:
         """Return the questions, and what separates names that could be judges of one."""

@@ -28,7 +28,7 @@ VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
 HEIGHT: Final = 360  # pixels of the picture
-MAX_NAMED: Final = 12  # workers up to which every dot has a name
+MAX_NAMED_DOTS: Final = 20  # workers up to which every dot has a name
 MAX_RANKED: Final = 40  # workers who are listed by name if all have about as many votes
 MAX_LINES: Final = 300  # workers up to which all have their interval drawn; of more, only those to look at
 ACCURACY: Final = "accuracy (expected share of right votes)"
@@ -40,6 +40,7 @@ PHRASES: Final = {
     "adversary": "avoids what others say",
     "copy": "copies",
 }
+NOTHING_FOUND: Final = "guesses, works against the others, or answers like another more often than the labels explain"
 MEANING: Final = {
     "copy": ("copies another", "copy each other's answers"),
     "adversary": ("avoids what others say", "avoid what others say"),
@@ -129,7 +130,7 @@ class WorkersView:
             return "No worker can be told from guessing yet: more votes, or votes on the same tasks, would show who knows."
         if n == 1:
             return "There is one worker, whose answers nobody else's contradict."
-        return words.sentence(f"none of {words.tally(n, 'worker')} guesses, copies or works against the others{few}")
+        return words.sentence(f"none of {words.tally(n, 'worker')} {NOTHING_FOUND}{few}")
 
     def _range(self) -> str:
         known = self.frame["accuracy"].drop_nulls().drop_nans()
@@ -259,7 +260,7 @@ class WorkersView:
     def _place_names(self, dots: pl.DataFrame, x: Axis, y: Axis) -> pl.DataFrame:
         """Return the workers to name next to their dots: those to look at first, as long as names do not overlap."""
         order = {verdict: rank for rank, verdict in enumerate((*TO_LOOK_AT, UNCLEAR_VERDICT))}
-        few = dots if len(dots) <= MAX_NAMED else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
+        few = dots if len(dots) <= MAX_NAMED_DOTS else dots.filter(pl.col("verdict").is_in(TO_LOOK_AT))
         first = few.sort(
             pl.col("verdict").replace_strict(order, default=len(order), return_dtype=pl.Int8), -pl.col("votes"), "code"
         )
@@ -273,17 +274,25 @@ class WorkersView:
             below = pixels(x.high, self.chance)[1]
             boxes.append((WIDTH - 90, below - 18, WIDTH, below))
         rows: list[tuple[Any, ...]] = []
-        for row in first.head(3 * MAX_NAMED).iter_rows(named=True):
+        for row in first.head(3 * MAX_NAMED_DOTS).iter_rows(named=True):
             name = words.shorten(row["worker"], 20)
             left, top = pixels(row["votes"], row["accuracy"])
             wide = 4 + 6.5 * len(name)
-            for side, start in (("right", left + 6), ("left", left - 6 - wide)):
-                box = (start, top - 7, start + wide, top + 7)
-                is_free = all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
-                if box[0] > 0 and box[2] < WIDTH + 20 and is_free and len(rows) < MAX_NAMED:
-                    boxes.append(box)
-                    rows.append((row["votes"], row["accuracy"], name, side))
-                    break
+            sides = {
+                side: (start, top - 7, start + wide, top + 7)
+                for side, start in (("right", left + 6), ("left", left - 6 - wide))
+                if 0 < start < WIDTH + 20 - wide
+            }
+            free = [
+                side
+                for side, box in sides.items()
+                if all(box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1] for b in boxes)
+            ]
+            if len(dots) <= MAX_NAMED_DOTS:  # every dot has its name, even if names overlap
+                free = free or [*sides, "right"]
+            if free and len(rows) < MAX_NAMED_DOTS:
+                boxes += [sides[free[0]]] if free[0] in sides else []
+                rows.append((row["votes"], row["accuracy"], name, free[0]))
         schema = {"votes": pl.Int64, "accuracy": pl.Float64, "name": pl.String, "side": pl.String}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -304,7 +313,7 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
 
     >>> import adjudge as adj
     >>> workers(adj.aggregate(adj.simulate(tasks=300, workers=8, seed=1).votes)).sentence
-    'None of 8 workers guesses, copies or works against the others.'
+    'None of 8 workers guesses, works against the others, or answers like another more often than the labels explain.'
     """
     people = result if result.grouping is None else as_members(result)
     few = len(people.votes) <= MAX_JUDGED and len(people.votes) * people.votes.n_labels <= MAX_CELLS

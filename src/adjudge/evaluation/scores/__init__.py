@@ -1,0 +1,1 @@
+"""Numeric scores: one score per item with an interval, and what every judge does to the scale."""
