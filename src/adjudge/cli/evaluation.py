@@ -163,7 +163,8 @@ def compare(
     from adjudge.evaluation.compare.compare import EVERY_MODEL, compared_models
 
     targets = {"--output": output, "--differences": differences, "--disagreements": disagreements}
-    out.check(targets, {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the groups": out.groups_file(groups)}, to_stdout=True)
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the groups": out.groups_file(groups)}
+    out.check(targets, inputs, to_stdout=True)
     chosen: Any = None
     if models is not None:  # names are checked before anything is read
         chosen = list(compared_models(models if models == EVERY_MODEL else split_words(models, "models")))
@@ -249,7 +250,8 @@ def agreement(
     Figures come with intervals. Without truth, errors are measured against majority vote.
     """
     targets = {"--pairs": pairs, "--matrix": matrix}
-    out.check(targets, {"the votes": votes, "the truth": truth["truth"]}, to_stdout=True)
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the groups": out.groups_file(groups)}
+    out.check(targets, inputs, to_stdout=True)
     drawn: Any = {"resamples": resamples, "level": level, "seed": seed}
     if multi:
         refused = {"--truth": truth["truth"], "--groups": groups, **targets, "--quiet": quiet, "--scale": scale != "nominal"}
