@@ -113,7 +113,7 @@ class Notes:
 FrameKind = Literal["polars", "pandas", "pyarrow"]
 
 
-class ItemSource(Protocol):
+class ReadableItems(Protocol):
     """Where the content of tasks is, which is read when somebody asks for it."""
 
     def native(self, kind: FrameKind) -> Any:
@@ -262,7 +262,7 @@ class Votes(WorkerRows):
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
     found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
-    item_source: ItemSource | None = None  # where the content of tasks is; None where nothing has any
+    item_source: ReadableItems | None = None  # where the content of tasks is; None where nothing has any
 
     def __post_init__(self) -> None:
         for name in VOTE_ARRAYS:

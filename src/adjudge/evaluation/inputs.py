@@ -73,10 +73,8 @@ def subset(votes: Votes, mask: Flags) -> VoteSubset:
     return VoteSubset(left, tasks)
 
 
-def group_judges(votes: Votes, groups: Source | None, study: str) -> Votes:
+def group_judges(votes: Votes, groups: Source, study: str) -> Votes:
     """Return the votes of groups, as `adj.aggregate` counts them: a table worker to group, or a word for those to look for."""
-    if groups is None:
-        return votes
     require_unweighted(votes, f"{study} with groups", "read the votes without weight")
     if is_families(groups):
         mapping = require_families(votes.workers.texts())

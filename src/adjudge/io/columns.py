@@ -122,9 +122,9 @@ MOMENT_PATTERN: Final = re.compile(
     r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
     r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
 )
-MOMENT: Final = "moment"  # as a role: a number for when a vote was cast, 0 if nothing says so
+MOMENT_ROLE: Final = "moment"  # as a role: a number for when a vote was cast, 0 if nothing says so
 # Taken where a column has exactly this name, and not missed where none has.
-OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT})
+OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT_ROLE})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
 BY_NAME: Final = frozenset({"gold label", "gold score", "true", "given", "count", "group", "excluded worker", "cost"})
 VOTE_ROLES: Final = ("task", "worker", "label")
@@ -371,7 +371,7 @@ class Shape:
         """Note what is known once the columns of a table are: these, and its format if it is described."""
         notes.has_workers, notes.ignored = not self.is_anonymous, self.ignored
         notes.format = notes.export or described or notes.format
-        columns = {role: str(name) for role, name in self.columns.items() if not role.startswith(MOMENT)}
+        columns = {role: str(name) for role, name in self.columns.items() if not role.startswith(MOMENT_ROLE)}
         if self.workers:
             columns = {"task": columns.get("task", "row"), "workers": itemize(self.workers, MAX_NAMED_WORKERS)}
         elif self.is_anonymous:
@@ -403,7 +403,9 @@ class Shape:
 
 def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) -> Shape:
     """Return the shape of a table with these columns."""
-    giver, wanted = "judge" if "judge" in wanted else "worker", reading.over(wanted, columns)
+    giver = "judge" if "judge" in wanted else "worker"
+    if reading.remembered:
+        wanted = reading.over(wanted, columns)
     may_be_absent = wanted.get(giver) == ANYBODY and ANYBODY not in columns
     if may_be_absent:
         wanted = {**wanted, giver: None}
@@ -431,7 +433,7 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
     names = WEIGHT_NAMES if "count" in found else COUNT_NAMES if "weight" in found else WEIGHT_NAMES | COUNT_NAMES
     ignored = next((c for c in columns if normalize_name(c) in names and c not in found.values()), None)
     anonymous = "worker" in wanted and "worker" not in found
-    is_timed = MOMENT in wanted and reading.duplicates == "all" and reading.count is None and not anonymous
+    is_timed = MOMENT_ROLE in wanted and reading.duplicates == "all" and reading.count is None and not anonymous
     timed = {TIMED.format(n): c for n, c in enumerate(find_moments(columns, found.values()) if is_timed else ())}
     return Shape(
         found | timed,
@@ -458,8 +460,10 @@ def _number_moments(batch: pl.DataFrame) -> pl.DataFrame:
     known = [name for name in timed if _holds_times(batch[name])]
     if not known:
         return batch.drop(timed)
-    every = batch.select(pl.struct(known).hash(0).alias(MOMENT), pl.all_horizontal(pl.col(known).is_not_null()).alias("is_known"))
-    moment = every.select(pl.when("is_known").then(pl.col(MOMENT) | 1).otherwise(0).alias(MOMENT)).to_series()
+    every = batch.select(
+        pl.struct(known).hash(0).alias(MOMENT_ROLE), pl.all_horizontal(pl.col(known).is_not_null()).alias("is_known")
+    )
+    moment = every.select(pl.when("is_known").then(pl.col(MOMENT_ROLE) | 1).otherwise(0).alias(MOMENT_ROLE)).to_series()
     return batch.drop(timed).with_columns(moment)
 
 

@@ -23,7 +23,7 @@ from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import FrameKind, Notes, Votes, WorkerRows
 from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import files, frames, records
-from adjudge.io.columns import MOMENT, OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
+from adjudge.io.columns import MOMENT_ROLE, OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
 from adjudge.io.formats import registry
 from adjudge.io.formats.registry import Content, Format, look, recognise
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
@@ -163,7 +163,7 @@ def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Readi
     opened = Opened.of(source)
     source = opened.source
     if wanted is None:
-        wanted = {role: getattr(reading, role) for role in VOTE_ROLES} | ({MOMENT: None} if timed else {})
+        wanted = {role: getattr(reading, role) for role in VOTE_ROLES} | ({MOMENT_ROLE: None} if timed else {})
     if not sets and reading.set_separator != SET_SEPARATOR:
         raise OptionError("set_separator works only with multi=True")
     if type(source).__module__.startswith("pyspark.pandas"):

@@ -108,7 +108,7 @@ def of_result(result: Result) -> str:
     tables = [_first_labels(result)] if here else []
     if here and not result.is_on_disk:
         doubtful = [(one.task, one.label, one.confidence, one.votes) for one in least_certain(result)]
-        items = items_of(votes, [text_of(task) for task, *_ in doubtful])
+        items = {} if votes.item_source is None else items_of(votes, [text_of(task) for task, *_ in doubtful])
         shown = [(*row, _item_text(items.get(text_of(row[0]), {}))) for row in doubtful]
         columns = ("task", "label", "confidence", "votes", *(("item",) if items else ()))
         tables.append(CardTable("least certain", columns, shown if items else doubtful))

@@ -81,6 +81,8 @@ def explain_many(
     require_here(result, "explain")
     prepared = Prepared(result, settled, by)
     found = [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explain_tasks(some)]
+    if getattr(result.votes, "item_source", None) is None:
+        return found
     items = items_of(result.votes, [text_of(one.task) for one in found])
     return [replace(one, item=items[text_of(one.task)]) if text_of(one.task) in items else one for one in found]
 

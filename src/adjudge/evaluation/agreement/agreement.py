@@ -278,7 +278,9 @@ def agreement(
     (0.35, 8.8, ())
     """
     options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
-    votes = group_judges(as_votes(source, Reading.of(reading), study="agreement"), groups, "agreement")
+    votes = as_votes(source, Reading.of(reading), study="agreement")
+    if groups is not None:
+        votes = group_judges(votes, groups, "agreement")
     require_unweighted(votes, "agreement", "read the votes without weight")
     kind = coefficients.scale_of(votes.labels, scale)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))

@@ -269,7 +269,9 @@ def compare(
     given = {"resamples": resamples, "folds": folds, "refits": 0 if refits is None else refits}
     options.check({**given, "level": level, "seed": seed}, RULES)
     chosen, how = compared_models(models, seed), Reading.of(reading)
-    votes = group_judges(as_votes(source, how, study="compare"), groups, "compare")
+    votes = as_votes(source, how, study="compare")
+    if groups is not None:
+        votes = group_judges(votes, groups, "compare")
     if models is None and may_be_grades(votes.labels):
         from adjudge.evaluation.scores.rounded import RoundedScores  # for labels on a scale
 

@@ -89,7 +89,9 @@ def panel(
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)
-    every_vote = group_judges(as_votes(source, Reading.of(reading), study="panel"), groups, "panel")
+    every_vote = as_votes(source, Reading.of(reading), study="panel")
+    if groups is not None:
+        every_vote = group_judges(every_vote, groups, "panel")
     require_unweighted(every_vote, "panel", "read the votes without weight")
     every_vote = replace(load_votes(every_vote), found_gold=None)  # panels are to learn from their votes alone
     if every_vote.n_workers < 2 or every_vote.n_tasks < 2:

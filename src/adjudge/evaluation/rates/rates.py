@@ -258,7 +258,9 @@ def rates(
     if not isinstance(sample, bool):
         raise OptionError(f"sample is {quote(sample)}: give True or False")
     how = Reading.of(reading)
-    every_vote = group_judges(as_votes(source, how, study="rates"), groups, "rates")
+    every_vote = as_votes(source, how, study="rates")
+    if groups is not None:
+        every_vote = group_judges(every_vote, groups, "rates")
     votes = replace(load_votes(every_vote), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")
