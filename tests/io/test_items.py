@@ -1,4 +1,4 @@
-"""Items: what was judged comes along where a format holds it or `show` names it, and is read only when it is asked for."""
+"""Items: what was judged comes along where a format holds it or `show` names it, and is read on demand."""
 
 import json
 import pickle
@@ -58,7 +58,7 @@ def test_what_cannot_be_shown(tmp_path):
 
 
 def test_people_see_the_item_as_text(tmp_path):
-    """Explanation, tasks to ask about, card and report show it; markup in it is text, and what is long folds."""
+    """Explanation, tasks to ask about, card and report show it; markup in it is text, and long text folds."""
     result = adj.aggregate(sources(tmp_path)[0], model="mv", show="review_text")
     why = result.explain("r1")
     assert why.item == {"review_text": ATTACK}

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.columns import find_moments
+from adjudge.io.moments import find_moments
 
 TIMES = ["2026-05-01 09:30:00", "2026-05-01 09:30:00", "2026-05-01 09:30:01", "2026-05-01 09:30:00", None, None]
 VOTES = pl.DataFrame({"task": [1, 1, 1, 1, 2, 2], "worker": list("aaabbb"), "label": list("xxxyyy"), "created_at": TIMES})
@@ -48,7 +48,7 @@ def test_every_source_agrees(tmp_path):
 
 
 def test_only_times_of_day_make_votes_equal(tmp_path):
-    """A day, a duration and a flag are no times: all votes count."""
+    """Days, durations and flags do not count as times: all votes count."""
     for name, value in (
         ("date", "2026-05-01"),
         ("time", "00:35"),

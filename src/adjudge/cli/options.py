@@ -187,7 +187,7 @@ READING_HELP: Final[Mapping[str, str]] = {
     "duplicates": "Repeated votes: all, last, first or error.",
     "format": "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table.",
     "question": "Which question of an export with several; all for each in turn.",
-    "show": "Columns with the content of tasks, joined by commas, to show beside their ids.",
+    "show": "Columns with the content of tasks, joined by commas, to show with their ids.",
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}

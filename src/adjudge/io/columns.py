@@ -19,6 +19,7 @@ import polars as pl
 from adjudge.data.votes import NO_WORKER_COLUMN, Notes
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
+from adjudge.io.moments import MOMENT_ROLE, TIMED, find_moments, number_moments
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.unsupported import of_columns
 
@@ -40,7 +41,7 @@ LABEL_WORDS: Final = (
     "opinion ballot stars mark"
 )
 LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annotatorlabel crowdlabel noisylabel humanlabel labels"
-# Labels that name what was asked. Beside the answer to another question, such a column is one of two good candidates.
+# Labels that name their question. With the answer to another question in the table, either may be the label.
 ASKED_WORDS: Final = "stars score rating grade mark opinion"
 WEAK_LABEL: Final = "response category class option value result output sentiment topic tag selection selected outcome"
 LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
@@ -101,7 +102,7 @@ _OTHER_WORDS: Final = (
     "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
 )
 OTHER_NAMES: Final = frozenset(_OTHER_WORDS.split())
-# Columns that describe a task or a worker and are no answers either, where one label is looked for beside a named answer.
+# Columns that describe a task or a worker, and so are not rivals of a label that names its question.
 DESCRIBING_WORDS: Final = (
     "dataset domain difficulty length round site platform device experience order position turn genre system"
 )
@@ -116,13 +117,6 @@ OTHER_ENDING: Final = re.compile(
 )
 # Two things that were compared: a question may come with many such pairs.
 COMPARED_ITEM_PATTERN: Final = re.compile(r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)")
-# Columns that say when a vote was cast, by their last word; whether they hold times of day, their values say.
-MOMENT_PATTERN: Final = re.compile(
-    r"(.*timestamp|ts|time|datetime|datecreated|"
-    r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
-    r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
-)
-MOMENT_ROLE: Final = "moment"  # as a role: a number for when a vote was cast, 0 if nothing says so
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT_ROLE})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
@@ -345,12 +339,6 @@ UNNAMED: Final = ""  # as the task's column of a wide table: there is none, and 
 EVERYBODY: Final = "everybody"  # the one worker of votes that do not say who gave them
 MAX_COUNTED: Final = 1 << 31  # votes that a column of counts may amount to
 CELL: Final = "worker {}"  # the role of a worker's column in a wide table
-TIMED: Final = "moment {}"  # the role of a column that says when a vote was cast
-CLOCK_PATTERN: Final = r"[0-9]:[0-9]{2}|[0-9]{8}T[0-9]{4}"  # a time of day, beside a date
-DATE_PATTERN: Final = r"(^|[^0-9.])[0-9]{4}([^0-9]|$)|[0-9]{1,2}[/.-][0-9]{1,2}[/.-][0-9]{2}|[0-9]{8}T"
-EPOCH_PATTERN: Final = r"^[0-9]{9,19}(\.[0-9]+)?$"  # seconds since 1970, or smaller units
-MIN_EPOCH: Final = 10**8
-INSPECTED_MOMENTS: Final = 64  # values of a batch that show whether a column holds times
 
 
 @dataclass(frozen=True)
@@ -397,7 +385,7 @@ class Shape:
         if self.is_anonymous:
             batch = batch.with_columns(pl.lit(EVERYBODY).alias("worker"))
         if self.is_timed:
-            batch = _number_moments(batch)
+            batch = number_moments(batch)
         return self.reading.clean(batch) if self.reading.abstain or self.reading.normalize else batch
 
 
@@ -443,45 +431,6 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
         ignored=ignored,
         is_timed=bool(timed),
     )
-
-
-def find_moments(columns: Iterable[Any], taken: Iterable[Any] = ()) -> list[Any]:
-    """Return columns whose names say when a vote was cast, without those that serve as something else.
-
-    >>> find_moments(["task", "worker", "label", "created_at", "submitTime", "work_time"], ["task", "worker", "label"])
-    ['created_at', 'submitTime']
-    """
-    return [c for c in columns if c not in taken and MOMENT_PATTERN.fullmatch(normalize_name(c))]
-
-
-def _number_moments(batch: pl.DataFrame) -> pl.DataFrame:
-    """Return a batch with one number per vote for all that its columns say of when; 0 if they hold no times of day."""
-    timed = [name for name in batch.columns if name.startswith(TIMED.format(""))]
-    known = [name for name in timed if _holds_times(batch[name])]
-    if not known:
-        return batch.drop(timed)
-    every = batch.select(
-        pl.struct(known).hash(0).alias(MOMENT_ROLE), pl.all_horizontal(pl.col(known).is_not_null()).alias("is_known")
-    )
-    moment = every.select(pl.when("is_known").then(pl.col(MOMENT_ROLE) | 1).otherwise(0).alias(MOMENT_ROLE)).to_series()
-    return batch.drop(timed).with_columns(moment)
-
-
-def _holds_times(values: pl.Series) -> bool:
-    """Return whether a column holds times of day, of some date.
-
-    >>> _holds_times(pl.Series(["2026-05-01 09:30:12"])), _holds_times(pl.Series(["00:35"])), _holds_times(pl.Series([12.5]))
-    (True, False, False)
-    """
-    shown = values.drop_nulls().head(INSPECTED_MOMENTS)
-    if not len(shown) or values.dtype == pl.Datetime:
-        return len(shown) > 0
-    if values.dtype.is_numeric():
-        return bool((shown >= MIN_EPOCH).all())
-    if values.dtype != pl.String:
-        return False
-    clock = shown.str.contains(CLOCK_PATTERN) & shown.str.contains(DATE_PATTERN)
-    return bool((clock | shown.str.contains(EPOCH_PATTERN)).all())
 
 
 def _by_number(columns: Sequence[str], wanted: Wanted, where: str, absent: str | None) -> Wanted:

@@ -9,7 +9,7 @@ from typing import Final
 from adjudge.errors import OptionError, itemize
 
 FAMILIES: Final = "families"  # as groups: those that the judges' names show
-# Family -> how its models are called: a name alone is no sign (people are called Claude), so a version or a kind must follow.
+# Family -> names of its models. A version or a kind must follow, as people are called Claude, too.
 _NAMES: Final = {
     "gpt": r"(chat)?gpt-?[0-9]|o[1-9](-(mini|pro|preview))?$|gpt-oss",
     "claude": r"claude-?([0-9]|opus|sonnet|haiku|instant)",

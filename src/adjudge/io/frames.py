@@ -45,7 +45,7 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return pl.Series(values)
-    if what.startswith("moment"):  # of whatever type: a time that is not understood is only not used
+    if what.startswith("moment"):  # of any type: a time that cannot be parsed is ignored
         times = [str(value) for value in values] if isinstance(values, Iterable) else []
         return pl.Series([None if time in NO_TIMES else time for time in times], dtype=pl.String)
     if isinstance(values, str) or not isinstance(values, Iterable):

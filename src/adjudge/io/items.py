@@ -122,7 +122,7 @@ def items_of(votes: Any, tasks: Collection[str]) -> dict[str, dict[str, str]]:
 
 
 def with_items(frame: pl.DataFrame, votes: Any) -> pl.DataFrame:
-    """Return a frame of tasks with what was judged in them in further columns, `item NAME` where a name is taken."""
+    """Return a frame of tasks with the content of each in further columns, `item NAME` where a name is taken."""
     source = getattr(votes, "item_source", None)
     if source is None or not len(frame):
         return frame
@@ -133,7 +133,7 @@ def with_items(frame: pl.DataFrame, votes: Any) -> pl.DataFrame:
 
 
 def as_item_text(value: Any) -> str | None:
-    """Return a part of an item as text: messages of a conversation line by line, anything else that is no text as JSON."""
+    """Return a part of an item as text: messages of a conversation line by line, other objects as JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(one, dict) and isinstance(one.get("content"), str) for one in value):

@@ -24,7 +24,7 @@ from adjudge.io.formats.registry import join_names, recognise
 from adjudge.io.sources import Opened, Source
 
 LABEL_STUDIO_TIMEOUT_S: Final = 60.0
-MAX_SHOWN_ANSWER: Final = 200  # characters of what a server answers
+MAX_SHOWN_ANSWER: Final = 200  # characters of a response
 JWT_DOTS: Final = 2  # in a personal access token, which is exchanged for one that lasts minutes
 
 
@@ -53,7 +53,7 @@ class LabelStudio:
         self._authority: str | None = None
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Return what the server answers; anything else than success is an error of one line."""
+        """Return the response as decoded JSON; an unsuccessful one is an error of one line."""
         try:
             return self._send(method, path, body)
         except urllib.error.HTTPError as error:
@@ -92,7 +92,7 @@ class LabelStudio:
 
 
 def _http_error(url: str, method: str, path: str, error: urllib.error.HTTPError) -> AdjudgeError:
-    """Return the error for an answer that is no success."""
+    """Return the error for an unsuccessful response."""
     said = " ".join(error.read().decode("utf-8", "replace").split())[:MAX_SHOWN_ANSWER]
     hint = {
         HTTPStatus.UNAUTHORIZED: "; is this the token of Account & Settings?",

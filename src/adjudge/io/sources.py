@@ -23,9 +23,10 @@ from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import FrameKind, Notes, Votes, WorkerRows
 from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import files, frames, records
-from adjudge.io.columns import MOMENT_ROLE, OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
+from adjudge.io.columns import OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
 from adjudge.io.formats import registry
 from adjudge.io.formats.registry import Content, Format, look, recognise
+from adjudge.io.moments import MOMENT_ROLE
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.records import OpenTable
 from adjudge.io.unsupported import of_columns
@@ -284,9 +285,9 @@ def _spool(stream: Any, name: str) -> Content:
 
 
 def _recode(content: Content, encoding: str) -> Content:
-    """Return a text file of another encoding as what it shows in UTF-8, of which a temporary file holds a copy."""
+    """Return the content of a text file that was copied to UTF-8."""
     if content.path is None or content.kind in ("folder", "zip", "typed"):
-        raise OptionError(f"{content.name} is no text file: leave encoding out")
+        raise OptionError(f"{content.name} is not a text file: leave encoding out")
     spool = files.recode(content.path, content.name, encoding)
     return look(spool.path, content.name, spool)
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from adjudge.errors import InputError, OptionError, quote
 
-MAX_SHEET_ROWS: Final = (1 << 20) - 1  # beside the header
+MAX_SHEET_ROWS: Final = (1 << 20) - 1  # in addition to the header
 MAX_SHEET_COLUMNS: Final = 1 << 14
 MAX_CELL_CHARACTERS: Final = 32_767
 MAX_EXACT_NUMBER: Final = 10**15  # a spreadsheet shows fifteen digits: longer ids are text
@@ -29,7 +29,7 @@ def require_writer(path: Path) -> None:
 def write_sheet(batches: Iterable[pl.DataFrame], path: Path, aside: Path) -> None:
     """Write frames one after the other into the sheet of one file at `aside`; errors name `path`, the target.
 
-    Text is never a formula or a link, whatever it begins with.
+    Text is never a formula or a link.
     """
     xlsxwriter: Any = import_module("xlsxwriter")  # it has no types
     plain = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}

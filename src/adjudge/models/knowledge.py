@@ -235,7 +235,7 @@ COLUMN_FACT: Final = "{} column"  # the fact that names the column of a role in 
 
 
 def columns_as_facts(understood: Understood | None) -> dict[str, str]:
-    """Return the columns of a table of votes as facts of what is learned from it."""
+    """Return the columns of a table of votes as facts of a fitted model."""
     columns = {} if understood is None else understood.table_columns()
     return {COLUMN_FACT.format(role): name for role, name in columns.items()}
 
