@@ -16,7 +16,7 @@ apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update 
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio soft scores trust promise compare asking pictures literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
+.PHONY: help demo setup test test-slow test-all coverage lint docs bench bench-gpu instructions bench-serve crash label-studio soft scores trust promise compare asking pictures board-pictures bench-board literature crowdkit-compare race reproduce sanitize fuzz wheel release-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,8 +93,15 @@ docs: $(READY)  ## run every example of README, docs and notebooks, check their 
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_examples.py
 	$(BIN)/python docs/site/build.py
 
-pictures: $(READY)  ## the pictures of docs/plots.md, from simulated votes
+pictures: $(READY)  ## the pictures of README, docs/plots.md and docs/report.md, from simulated votes
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/report_pictures.py
+
+board-pictures: $(READY)  ## the pictures of docs/board.md, from a server with simulated reviewers (VIEWS=FOLDER: every view, wide and narrow, light and dark)
+	$(BIN)/python benchmarks/board_pictures.py $(if $(VIEWS),$(VIEWS) --all)
+
+bench-board: $(READY)  ## the page of the live service with a million tasks: first byte of every view, votes with and without it (5 minutes)
+	$(BIN)/python benchmarks/board.py
 
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py

@@ -18,6 +18,7 @@ void bind_online(nanobind::module_& m);
 void bind_light(nanobind::module_& m);
 void bind_ebcc(nanobind::module_& m);
 void bind_careful(nanobind::module_& m);
+void bind_wide(nanobind::module_& m);
 void bind_scores(nanobind::module_& m);
 
 // Arrays that are read, and arrays that are written into.

@@ -46,5 +46,6 @@ NB_MODULE(_core, m) {
     bind_light(m);
     bind_ebcc(m);
     bind_careful(m);
+    bind_wide(m);
     bind_scores(m);
 }

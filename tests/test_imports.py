@@ -52,6 +52,7 @@ OPTIONAL = {
     "pyspark": {"spark/session.py"},
     "httpx2": {"service/client/transport.py"},
     "httpcore2": {"service/client/transport.py"},
+    "jinja2": {"service/board/pages.py"},
     "h11": {"service/client/transport.py"},
     "inspect_ai": {"evaluation/inspect.py"},
 }

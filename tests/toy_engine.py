@@ -12,9 +12,9 @@ import numpy as np
 from adjudge.data.fit import Parameters, Statistics, TableLines
 from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import FitEstimate, WorkerBlock
-from adjudge.engines.local import LocalEngine
+from adjudge.engines.local import LocalEngine, MemoryStore
 from adjudge.engines.passes import PairSums
-from adjudge.engines.session import LocalSession, MemoryStore
+from adjudge.engines.session import LocalSession
 from adjudge.engines.shard import rules_for
 from adjudge.io.answers import gold_codes, read_gold
 from adjudge.io.read import as_votes

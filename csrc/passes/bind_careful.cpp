@@ -25,14 +25,30 @@ WorkerCounts<Count> workers_of(const In<Count, 2>& counts, const In<int64_t>& wo
 }
 
 template <class Count>
-void py_worker_sums(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, Out<double, 2> met,
-                    std::optional<Out<double, 2>> said, Out<double> right, int threads) {
+void py_worker_sums(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, std::optional<Out<double, 2>> met,
+                    std::optional<Out<double, 2>> said, Out<double> right, Out<double> votes, int threads) {
     const auto in = workers_of<Count>(counts, worker_ptr, row_label);
     const size_t cells = size_t(in.workers) * size_t(in.k);
-    require(met.size() == cells && (!said || said->size() == cells) && right.size() == size_t(in.workers),
+    require((!met || met->size() == cells) && (!said || said->size() == cells) && right.size() == size_t(in.workers) &&
+                votes.size() == right.size(),
             "the sums do not have the shapes that counts ask for");
     nb::gil_scoped_release release;
-    worker_sums(in, met.data(), said ? said->data() : nullptr, right.data(), threads);
+    worker_sums(in, met ? met->data() : nullptr, said ? said->data() : nullptr, right.data(), votes.data(), threads);
+}
+
+void py_careful_moments(In<double, 2> met, In<double> right, In<double> votes, In<double> own, Out<double> sums, int threads) {
+    const size_t workers = met.shape(0), k = met.shape(1);
+    require(right.size() == workers && votes.size() == workers && own.size() == k && sums.size() == 3,
+            "the sums do not have the shapes that met asks for");
+    nb::gil_scoped_release release;
+    careful_moments(met.data(), right.data(), votes.data(), own.data(), int64_t(workers), int(k), sums.data(), threads);
+}
+
+template <class Count>
+void py_blend_counts(In<double, 2> one, In<Count, 2> other, double x, double y, Out<double, 2> out, int threads) {
+    require(one.size() == other.size() && out.size() == one.size(), "counts do not have the same shape");
+    nb::gil_scoped_release release;
+    blend_counts(one.data(), other.data(), x, y, int64_t(one.size()), out.data(), threads);
 }
 
 template <class Count>
@@ -45,14 +61,14 @@ void py_given_votes(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row
 
 template <class Count>
 void py_careful_table(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, In<double, 2> met,
-                      In<double, 2> said, In<double> right, In<double> own, In<double, 2> errors, In<uint8_t> exists,
+                      std::optional<In<double, 2>> said, In<double> right, In<double> own, In<double, 2> errors, In<uint8_t> exists,
                       double kappa, double weight, double taste_power, double most_own, Out<double, 2> table, int threads) {
     const auto in = workers_of<Count>(counts, worker_ptr, row_label);
     const size_t k = size_t(in.k), cells = size_t(in.workers) * k;
-    require(met.size() == cells && said.size() == cells && right.size() == size_t(in.workers) && own.size() == k &&
+    require(met.size() == cells && (taste_power == 0.0 || (said && said->size() == cells)) && right.size() == size_t(in.workers) && own.size() == k &&
                 errors.size() == k * k && exists.size() == k && table.size() == counts.size(),
             "the arrays of careful_table do not have the shapes that counts ask for");
-    const Careful shared{met.data(), said.data(), right.data(), own.data(), errors.data(), exists.data(),
+    const Careful shared{met.data(), said ? said->data() : nullptr, right.data(), own.data(), errors.data(), exists.data(),
                          kappa,      weight,      taste_power,  most_own};
     nb::gil_scoped_release release;
     careful_table(in, shared, table.data(), threads);
@@ -73,10 +89,12 @@ template <class Count>
 void bind_for(nb::module_& m) {
     using namespace nb::literals;
 #define ADJUDGE_WORKERS "counts"_a.noconvert(), "worker_ptr"_a.noconvert(), "row_label"_a.noconvert()
-    m.def("worker_sums", &py_worker_sums<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert().none(),
-          "right"_a.noconvert(), "threads"_a = 1);
+    m.def("worker_sums", &py_worker_sums<Count>, ADJUDGE_WORKERS, "met"_a.noconvert().none(),
+          "said"_a.noconvert().none(), "right"_a.noconvert(), "votes"_a.noconvert(), "threads"_a = 1);
+    m.def("blend_counts", &py_blend_counts<Count>, "one"_a.noconvert(), "other"_a.noconvert(), "x"_a, "y"_a, "out"_a.noconvert(),
+          "threads"_a = 1);
     m.def("given_votes", &py_given_votes<Count>, ADJUDGE_WORKERS, "votes"_a.noconvert(), "threads"_a = 1);
-    m.def("careful_table", &py_careful_table<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert(),
+    m.def("careful_table", &py_careful_table<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert().none(),
           "right"_a.noconvert(), "own"_a.noconvert(), "errors"_a.noconvert(), "exists"_a.noconvert(), "kappa"_a, "weight"_a,
           "taste_power"_a, "most_own"_a, "table"_a.noconvert(), "threads"_a = 1);
     m.def("honest_lines", &py_honest_lines<Count>, ADJUDGE_WORKERS, "lent"_a.noconvert(), "exists"_a.noconvert(), "in_all"_a,
@@ -89,4 +107,7 @@ void bind_for(nb::module_& m) {
 void adjudge::bind_careful(nb::module_& m) {
     bind_for<int64_t>(m);
     bind_for<double>(m);
+    using namespace nb::literals;
+    m.def("careful_moments", &py_careful_moments, "met"_a.noconvert(), "right"_a.noconvert(), "votes"_a.noconvert(),
+          "own"_a.noconvert(), "sums"_a.noconvert(), "threads"_a = 1);
 }

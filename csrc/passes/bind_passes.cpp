@@ -3,13 +3,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
+#include <vector>
 
 #include "../bind_common.hpp"
+#include "bind_wide.hpp"
 #include "confusion.hpp"
 #include "count_labels.hpp"
 #include "drive.hpp"
@@ -127,6 +130,25 @@ Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
     return scalars(hard_pass(p, cells, classes, with_classification, threads));
+}
+
+// The table is the mean of its parts.
+Scalars py_wide_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, size_t rows, std::vector<WideArrays> table,
+                     In<double, 1> log_prior, TaskKeys task_key, In<uint64_t, 1> label_hash, bool by_prior,
+                     Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie, Maybe<double, 2> posterior,
+                     Maybe<int64_t, 1> right, bool likelihood, int threads) {
+    Pass p = pass_over(task_ptr, row, rows, task_key, label_hash, labels, confidence, tie, posterior);
+    need(!table.empty(), "table");
+    need(log_prior.size() == size_t(p.k), "log_prior");
+    std::vector<Wide> parts;
+    for (const WideArrays& part : table) parts.push_back(wide_of(part, rows, size_t(p.k)));
+    p.log_prior = log_prior.data();
+    p.favour = by_prior ? p.log_prior : nullptr;
+    p.likelihood = likelihood;
+    int64_t* sums = pointer(right, rows, "right");
+    if (p.tasks == 0 || p.k == 0) return scalars({});
+    nb::gil_scoped_release release;
+    return scalars(wide_pass(p, parts.data(), int(parts.size()), sums, threads));
 }
 
 Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
@@ -271,24 +293,34 @@ void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> r
     pair_sums(v, values.data(), int(values.shape(0)), sums.data(), threads);
 }
 
-Honest honest_of(const In<double, 2>& lines, const In<double, 2>& without, const In<double, 1>& log_prior,
-                 const In<double, 1>& uniform, double shared_error, double holds, size_t rows) {
+// The lines of honest probabilities: whole, or in parts (bind_wide.hpp).
+using HonestTable = std::variant<In<double, 2>, WideArrays>;
+
+// `wide` holds the parts while the pass runs.
+Honest honest_of(const HonestTable& lines, const std::optional<In<double, 2>>& without, const In<double, 1>& log_prior,
+                 const In<double, 1>& uniform, double shared_error, double holds, size_t rows, Wide& wide) {
     const size_t k = log_prior.size();
-    need(lines.shape(0) == rows && lines.shape(1) == k, "lines");
-    need(without.shape(0) == rows && without.shape(1) == k, "without");
     need(uniform.size() == k, "uniform");
-    return {lines.data(), without.data(), log_prior.data(), uniform.data(), shared_error, holds};
+    if (const auto* parts = std::get_if<WideArrays>(&lines)) {
+        wide = wide_of(*parts, rows, k);
+        return {nullptr, nullptr, log_prior.data(), uniform.data(), shared_error, holds, &wide};
+    }
+    const auto& whole = std::get<In<double, 2>>(lines);
+    need(whole.shape(0) == rows && whole.shape(1) == k, "lines");
+    need(without && without->shape(0) == rows && without->shape(1) == k, "without");
+    return {whole.data(), without->data(), log_prior.data(), uniform.data(), shared_error, holds};
 }
 
 void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                    In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
+                    HonestTable lines, std::optional<In<double, 2>> without, In<double, 1> log_prior, In<double, 1> uniform,
                     double shared_error, double holds, std::optional<In<double, 1>> row_weight,
                     Maybe<double, 1> confidence, Maybe<bool, 1> tie, Maybe<double, 2> probabilities,
                     Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts, std::optional<In<int32_t, 1>> wanted,
                     Maybe<double, 1> chance, int threads) {
     const size_t k = log_prior.size(), rows = row_label.size();
     const Labelled v = labelled(task_ptr, row, row_label, labels, int(k), row_weight);
-    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
+    Wide wide;
+    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows, wide);
     const size_t tasks = size_t(v.tasks);
     const HonestOut out{pointer(confidence, tasks, "confidence"), pointer(tie, tasks, "tie"),
                         pointer(probabilities, tasks * k, "probabilities"), pointer(answers, rows, "answers"),
@@ -302,12 +334,13 @@ void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1>
 }
 
 void py_below_chance(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                     In<double, 2> lines, In<double, 2> without, In<double, 1> log_prior, In<double, 1> uniform,
+                     HonestTable lines, std::optional<In<double, 2>> without, In<double, 1> log_prior, In<double, 1> uniform,
                      double shared_error, double holds, In<int64_t, 1> row_worker, In<int64_t, 1> worker_ptr, double unit,
                      Out<int64_t, 2> sums, std::optional<In<double, 1>> row_weight, int threads) {
     const size_t k = log_prior.size(), rows = row_label.size();
     const Labelled v = labelled(task_ptr, row, row_label, labels, int(k), row_weight);
-    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows);
+    Wide wide;
+    const Honest h = honest_of(lines, without, log_prior, uniform, shared_error, holds, rows, wide);
     need(worker_ptr.size() >= 1 && worker_ptr.data()[0] == 0, "worker_ptr");
     need_rising(worker_ptr.data(), worker_ptr.size(), "worker_ptr");
     need(worker_ptr.data()[worker_ptr.size() - 1] == int64_t(rows), "worker_ptr");
@@ -420,6 +453,9 @@ void adjudge::bind_passes(nb::module_& m) {
     m.def("soft_pass", &py_soft_pass, ADJUDGE_VOTES, "table"_a.noconvert(), "log_prior"_a.noconvert(),
           "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, ADJUDGE_TASKS,
           ADJUDGE_COUNTS, ADJUDGE_UNITS, "threads"_a = 1);
+    m.def("wide_pass", &py_wide_pass, ADJUDGE_VOTES, "rows"_a, "table"_a.noconvert(), "log_prior"_a.noconvert(),
+          "task_key"_a.noconvert(), "label_hash"_a.noconvert(), nb::kw_only(), "by_prior"_a, ADJUDGE_TASKS,
+          "right"_a.noconvert() = none, "likelihood"_a = true, "threads"_a = 1);
 #define ADJUDGE_MAJORITY(NAME, CELL)                                                                               \
     m.def(NAME, &py_majority<CELL>, ADJUDGE_VOTES, "row_label"_a.noconvert(), "task_key"_a.noconvert(),            \
           "label_hash"_a.noconvert(), nb::kw_only(), "favour"_a.noconvert() = none,                                \
@@ -441,13 +477,13 @@ void adjudge::bind_passes(nb::module_& m) {
     m.def("pair_sums", &py_pair_sums, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
     m.def("honest_pass", &py_honest_pass, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
-          "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
+          "lines"_a.noconvert(), "without"_a.noconvert().none(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, nb::kw_only(), "row_weight"_a.noconvert() = none,
           "confidence"_a.noconvert() = none, "tie"_a.noconvert() = none, "probabilities"_a.noconvert() = none,
           "answers"_a.noconvert() = none, "doubts"_a.noconvert() = none, "wanted"_a.noconvert() = none,
           "chance"_a.noconvert() = none, "threads"_a = 1);
     m.def("below_chance", &py_below_chance, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
-          "lines"_a.noconvert(), "without"_a.noconvert(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
+          "lines"_a.noconvert(), "without"_a.noconvert().none(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, "row_worker"_a.noconvert(), "worker_ptr"_a.noconvert(), "unit"_a,
           "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
     m.def("classification", &py_classification, "counts"_a.noconvert(), "class_counts"_a.noconvert(),

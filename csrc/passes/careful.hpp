@@ -15,9 +15,19 @@ struct WorkerCounts {
     int k;
 };
 
-// met OUT [workers, k] votes by true label; said OUT [workers, k] by given label, or null; right OUT [workers].
+// met OUT [workers, k] votes by true label, or null; said OUT [workers, k] by given label, or null; right and votes OUT
+// [workers].
 template <class Count>
-void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, int threads);
+void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, int threads);
+
+// sums OUT [3]: what the spread of skill is measured by (`spread_moments` in models/honest.py), of workers whose expected
+// accuracy is that of the mean worker, own IN [k], on the labels that each met. The threads do not matter.
+void careful_moments(const double* met, const double* right, const double* votes, const double* own, int64_t workers, int k,
+                     double* sums, int threads);
+
+// out OUT [n]: x times one plus y times the other.
+template <class Count>
+void blend_counts(const double* one, const Count* other, double x, double y, int64_t n, double* out, int threads);
 
 // votes OUT [k given, k true]: those of all workers together. The order of the sums does not depend on the threads.
 template <class Count>
@@ -26,7 +36,7 @@ void given_votes(const WorkerCounts<Count>& in, double* votes, int threads);
 // What every careful worker shares; `models/careful.py` has the formulas.
 struct Careful {
     const double* met;       // [workers, k]
-    const double* said;      // [workers, k]
+    const double* said;      // [workers, k] version A; null: version B
     const double* right;     // [workers]
     const double* own;       // [k] the mean worker's accuracy by true label
     const double* errors;    // [k true, k given] shares of its errors

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../threads.hpp"
-#include "units.hpp"
+#include "pass.hpp"
 
 namespace adjudge {
 namespace {
@@ -41,10 +41,11 @@ void confusion_table(const Count* counts, const int64_t* worker_ptr, int64_t wor
                      double* table, double* totals, int threads) {
     const LogCount<Count> log_count(smoothing);
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const bool looked_up = std::is_integral_v<Count> || smoothing != 0.0;
     share_range(threads, workers, 256, [&](int64_t begin, int64_t end) {
-        std::vector<double> more(size_t(k) * 2);
-        double* const __restrict lost = more.data();
-        double* const __restrict norm = lost + k;
+        std::vector<double> room(size_t(k) * size_t(end - begin + 1));
+        double* const __restrict lost = room.data();
+        double* const norms = lost + k;
         for (int64_t w = begin; w < end; ++w) {
             double* const __restrict total = totals + w * k;
             for (int c = 0; c < k; ++c) total[c] = lost[c] = 0.0;
@@ -59,11 +60,21 @@ void confusion_table(const Count* counts, const int64_t* worker_ptr, int64_t wor
                 }
             for (int c = 0; c < k; ++c) {
                 total[c] += lost[c];
-                const double all = total[c] + k * smoothing;
-                norm[c] = all > 0.0 ? std::log(all) : kInfinity;  // 0 / 0: no answer is possible
+                norms[(w - begin) * k + c] = total[c] + k * smoothing;
             }
+        }
+        const int64_t first = worker_ptr[begin] * k, cells = worker_ptr[end] * k - first;
+        if constexpr (!std::is_integral_v<Count>)
+            if (!looked_up) kernels().log_counts(counts + first, cells, table + first);
+        for (int64_t i = 0; i < (end - begin) * k; ++i)  // 0 / 0: no answer is possible
+            norms[i] = norms[i] > 0.0 ? std::log(norms[i]) : kInfinity;
+        for (int64_t w = begin; w < end; ++w) {
+            const double* const norm = norms + (w - begin) * k;
             for (int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r)
-                for (int c = 0; c < k; ++c) table[r * k + c] = whole(log_count(counts[r * k + c]) - norm[c], kLogGrid);
+                for (int c = 0; c < k; ++c) {
+                    double& cell = table[r * k + c];
+                    cell = whole((looked_up ? log_count(counts[r * k + c]) : cell) - norm[c], kLogGrid);
+                }
         }
     });
 }

@@ -1,5 +1,6 @@
 #include "drive.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -81,11 +82,22 @@ void restore_counts(double* counts, const double* rest, double unit, int64_t n, 
             if (std::fabs(sum) >= least[i]) return sum / scale[i];
         return 0.0;
     };
+    // Most sums are of the first power, whose scale is a power of two, or nothing: a few cells at a time, if all of them are.
+    constexpr int64_t kFew = 32;
+    const double least = units.coarse_least[0], inverse = 1.0 / units.coarse[0];
     share_range(threads, n, kMergeCells, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            counts[i] = rest ? restored(counts[i], units.fine, units.fine_least, 0, 2, units.digits) +
-                                   restored(rest[i], units.fine, units.fine_least, 1, 2, units.digits)
-                             : restored(counts[i], units.coarse, units.coarse_least, 0, 1, kCoarseDigits);
+        for (int64_t first = begin; first < end; first += kFew) {
+            const int64_t last = std::min(end, first + kFew);
+            bool plain = !rest;
+            for (int64_t i = first; i < last; ++i) plain &= (std::fabs(counts[i]) >= least) | (counts[i] == 0.0);
+            for (int64_t i = first; i < last; ++i) {
+                if (plain) counts[i] *= inverse;
+                else
+                    counts[i] = rest ? restored(counts[i], units.fine, units.fine_least, 0, 2, units.digits) +
+                                           restored(rest[i], units.fine, units.fine_least, 1, 2, units.digits)
+                                     : restored(counts[i], units.coarse, units.coarse_least, 0, 1, kCoarseDigits);
+            }
+        }
     });
 }
 

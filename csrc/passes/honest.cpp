@@ -11,6 +11,7 @@
 #include "../prefetch.hpp"
 #include "../threads.hpp"
 #include "honest_lanes.hpp"
+#include "wide.hpp"
 
 namespace adjudge {
 namespace {
@@ -20,9 +21,9 @@ constexpr double kNear = 1e-9;
 constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand
 
 // Tasks in pieces of about as many votes each, which depend on the votes alone: sums of pieces are added in their order.
-std::vector<int64_t> pieces_of(const Labelled& v) {
+std::vector<int64_t> pieces_of(const Labelled& v, int64_t piece = kPieceVotes) {
     const int64_t first = v.task_ptr[0], votes = v.task_ptr[v.tasks] - first;
-    const int64_t n = std::max<int64_t>(votes / kPieceVotes, 1);
+    const int64_t n = std::max<int64_t>(votes / piece, 1);
     std::vector<int64_t> begin{0};
     for (int64_t i = 1; i < n; ++i)
         begin.push_back(std::lower_bound(v.task_ptr, v.task_ptr + v.tasks, first + votes / n * i) - v.task_ptr);
@@ -30,10 +31,24 @@ std::vector<int64_t> pieces_of(const Labelled& v) {
     return begin;
 }
 
+// Votes in a piece of work whose sums may be added in any order: fewer where they say something of many labels.
+int64_t piece_votes(int k) { return std::max<int64_t>(kPieceVotes * 16 / std::max(k, 16), 256); }
+
+// What a vote of this row says of every label, [k], and OUT own: of the label that its task has. room [k] may hold the line.
+inline const double* line_of(const Honest& h, int k, size_t row, int32_t label, double* room, double* own) {
+    if (h.wide) {
+        wide_line(*h.wide, k, row, room);
+        *own = wide_without(*h.wide, row, label, room);
+        return room;
+    }
+    *own = h.without[row * size_t(k) + size_t(label)];
+    return h.lines + row * size_t(k);
+}
+
 // What a vote says of a task with this label: OUT line [k].
 inline void vote_line(const Honest& h, int k, size_t row, int32_t given, int32_t label, double* line) {
-    const double* all = h.lines + row * size_t(k);
-    const double own = h.without[row * size_t(k) + size_t(label)];
+    double own;
+    const double* all = line_of(h, k, row, label, line, &own);
     double best = own;
     for (int c = 0; c < k; ++c) {
         const double x = c == label ? own : all[c];
@@ -58,28 +73,34 @@ inline double coldness(const Honest& h, double size) {
     return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
 }
 
-// The scores of one task: OUT [k]; its votes by label are added to shown [k], where that is not null.
+// The scores of one task: OUT [k]; adds its votes by label to shown [k], unless that is null. room [k].
 template <bool Weighted>
-void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
+void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown, double* room) {
     const int k = v.k;
     const int32_t label = v.labels[t];
     const int64_t end = v.task_ptr[v.tasks];
     std::copy(h.log_prior, h.log_prior + k, scores);
     for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
-        if (i + kAhead < end) {
+        if (!h.wide && i + kAhead < end) {
             const size_t next = size_t(v.row[i + kAhead]) * size_t(k);
             prefetch(h.lines + next);
             prefetch(h.without + next);
         }
         const size_t row = v.row[i];
-        const double* line = h.lines + row * size_t(k);
-        const double own = h.without[row * size_t(k) + size_t(label)];
+        double own;
+        const double* line = line_of(h, k, row, label, room, &own);
         const int32_t given = v.row_label[row];
         double best = own;
-        for (int c = 0; c < k; ++c) {
-            const double x = c == label ? own : line[c];
-            best = x > best ? x : best;
-            scores[c] += x;
+        if (h.wide) {
+            room[label] = own;
+            best = kernels().largest(room, k);
+            for (int c = 0; c < k; ++c) scores[c] += room[c];
+        } else {
+            for (int c = 0; c < k; ++c) {
+                const double x = c == label ? own : line[c];
+                best = x > best ? x : best;
+                scores[c] += x;
+            }
         }
         scores[given] += best - (given == label ? own : line[given]);
         if (shown) shown[given] += Weighted ? v.row_weight[row] : 1.0;
@@ -92,7 +113,11 @@ inline void soften(const Honest& h, int k, double cold, double* scores) {
     for (int c = 0; c < k; ++c)
         if (h.uniform[c] > 0.0 && scores[c] > best) best = scores[c];
     double total = 0.0;
-    for (int c = 0; c < k; ++c) total += scores[c] = h.uniform[c] > 0.0 ? std::exp((scores[c] - best) * cold) : 0.0;
+    for (int c = 0; c < k; ++c) scores[c] = h.uniform[c] > 0.0 ? (scores[c] - best) * cold : -std::numeric_limits<double>::infinity();
+    if (k >= 8) kernels().exps(scores, k);
+    else
+        for (int c = 0; c < k; ++c) scores[c] = std::exp(scores[c]);
+    for (int c = 0; c < k; ++c) total += scores[c];
     for (int c = 0; c < k; ++c) scores[c] /= total;
 }
 
@@ -101,12 +126,12 @@ inline void mix(const Honest& h, int k, double size, double* scores, const doubl
     for (int c = 0; c < k; ++c) scores[c] = (1.0 - kVoteShare) * scores[c] + kVoteShare * shown[c] / (size + 1.0);
 }
 
-// One task: OUT scores [k] honest probabilities before the last step, room [k].
+// One task: OUT scores [k] honest probabilities before the last step; shown and room [k].
 template <bool Weighted>
-void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown) {
+void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown, double* room) {
     const int k = v.k;
     std::copy(h.uniform, h.uniform + k, shown);
-    scores_of<Weighted>(v, h, t, scores, shown);
+    scores_of<Weighted>(v, h, t, scores, shown, room);
     mix(h, k, Weighted ? size_of(v, t) : double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
 }
 
@@ -231,15 +256,15 @@ inline void judge_one(const Labelled& v, const HonestOut& out, int64_t t, double
 // Any number of labels.
 template <bool Weighted>
 void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
-    const std::vector<int64_t> begin = pieces_of(v);
+    const std::vector<int64_t> begin = pieces_of(v, piece_votes(v.k));
     const int64_t pieces = int64_t(begin.size()) - 1;
     const bool alone = threads <= 1 || pieces == 1;
     const size_t k = size_t(v.k);
     share_out(threads, pieces, [&](int, int64_t piece) {
-        std::vector<double> room(2 * k);
+        std::vector<double> room(3 * k);
         double* const p = room.data();
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
-            probabilities_of<Weighted>(v, h, t, p, p + k);
+            probabilities_of<Weighted>(v, h, t, p, p + k, p + 2 * k);
             judge_one(v, out, t, p, last_step(p, int(k), v.labels[t]), alone);
         }
     });
@@ -298,7 +323,7 @@ void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int t
 }
 
 void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads) {
-    const std::vector<int64_t> begin = pieces_of(v);
+    const std::vector<int64_t> begin = pieces_of(v, piece_votes(v.k));
     const int64_t pieces = int64_t(begin.size()) - 1;
     const bool alone = threads <= 1 || pieces == 1;
     const size_t k = size_t(v.k), rows = size_t(v.rows);
@@ -309,7 +334,7 @@ void below_chance(const Labelled& v, const Honest& h, const Workers& w, double u
         for (int64_t t = begin[size_t(piece)]; t < begin[size_t(piece) + 1]; ++t) {
             if (v.task_ptr[t + 1] - v.task_ptr[t] < 2) continue;
             const double cold = coldness(h, size_of(v, t));
-            scores_of<false>(v, h, t, scores, nullptr);  // lines have their weight already
+            scores_of<false>(v, h, t, scores, nullptr, p);  // lines have their weight already
             for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
                 const size_t row = v.row[i];
                 const int32_t given = v.row_label[row];

@@ -5,6 +5,8 @@
 
 namespace adjudge {
 
+struct Wide;
+
 constexpr double kVoteShare = 0.2;        // of honest probabilities that comes from the shares of the votes
 constexpr double kAnswerUnit = 0x1p-36;   // of sums of probabilities by row
 
@@ -33,6 +35,7 @@ struct Honest {
     const double* uniform = nullptr;    // [k] equal shares of the labels that exist, 0 for others
     double shared_error = 0.0;
     double holds = 1.0;
+    const Wide* wide = nullptr;         // the lines in parts (wide.hpp), or null: `lines` and `without`
 };
 
 // Where the pass writes; any may be null.

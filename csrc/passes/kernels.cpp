@@ -1,5 +1,6 @@
 // The kernels, compiled once for each instruction set (see isa.hpp and CMakeLists.txt).
 #include "ballots.hpp"
+#include "elementwise.hpp"
 #include "full_pass.hpp"
 #include "scan.hpp"
 
@@ -74,7 +75,7 @@ static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int task
 #define ADJUDGE_TEXT_OF(x) #x
 #define ADJUDGE_TEXT(x) ADJUDGE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots};
+const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots, logs, logistics, powers, log_counts, exps, add_lines, largest};
 
 }  // namespace ADJUDGE_ISA
 }  // namespace adjudge

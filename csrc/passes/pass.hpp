@@ -101,6 +101,15 @@ struct Kernels {
     double (*costs)(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to);
     // Majority vote of at most kBlockTasks tasks, soft: kBlockNumbers shares, of at most 255 votes each.
     void (*ballots)(const Pass&, Worker&, const uint8_t* row_label, int lanes, int64_t first, int tasks);
+    // Of x IN/OUT [n], elementwise.hpp: logarithms, of at least `least`, in whole units or not; logistic functions; powers.
+    // Of counts IN [n]: logarithms OUT [n]. Of x <= 0: exp. Sums of two lines; the largest of some numbers.
+    void (*logs)(double* x, int64_t n, double least, bool units);
+    void (*logistics)(double* x, int64_t n);
+    void (*powers)(double* x, int64_t n, double power);
+    void (*log_counts)(const double* counts, int64_t n, double* logs);
+    void (*exps)(double* x, int64_t n);
+    void (*add_lines)(const double* one, const double* other, double more, double floor, int64_t n, bool add, double* line);
+    double (*largest)(const double* x, int64_t n);
 };
 
 const Kernels& kernels();              // those of this machine

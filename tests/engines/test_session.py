@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import adjudge as adj
+from adjudge.engines.local import MemoryStore
 from adjudge.engines.registry import engine_named, resolve
-from adjudge.engines.session import MemoryStore
 from adjudge.engines.shard import TieKeys
 from adjudge.kernels.cpu import compiled
 from adjudge.models.base import make

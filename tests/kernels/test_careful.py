@@ -9,7 +9,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.kernels import cpu, reference
 from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, shared_by_all, worker_table
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, right_votes, votes_of_all
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, right_votes, spread_moments, votes_of_all
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
 FOUND = Dependence(0.12, 5.0, 0.09)
@@ -59,6 +59,24 @@ def test_sums_over_workers(case):
         np.testing.assert_allclose(votes_of_all(block, counts), given_votes(block.panel, counts), rtol=1e-13)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_moments_of_skill(case):
+    (_, *compiled), counts, exists = blocks(**case)
+    own = np.linspace(0.4, 0.9, len(exists))
+    for block in compiled:
+        seen = BelievedVotes.of(block, counts)
+        wanted = spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
+        found = cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_counts_are_blended_as_numpy_does():
+    draw = np.random.default_rng(5)
+    kept, now = draw.random((900, 7)), draw.poisson(2.0, (900, 7)).astype(np.int64)
+    for other in (now, now * 0.3):
+        np.testing.assert_array_equal(cpu.blend_counts(kept, other, 0.2, 0.8, threads=2), 0.2 * kept + 0.8 * other)
+
+
 @pytest.mark.parametrize("kind", CAREFUL_KINDS)
 @pytest.mark.parametrize("case", CASES[1:], ids=str)
 def test_careful_tables(case, kind):
@@ -90,3 +108,33 @@ def test_codes_that_do_not_fit_are_refused():
         cpu.worker_sums(counts, ptr, label + np.int32(9))
     with pytest.raises(ValueError, match="worker_ptr does not divide"):
         cpu.given_votes(counts, ptr + 1, label)
+
+
+def test_logarithms_of_counts_of_any_size():
+    """Soft counts may be as small as numbers are: their tables are what NumPy makes of them."""
+    draw = np.random.default_rng(7)
+    counts = draw.gamma(0.3, size=(60, 5)) * 10.0 ** draw.integers(-320, 4, (60, 5))
+    counts[draw.random(counts.shape) < 0.2] = 0.0
+    ptr = np.arange(0, 61, 4, dtype=np.int64)
+    tables = [module.confusion_table(counts, ptr, 0.0)[0] for module in (cpu, reference)]
+    np.testing.assert_array_equal(*(np.isneginf(table) for table in tables))
+    np.testing.assert_allclose(*tables, rtol=0, atol=4e-12)
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+def test_instruction_sets_give_the_same_tables(isa):
+    (_, block, _), counts, exists = blocks(3, workers=300, k=5, hard=False)
+    shared = shared_by_all(lambda function: function(block, counts), FOUND, exists)
+    seen = BelievedVotes.of(block, counts)
+
+    def tables():
+        careful = [worker_table(kind, block, seen, shared, FOUND, exists) for kind in CAREFUL_KINDS]
+        return [*careful, cpu.confusion_table(counts, block.panel.worker_ptr, 0.0)[0]]
+
+    wanted = tables()
+    cpu.required().use_kernels(isa)
+    try:
+        for one, other in zip(tables(), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    finally:
+        cpu.required().use_kernels(-1)

@@ -18,7 +18,7 @@ from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import ids
-from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, OutboxRow
+from adjudge.service.store.batch import AnnotatedTaskRow, AnnotationRow, Batch, ItemRow, OutboxRow
 from adjudge.service.store.errors import DamagedStore
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.rows import TABLES
@@ -31,6 +31,7 @@ KEYS = {
     "archive": {"campaign", "task", "position"},
     "annotated_task": {"campaign", "task"},
     "annotation": {"campaign", "task"},
+    "item": {"campaign", "task"},
     "decision": {"campaign", "first"},
     "log": {"campaign"},
     "webhook": {"campaign"},
@@ -87,6 +88,7 @@ async def fill(url):
     batch = Batch()
     batch.outbox.append(OutboxRow(hook, number, 5, "key", b"{}", 1 << 50))
     batch.annotations.append(AnnotationRow(number, "a1", "t23-0", 1, 1, truth=False, deleted=False, updated=5, seen=6))
+    batch.items.append(ItemRow(number, "t23-0", b'{"text":"what people see"}', 6))
     batch.annotated_tasks.append(AnnotatedTaskRow(number, "t23-0", 1, claimed=5, deleted=False, seen=6))
     await campaigns.in_writer(campaigns.store.write, batch)
     await campaign.duties.save_snapshot()

@@ -13,12 +13,13 @@ from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.backtest import backtest
 from adjudge.service.campaigns.replay import check, replay
 from adjudge.service.campaigns.tasks import Archived
-from adjudge.service.http import maintenance
+from adjudge.service.http import items, maintenance
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.clock import Clock as ServiceClock
 from adjudge.service.http.loading import load
 from adjudge.service.http.types import CampaignSpec, VoteIn
 from adjudge.service.store import events
+from adjudge.service.store import log as store_log
 from adjudge.service.store.backup import restore
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.verify import verify
@@ -273,8 +274,8 @@ def test_votes_kept_aside_expire_as_well(tmp_path):
 )
 def test_killed_between_any_two_steps(tmp_path, monkeypatch, where):
     """The store is copied as it is on disk after each step, and loaded from the copy."""
-    monkeypatch.setattr("adjudge.service.store.log.DELETE_CHUNK_BYTES", 2000)
-    monkeypatch.setattr("adjudge.service.store.log.PART_BYTES", 20_000)
+    monkeypatch.setattr(store_log, "DELETE_CHUNK_BYTES", 2000)
+    monkeypatch.setattr(store_log, "PART_BYTES", 20_000)
     monkeypatch.setattr(maintenance, "RECORDS_AT_ONCE", 30)
     path = tmp_path / "votes.db"
 
@@ -498,3 +499,23 @@ def test_a_backtest_of_what_is_left(tmp_path):
                 replay(store, campaign.number, until=begins)
 
     asyncio.run(story())
+
+
+def test_items_expire_with_the_votes_of_their_task(url):
+    async def main():
+        clock = Clock()
+        async with serving(url, clock) as campaign:
+            store, number = campaign.campaigns.store, campaign.number
+            for task in ("old", "touched", "bare"):
+                await vote(campaign, task, *["spam"] * 3, data={"text": task})
+            await campaign.add_tasks(["named"], items.rows_of(campaign, [("named", "waits since")]))
+            clock.now += 12 * DAY
+            await vote(campaign, "touched", "ok", first=5)
+            await vote(campaign, "new", *["spam"] * 3, data={"text": "new"})
+            await expire(campaign)
+            kept = {task for task in ("old", "touched", "bare", "named", "new") if store.items.find(number, task) is not None}
+            assert kept == {"touched", "new"}
+            assert (await campaign.task("old")).data is None
+            assert (await campaign.task("old")).decision.label == "spam"
+
+    asyncio.run(main())

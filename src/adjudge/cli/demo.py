@@ -59,7 +59,7 @@ def _run(folder: Path, page: Path, seed: int) -> None:
     from adjudge.models.base import DEFAULT_COMPARED_MODELS, MODELS
 
     screen = out.screen()
-    crowd = _crowd(seed)
+    crowd = simulate_crowd(seed)
     check_files({"votes": folder / "votes.csv", "truth": folder / "truth.csv", "report": page})
     write_frame(crowd.votes, folder / "votes.csv")
     write_frame(crowd.truth, folder / "truth.csv")
@@ -95,7 +95,7 @@ def _run(folder: Path, page: Path, seed: int) -> None:
     screen.say("On your votes: adjudge aggregate votes.csv -o labels.csv --report report.html")
 
 
-def _crowd(seed: int) -> Simulation:
+def simulate_crowd(seed: int) -> Simulation:
     """Return a crowd of thirty: ordinary moderators, and the three telling ones."""
     import numpy as np
 

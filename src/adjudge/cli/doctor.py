@@ -30,7 +30,7 @@ MAX_EVENTS_BEHIND: Final = 1_000_000  # after the last snapshot: some seconds of
 EARLIEST_TIME: Final = datetime(2025, 1, 1, tzinfo=UTC)  # a correct clock shows a later time
 # Extra to its libraries, by the name of the distribution, and its purpose.
 EXTRAS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "serve": (("starlette", "uvicorn", "httptools", "uvloop"), "adjudge serve"),
+    "serve": (("starlette", "uvicorn", "httptools", "uvloop", "jinja2"), "adjudge serve"),
     "client": (("httpx2",), "adj.Client, adjudge vote and adjudge watch"),
     "postgres": (("psycopg",), "stores in PostgreSQL"),
     "report": (("altair", "vl-convert-python"), "plots"),
@@ -247,6 +247,7 @@ def _check_store(opened: Store) -> Iterator[Finding]:
             begins = "" if log.begins == 1 else f" from position {log.begins} on: what was before has expired"
             beside = f"{log.workers} workers, {log.records} records of archived tasks, {log.ids} ids, {log.snapshots} snapshots"
             beside += f", {log.annotations} rows of Label Studio" if log.annotations else ""
+            beside += f", {log.items} items" if log.items else ""
             told = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
             yield Finding("ok", name, f"{told}; every checksum is right")
             writer = opened.owner(log.campaign)

@@ -61,6 +61,7 @@ def serve(
         bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
     ] = False,
     grace: Annotated[float, typer.Option(help="Seconds that requests have to end in when the service stops.")] = 20.0,
+    ui: Annotated[bool, typer.Option("--ui/--no-ui", help="Serve the page for people at /.")] = True,
     log_level: Annotated[str, typer.Option(help="What is logged to stderr: debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the live service: votes in over HTTP, decisions out.
@@ -79,6 +80,9 @@ def serve(
     try:
         from adjudge.service.http import server
         from adjudge.service.http.server import Settings
+
+        if ui:
+            import adjudge.service.board.pages  # noqa: F401 (report a missing library before opening the store)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("adjudge"):
             raise
@@ -98,6 +102,9 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, for people and for logs.")],
     scope: Annotated[str, typer.Option(help=f"What it is for, joined by commas: {SCOPES_HELP}.")],
     campaign: Annotated[str | None, typer.Option(help="The only campaign that it reaches (default: all).")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="The only labels that it may decide as a moderator, joined by commas (default: all).")
+    ] = None,
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Make a token and print it: only a hash of it is kept.
@@ -116,7 +123,8 @@ def add(
         if campaign is not None and campaign not in [row.name for row in writable.campaigns()]:
             out.say(f"campaign {quote(campaign)} does not exist yet: the token will reach it once it is created")
         secret = make_token()
-        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000)
+        only = None if labels is None else split_words(labels)
+        writable.tokens.add(hash_token(secret), name, wanted, campaign, time.time_ns() // 1000, only)
     typer.echo(secret)
     out.say("keep it: it cannot be shown again; send it as the header  Authorization: Bearer TOKEN")
 

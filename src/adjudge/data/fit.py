@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from adjudge.data.exact import LOG_UNIT, round_to_unit, round_to_units, sum_of
 from adjudge.data.vocabulary import require_array, require_finite
 from adjudge.data.votes import WorkerRows, require_panel
+from adjudge.data.wide import Cells
 
 Floats = NDArray[np.float64]
 
@@ -110,15 +111,18 @@ class Knowledge(WorkerRows):
     Knowledge is additive: that of two sets of votes over the same labels is the sum of both.
     """
 
-    counts: NDArray[np.float64]  # [rows, K] votes of a row on tasks of this true label
+    counts: Any  # [rows, K] votes of a row on tasks of this true label: an array, or `Cells`
     class_counts: NDArray[np.float64]  # [K] tasks of this true label
 
     def __post_init__(self) -> None:
         require_panel(self)
         for name, ids in (("workers", self.workers), ("labels", self.labels)):
             ids.require_distinct(name)
-        for name, shape in (("counts", (self.n_rows, self.n_labels)), ("class_counts", (self.n_labels,))):
-            require_finite(name, require_array(name, getattr(self, name), np.float64, shape), least=0, most=MAX_EXACT_COUNT)
+        arrays = {"counts": (self.counts, (self.n_rows, self.n_labels)), "class_counts": (self.class_counts, (self.n_labels,))}
+        if isinstance(self.counts, Cells):
+            arrays["counts"] = self.counts.count, (len(self.counts.label),)
+        for name, (array, shape) in arrays.items():
+            require_finite(name, require_array(name, array, np.float64, shape), least=0, most=MAX_EXACT_COUNT)
 
     def mean_worker(self) -> NDArray[np.float64]:
         """Return all workers' votes as shares of those on tasks of the same true label, [K given, K true].
@@ -136,9 +140,11 @@ def mean_worker(panel: WorkerRows, counts: NDArray[np.float64] | NDArray[np.int6
     return out
 
 
-def given_votes(panel: WorkerRows, counts: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+def given_votes(panel: WorkerRows, counts: NDArray[np.float64] | NDArray[np.int64] | Cells) -> NDArray[np.float64]:
     """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
     k = panel.n_labels
+    if isinstance(counts, Cells):
+        return counts.by_given(panel.row_label)
     if k >= WIDE_TABLE:  # columns of a wide table are far apart in memory
         order = np.argsort(panel.row_label, kind="stable")
         rows = np.split(order, np.searchsorted(panel.row_label[order], np.arange(1, k)))
@@ -169,7 +175,7 @@ def own_rates(right: Floats, votes: Floats, mean: float) -> Floats:
 class TableLines(NamedTuple):
     """Lines of the table that an M-step makes from the counts of some workers."""
 
-    table: NDArray[np.float64]  # [rows, K] log pi: the line of a (worker, given label), by true label
+    table: Any  # [rows, K] log pi: the line of a (worker, given label), by true label; an array, or a `WideTable`
     worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
     prior: Prior = Prior()  # what was believed beforehand
     penalty: float = 0.0  # what beliefs about these workers add to the likelihood, less constants
@@ -182,7 +188,7 @@ class Parameters:
     """What an M-step estimates: p_c as `priors`, log pi_cl^(a) as a table with one line per row."""
 
     priors: NDArray[np.float64]  # [K] p_c
-    table: NDArray[np.float64]  # [rows, K] log pi: the line of a (worker, given label), by true label
+    table: Any  # [rows, K] log pi: the line of a (worker, given label), by true label; an array, or a `WideTable`
     worker_totals: NDArray[np.float64]  # [workers, K] votes of the worker on tasks of this true label
     prior: Prior = field(default_factory=Prior)  # what was believed beforehand
     penalty: float = 0.0  # what the prior adds to the likelihood, less constants
@@ -228,7 +234,7 @@ class Statistics:
     counted and may reuse them: they are valid until its next step.
     """
 
-    counts: NDArray[np.float64] | NDArray[np.int64]  # [rows, K] votes of a row whose task has this true label
+    counts: Any  # [rows, K] votes of a row whose task has this true label: an array, or `Cells`
     class_counts: NDArray[np.float64] | NDArray[np.int64]  # [K] tasks with this true label
     log_likelihood: float = float("nan")  # sum of log p(votes of a task), marginal over the true label
     classification: float = float("nan")  # C2 of the paper: sum of log p(votes, chosen label)

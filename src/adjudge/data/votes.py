@@ -25,6 +25,7 @@ from adjudge.data.vocabulary import (
     require_offsets,
     require_sorted,
 )
+from adjudge.data.wide import Cells
 from adjudge.errors import InputError, OptionError, choice_error, make_visible, quote
 
 NOT_COUNTED: Final = -1
@@ -193,8 +194,10 @@ class WorkerRows:
         out[self.row_label] = True
         return out
 
-    def by_worker(self, by_row: NDArray[Any]) -> NDArray[Any]:
+    def by_worker(self, by_row: NDArray[Any] | Cells) -> NDArray[Any]:
         """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …]."""
+        if isinstance(by_row, Cells):
+            return by_row.by_worker(self)
         starts = self.worker_ptr[:-1]
         return np.add.reduceat(by_row, starts, axis=0) if len(starts) else by_row
 

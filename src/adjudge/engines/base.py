@@ -176,7 +176,7 @@ class AlternatingSteps(Protocol):
     def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount.
 
-        Without `likelihood` a hard pass may leave the log-likelihood NaN, where that is faster. The `last` one is followed by
+        Without `likelihood` a hard pass may leave the log-likelihood NaN if that is faster. The `last` one is followed by
         `Session.finish`: what that returns may be found in the same pass.
         """
         ...
@@ -235,7 +235,7 @@ class Session(Steps, Protocol):
         ...
 
     def gather(self, function: Callable[[WorkerBlock, Any], T], *, gold: bool = True) -> T:
-        """Return the sum of what a function says of every block of workers and its counts (see `Gather`).
+        """Return the sum of a function over all blocks of workers and their counts (see `Gather`).
 
         Without `gold` the counts are of tasks without gold.
         """
@@ -303,7 +303,7 @@ class FitEstimate(NamedTuple):
 
     params: Parameters
     statistics: Statistics  # of the last E-step
-    columns: Mapping[str, NDArray[Any]]  # [workers] each: what the recipe of the fit tells of a worker beside its lines
+    columns: Mapping[str, NDArray[Any]]  # [workers] each: the recipe's columns of a worker, besides its lines
 
 
 Report = Callable[[str, int, int], None]  # what is being done, how many votes of it, of how many (0: not known)

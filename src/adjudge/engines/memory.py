@@ -7,6 +7,7 @@ from typing import NamedTuple
 from adjudge.data.fit import WIDE_TABLE
 from adjudge.data.memory import MIN_MEMORY_BYTES, UNCHECKED_BYTES, free_memory, gib, parse_memory
 from adjudge.data.votes import Votes
+from adjudge.data.wide import is_wide
 from adjudge.engines.shard import MAX_FINE_VOTES
 from adjudge.errors import AdjudgeError
 from adjudge.io.files import votes_in
@@ -19,10 +20,13 @@ VOTES_PER_TASK = 3  # few crowds have less; asked of where tasks are not counted
 # What the compiled passes do (csrc/passes/crew.hpp, prepare.cpp); a change there is a change here.
 SHARD_VOTES = 1 << 16  # in one piece of work for a thread
 MOST_SHARD_TASKS = 4 * SHARD_VOTES
-PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together: where they would take more, the threads share one
+PRIVATE_BYTES = 1 << 30  # in the tallies of all threads together; above it, the threads share one
 LANES = (2, 4, 8, 16)  # numbers of an aligned line; more labels than 16 have no aligned copy
 RECOUNT = 1 << 20  # votes whose weights are shared out at once (engines/shard.py)
 GLAD_CELLS = 1 << 22  # of posteriors at once (engines/glad.py)
+WIDE_CELL_BYTES = 64  # of a cell with votes, where only these are stored: counts, lines, and what both are made of
+WIDE_TABLES = 4, 6  # float64 arrays [workers, K] and [K, K], from which tables in parts are made
+WIDE_TABLES_CAREFUL = 14, 8
 WEIGHT_TABLES = 3  # more of them where votes have weights
 
 
@@ -35,24 +39,24 @@ class Room(NamedTuple):
     tables: int = 3  # float64 arrays [rows, K] while a pass counts: the table, the counts before, and those to come
     lines: bool = True  # whether passes read the table from an aligned copy
     tally: int = 8  # bytes of a cell that threads count in: 8 in soft passes, 1 in hard ones, 0 in those that count changes
-    hard_tables: int = 0  # as `tables`, while labels are counted anew in a hard pass, beside the soft ones
+    hard_tables: int = 0  # as `tables`, during a full recount in a hard pass, in addition to the soft ones
     worker_tables: int = 1  # float64 arrays [workers, K]
     posteriors: int = 0  # float64 arrays [tasks, K] in the end
 
     def of(self, votes: int, tasks: int, workers: int) -> int:
-        """Return the bytes for so many of them."""
+        """Return the bytes for these numbers."""
         return self.per_vote * votes + self.per_task * tasks + self.per_worker * workers
 
 
-NO_EXTRA_ROOM = Room()  # beside what soft passes of expectation-maximisation take
+NO_EXTRA_ROOM = Room()  # in addition to soft passes of expectation-maximisation
 STARTS_HARD = Room(tables=2, tally=0, hard_tables=1)  # majority vote is counted in tallies; passes count what has changed
 TURNS_HARD = Room(hard_tables=3)
-# Two tables, counts of vote shares, and what a table of careful workers is made of.
+# Two tables, counts of vote shares, and the ingredients of a careful table.
 CAREFUL = Room(tables=7, worker_tables=9)
 CAREFUL_COMPILED = Room(tables=4, worker_tables=4)  # the same without what NumPy makes in between
 # Of honest confidence, after any fit: its table and counts, lines with and without a vote, and what these are made of.
 HONEST = Room(tables=7, worker_tables=4)
-# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions beside its parts.
+# Every worker has pseudo-votes: their cells, the sum with the counts, and a table of special functions with its parts.
 BELIEVED = Room(tables=7, worker_tables=5)
 COMPETENCE = Room(tables=4, worker_tables=4)  # its table and the best one of all restarts; strategies that a start draws
 MAJORITY_ROOM = Room(tables=1, lines=False, tally=1)
@@ -73,6 +77,7 @@ def estimate(
     prior, from a history or a population; `honest` that confidence is.
     """
     rows, k, tasks, n = votes.n_rows, votes.n_labels, votes.n_tasks, len(votes)
+    wide = 0 if shard_votes or believed or k < WIDE_TABLE else wide_bytes(votes)
     if room is CAREFUL and not (shard_votes or believed) and k < WIDE_TABLE:
         room = CAREFUL_COMPILED
     table = 8 * rows * k
@@ -100,13 +105,30 @@ def estimate(
     every_task = 8 + 4 + 4 + 8 + 1  # tie key, label, its copy in the end, confidence, tie
     of_workers = 8 * votes.n_workers * k
     need = max(peaks) + room.worker_tables * of_workers
-    if honest:
+    if wide and room in (CAREFUL, MAJORITY_ROOM):
+        need = wide_bytes(votes, careful=room is CAREFUL)
+    elif honest and wide:  # in addition to the counts and the table of the fit
+        need = max(need, 2 * table + wide)
+    elif honest:
         need = max(need, HONEST.tables * table + HONEST.worker_tables * of_workers)
     return need + every_task * tasks + 2 * 8 * rows + _weight_bytes(votes)
 
 
+def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
+    """Return the bytes of counts by cells and tables in parts, of honest confidence or of `careful` workers, too.
+
+    It is 0 where the compiled engine stores whole arrays.
+    """
+    rows, k, n, workers = votes.n_rows, votes.n_labels, len(votes), votes.n_workers
+    if votes.row_weight is not None or not is_wide(rows, k, n):
+        return 0
+    shares = min(rows * k, n * min(n // max(votes.n_tasks, 1), k)) if careful else 0
+    tables = WIDE_TABLES_CAREFUL if careful else WIDE_TABLES
+    return WIDE_CELL_BYTES * (rows + n + shares) + 8 * k * (tables[0] * workers + tables[1] * k)
+
+
 def _weight_bytes(votes: Votes) -> int:
-    """Return the bytes that weights add: counts and lines by pair beside those by row, products of both, and pairs of rows."""
+    """Return the bytes that weights add: counts and lines by pair and by row, products of both, and pairs of rows."""
     return 0 if votes.row_weight is None else votes.n_rows * (WEIGHT_TABLES * 8 * votes.n_labels + 3 * 8)
 
 
@@ -134,7 +156,7 @@ def require(votes: Votes, shard_votes: int, threads: int = 1) -> None:
 
 
 def require_fit(engine: object, votes: Votes, room: Room, *, believed: bool = False, honest: bool = False) -> None:
-    """Raise when a fit in memory, or beside votes on disk, would not fit, naming the estimate and the remedy.
+    """Raise if a fit in memory, or the tables of a fit on disk, would not fit, naming the estimate and the remedy.
 
     Engines elsewhere check it themselves.
     """
@@ -190,7 +212,7 @@ def require_probabilities(votes: Votes) -> None:
 
 
 def require_glad(votes: Votes) -> None:
-    """Raise when the vectors of GLAD's M-step do not fit beside the votes, naming the estimate and the remedy."""
+    """Raise if the vectors of GLAD's M-step do not fit in memory with the votes, naming the estimate and the remedy."""
     _require_glad(votes, GLAD.of(len(votes), votes.n_tasks, votes.n_workers))
 
 
@@ -204,7 +226,7 @@ def _require_glad(votes: Votes, need: int) -> None:
 
 
 def room_for_shards(votes: Votes, threads: int, limit: int | None) -> int:
-    """Return the bytes left for shards beside tables and counts, within the limit or the machine; negative if too few."""
+    """Return the bytes left for shards after tables and counts, within the limit or the machine; negative if too few."""
     return (free_memory() if limit is None else limit) - _without_shards(votes, threads)
 
 

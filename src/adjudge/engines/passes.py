@@ -148,7 +148,7 @@ class Answers(HonestPass[Floats]):
         """Return the sums in units of ANSWER_UNIT."""
         sums = np.zeros((2, len(store.rules.row_label)), np.int64)
         out = {"answers": sums[0], "doubts": sums[1]}
-        store.scan("answers", lambda _, shard: shard.add("honest_pass", inputs, out, _certain_answers, rule=self.rule))
+        store.scan("answers", lambda _, shard: shard.add("honest_pass", inputs, out, certain_answers, rule=self.rule))
         return sums
 
     def result(self, total: Sums) -> Floats:
@@ -156,7 +156,7 @@ class Answers(HonestPass[Floats]):
         return np.multiply(total, ANSWER_UNIT, dtype=np.float64)
 
 
-def _certain_answers(row: NDArray[Any], true: NDArray[Any], row_label: NDArray[np.int32], out: Mapping[str, Sums]) -> None:
+def certain_answers(row: NDArray[Any], true: NDArray[Any], row_label: NDArray[np.int32], out: Mapping[str, Sums]) -> None:
     """Add the answers of votes on gold tasks, each right or wrong."""
     right = row_label[row] == true
     out["answers"][:] += np.bincount(row[right], minlength=len(row_label)) * round(1 / ANSWER_UNIT)

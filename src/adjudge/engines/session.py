@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +14,19 @@ from numpy.typing import NDArray
 from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
+from adjudge.data.wide import Cells, WideTable, mean_table
 from adjudge.engines.base import Checkpoint, FitEstimate, GladPasses, PassSums, Recipe, WholeVotes, WorkerBlock
-from adjudge.engines.memory import require_glad
+from adjudge.engines.cells import CellCounts
 from adjudge.engines.passes import RowFunction, RowInputs, VotePass
-from adjudge.engines.shard import PassRules, Shard, Tally, TieKeys, cuts, is_hard, rules_for
+from adjudge.engines.shard import PassRules, Shard, Tally, is_hard
 from adjudge.errors import OptionError, quote
-from adjudge.kernels import reference
-from adjudge.kernels.cpu import methods_of
-from adjudge.kernels.reference import Sums
-
-if TYPE_CHECKING:
-    from adjudge.engines.local import LocalEngine
+from adjudge.kernels import cpu, reference
+from adjudge.kernels.reference import ANSWER_UNIT, Sums
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
-MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # stands for the labels of majority vote, where they were counted
+MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # placeholder for the labels of majority vote, if they were counted
 
 
 def digest(value: object) -> str:
@@ -83,7 +80,7 @@ class WorkerState:
         self._block = WorkerBlock(pairs, partial(_row_votes, panel, weights), past, rules.confusion_table, weights, threads)
         self._tally: Tally | None = None
         self._is_current = False  # whether the tally is that of the tasks' labels, which are hard
-        self._recounted: NDArray[np.int32] | None = None  # these labels, where they were given
+        self._recounted: NDArray[np.int32] | None = None  # these labels, if they were given
         self._lines: TableLines | None = None
         self._params: Parameters | None = None  # of pairs
         self._spread: tuple[Parameters, Parameters] | None = None  # those of pairs, and the same by row
@@ -100,9 +97,9 @@ class WorkerState:
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
+        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchored(recipe.anchor))
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
-        counts = self._counts if not recipe.anchor else self._anchored(recipe.anchor)
         self._lines = self._params = self._spread = None  # the table before makes room for the one to come
         self._lines = self._bound[1](counts, recipe.shared(priors, lambda function: function(self._block, counts)))
         self._params = Parameters.of(priors, self._lines)
@@ -126,13 +123,20 @@ class WorkerState:
         """Take the mean of the table and log priors that were set aside and of the current ones."""
         one, two = self._aside, self._current
         assert one is not None
-        self._params = replace(two, table=(one.table + two.table) / 2.0, priors=np.sqrt(one.priors * two.priors))
+        table = mean_table(one.table, two.table) if isinstance(two.table, WideTable) else (one.table + two.table) / 2.0
+        self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
     def _anchored(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
-        return self._pooled(share * self._on_host(self._kept[0]) + (1.0 - share) * self._on_host(self._counted[0]))
+        kept, counted = self._on_host(self._kept[0]), self._on_host(self._counted[0])
+        if isinstance(kept, Cells) and isinstance(counted, Cells):
+            return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
+        kept, counted = np.asarray(kept), np.asarray(counted)
+        if self._block.threads:
+            return self._pooled(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+        return self._pooled(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -156,7 +160,7 @@ class WorkerState:
         params, columns = self._params, {} if self._lines is None else self._lines.columns
         if shown is not None:
             priors = shown.class_priors(class_counts).priors
-            params = Parameters.of(priors, shown.on(self._block)(counts, None))
+            params = Parameters.of(priors, shown.on(self._block)(_for_recipe(shown, counts, "shows_cells"), None))
         assert params is not None
         return FitEstimate(params, Statistics(counts, class_counts), columns)
 
@@ -199,7 +203,7 @@ class WorkerState:
 
     def _count_into(self, *, hard: bool) -> tuple[Tally, bool]:
         """Return the tally for the next pass, and whether it is the current one, to which only changes are added."""
-        delta = hard and self._is_current
+        delta = hard and self._is_current and not isinstance(self._counted[0], Cells)
         self._is_current = False  # a pass that is interrupted leaves the counts in between
         return (self._counted if delta else self._rules.empty(hard=hard)), delta
 
@@ -211,9 +215,17 @@ class WorkerState:
     def _pass_sums(self, tally: Tally, sums: Sums, *, hard: bool) -> PassSums:
         """Store the tally of a complete E-step, and return its sums."""
         self._counted_now(tally, hard=hard)
-        classification = self._rules.classification(tally, self._scored_by) if hard else float("nan")
+        classification = float("nan")
+        is_likelihood = self._bound is None or self._bound[0].is_likelihood  # else nothing asks for C2
+        if hard and is_likelihood and not isinstance(tally[0], Cells):
+            classification = self._rules.classification(tally, self._scored_by)
         penalty = 0.0 if self._lines is None else self._lines.penalty
         return PassSums(self._counted[1], sums.log_likelihood, classification, sums.changed, sums.impossible, penalty)
+
+
+def _for_recipe(recipe: Recipe, counts: Any, ability: str = "takes_cells") -> Any:
+    """Return counts as a recipe takes them: cells only where it can make lines of them, for passes or (`shows_cells`) people."""
+    return np.asarray(counts) if isinstance(counts, Cells) and not getattr(recipe, ability, False) else counts
 
 
 class VoteStore:
@@ -223,6 +235,7 @@ class VoteStore:
     rules: PassRules  # what all shards share
     votes: Votes
     gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 where there is none; None where no gold was given
+    cells: CellCounts | None = None  # counts the votes, where only cells with votes are stored
 
     def relabel(self, what: str, act: Callable[[slice, Any], T]) -> list[T]:
         """Run an action on each shard (and its tasks) and return its results; the labels it leaves become the current ones."""
@@ -259,7 +272,7 @@ class VoteStore:
         raise NotImplementedError
 
     def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        """Return all votes, for a method with its own passes; only used if they are in memory."""
         raise NotImplementedError
 
     def identify(self, settings: Mapping[str, Any]) -> None:
@@ -269,57 +282,17 @@ class VoteStore:
         """Restore the labels of this fit, and return its checkpoint and counts; None if it was not interrupted."""
         return None
 
+    def count_cells(self, *, gold: bool = True) -> Tally | None:
+        """Return the counts of the current labels, of gold tasks only with `gold`; None where passes count them."""
+        if self.cells is None:
+            return None
+        labels = np.concatenate([np.zeros(0, np.int32), *self.scan("count", lambda _, shard: shard.labels)])
+        if not gold and self.gold is not None:
+            labels[self.gold >= 0] = -1
+        return self.cells.of(labels)
+
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint, if the fit can be resumed."""
-
-
-class MemoryStore(VoteStore):
-    """Votes in memory, divided into shards that keep the label of every task."""
-
-    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
-        self.votes = votes
-        self.gold = gold
-        self.rules = rules
-        self._engine, self._seed = engine, seed
-        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
-        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
-        self._shards = [
-            Shard(
-                rules,
-                votes.task_ptr[cut.start : cut.stop + 1],
-                votes.row,
-                self._task_key.within(cut),
-                gold=None if gold is None else gold[cut],
-            )
-            for cut in self._cuts
-        ]
-
-    def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
-        return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
-
-    def relabel(self, what: str, act: Callable[[slice, Shard], T]) -> list[T]:
-        """Run an action on each shard and return its results; the shard keeps the labels it leaves."""
-        return [act(cut, shard) for cut, shard in zip(self._cuts, self._shards, strict=True)]
-
-    def glad(self) -> GladPasses:
-        """Return the passes of GLAD over these votes; too little memory is foreseen and said."""
-        from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
-
-        engine, rules = self._engine, self.rules
-        require_glad(self.votes)
-        of_glad = GladRules(methods_of(engine.kernels), engine.threads, rules.label_hash, rules.by_prior, self.gold)
-        return Glad(self.votes, of_glad, GladMemoryStore(self.votes, self._task_key.every(), self._cuts))
-
-    def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own."""
-        engine, rules = self._engine, self.rules
-        key = self._task_key.every()
-        return WholeVotes(self.votes, engine.kernels, engine.threads, key, rules.label_hash, rules.row_weight, self.gold)
-
-
-def _unpickled_store(engine: LocalEngine, votes: Votes, seed: int, by_prior: bool, gold: NDArray[np.int32] | None) -> MemoryStore:
-    rules = rules_for(votes, engine.kernels, engine.threads, "prior" if by_prior else "hash")
-    return MemoryStore(engine, votes, seed, rules, gold)
 
 
 class LocalSession(WorkerState):
@@ -344,7 +317,7 @@ class LocalSession(WorkerState):
         self._decided_by: DecidedBy = "scores"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a finished fit is asked for, so that its result can be pickled: what its posteriors come from."""
+        """Reduce a finished fit to the inputs of its posteriors, so that its result can be pickled."""
         return unpickled_session, (self._store, self.gold_labels, self._params, self._decided_by, self._block.history)
 
     @property
@@ -392,27 +365,37 @@ class LocalSession(WorkerState):
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
         if hard and self._is_current and self._recounted is MAJORITY_LABELS:  # nothing came in between
             return PassSums(self._counted[1])
-        weights, tally = self._tie_weights(), self._rules.empty(hard=hard)
+        weights, tally = self._tie_weights(), None if self.is_wide else self._rules.empty(hard=hard)
         self._is_current = False  # until all shards have their new labels
-        self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
+        if tally is None:
+            self._store.relabel("majority vote", lambda _, shard: shard.label_by_majority(weights))
+            tally = self._count_cells() if hard else self._count_shares()
+        else:
+            self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         sums = self._counted_now(tally, hard=hard)
         self._recounted = MAJORITY_LABELS if hard else None
         return sums
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
         """Take these labels, [tasks], as the current ones, and return their sums."""
-        if self._is_current and self._recounted is labels:  # nothing came in between
+        stored = isinstance(self._tally[0], Cells) == self.is_wide if self._tally is not None else False
+        if self._is_current and self._recounted is labels and stored:  # nothing came in between
             return PassSums(self._counted[1])
-        tally = self._rules.empty(hard=True)
+        tally = None if self.is_wide else self._rules.empty(hard=True)
         self._is_current = False  # until all shards have their new labels
-        self._store.relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
+        if tally is None:
+            self._store.relabel("recount", lambda cut, shard: shard.take(piece(labels, cut)))
+            tally = self._count_cells()
+        else:
+            self._store.relabel("recount", lambda cut, shard: shard.recount(piece(labels, cut), tally))
         sums = self._counted_now(tally, hard=True)
         self._recounted = labels
         return sums
 
     def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount; the `last` one decides, too."""
-        params, (tally, delta) = self._scored_by, self._count_into(hard=hard)
+        params = self._scored_by
+        tally, delta = (None, False) if isinstance(params.table, WideTable) else self._count_into(hard=hard)
         self._passes += 1
         if last:
             return self._last_step(params, tally, hard=hard, delta=delta)
@@ -421,16 +404,31 @@ class LocalSession(WorkerState):
             return shard.step(params, tally, hard=hard, delta=delta, likelihood=likelihood)
 
         sums = total(self._store.relabel(f"pass {self._passes} ({'hard' if hard else 'soft'})", act))
-        return self._pass_sums(tally, sums, hard=hard)
+        return self._pass_sums(tally or self._count_cells(), sums, hard=hard)
 
-    def _last_step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool) -> PassSums:
+    @property
+    def is_wide(self) -> bool:
+        """Whether only cells with votes are stored of counts, and tables may be in parts."""
+        return self._store.cells is not None
+
+    def _count_cells(self, *, gold: bool = True) -> Tally:
+        """Return the counts of the current labels, of which only cells with votes are stored."""
+        tally = self._store.count_cells(gold=gold)
+        assert tally is not None  # tables are in parts there alone
+        return tally
+
+    def _count_shares(self) -> Tally:
+        assert self._store.cells is not None
+        return self._store.cells.shares(self._store.gold, self._rules.units.unit)
+
+    def _last_step(self, params: Parameters, tally: Tally | None, *, hard: bool, delta: bool) -> PassSums:
         """Return the sums of the last E-step, and keep what it decides."""
         said, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out, delta=delta))
         sums = total(said)
-        out = self._pass_sums(tally, sums, hard=hard)
+        out = self._pass_sums(tally or self._count_cells(), sums, hard=hard)
         self._is_current = hard and self._store.keeps_decided
         self._recounted = decided[0] if hard else None
-        self._ended = self._current, (decided, None if hard else self._counted, sums.log_likelihood)
+        self._ended = self._current, (decided, None if hard or tally is None else self._counted, sums.log_likelihood)
         return out
 
     def finish(self, *, hard: bool = False) -> FitOutcome:
@@ -439,17 +437,23 @@ class LocalSession(WorkerState):
         Where the last E-step was known to be the last, it has decided already.
         """
         params, ended, self._decided_by = self._scored_by, self._ended, "scores"
-        self._ended = None  # a result that lets go of something shall not find it kept here
+        self._ended = None  # so that a result can free it
         if not hard and ended is not None and ended[0] is self._current:
             return self._outcome(*ended[1])
-        tally = self._rules.empty(hard=True) if hard else None
+        wide = isinstance(params.table, WideTable)
+        tally = self._rules.empty(hard=True) if hard and not wide else None
         self._is_current = False
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
+        tally = self._count_cells() if hard and wide else tally
         outcome = self._outcome(decided, tally, total(sums).log_likelihood)
         return outcome if tally is None else self._kept_as_counted(outcome, tally)
 
     def _right_votes(self, params: Parameters) -> Floats:
         """Return the expected number of right votes in every row under these parameters of pairs, [rows]."""
+        if isinstance(params.table, WideTable):
+            right = np.zeros(self.votes.n_rows, np.int64)
+            self._store.scan("right votes", lambda _, shard: shard.right_votes(params, right))
+            return np.multiply(right, ANSWER_UNIT, dtype=np.float64)
         scored_by, tally = self._by_row(params), self._rules.empty(hard=False)
         self._store.scan("right votes", lambda _, shard: shard.count_shares(scored_by, tally))
         return self._right(self._rules.counted(tally)[0])
@@ -461,11 +465,10 @@ class LocalSession(WorkerState):
     def majority(self) -> FitOutcome:
         """Return the decisions of majority vote; a vote is right when it agrees."""
         counted = self._counted if self._is_current and self._recounted is MAJORITY_LABELS else None
-        tally, weights = self._rules.empty(hard=True) if counted is None else None, self._tie_weights()
-        self._is_current = False
+        tally = self._rules.empty(hard=True) if counted is None and not self.is_wide else None
+        self._is_current, weights = False, self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
-        self._decided_by, found = "votes", counted or tally
-        assert found is not None  # one of them is
+        self._decided_by, found = "votes", counted or tally or self._count_cells()
         return self._kept_as_counted(self._outcome(decided, found, float("nan")), found)
 
     def weighted_majority(self) -> FitOutcome:
@@ -503,7 +506,7 @@ class LocalSession(WorkerState):
         return self._store.glad()
 
     def whole(self) -> WholeVotes:
-        """Return all votes, for a method whose passes are its own; where they are not in memory, no model asks for them."""
+        """Return all votes, for a method with its own passes; only used if they are in memory."""
         return self._store.whole()
 
     def decided(self, scores: Floats, posterior: Floats) -> FitOutcome:
@@ -528,19 +531,21 @@ class LocalSession(WorkerState):
     def _open_counts(self) -> Any:
         if self._store.gold is None:
             return self._counts
+        if isinstance(self._counted[0], Cells):
+            return self._count_cells(gold=False)[0]
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
         return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
     def _kept_as_counted(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
-        """Return an outcome whose labels need not be counted again, where they are the current ones."""
+        """Return an outcome whose labels need no recount if they are the current ones."""
         self._counted_now(tally, hard=self._store.keeps_decided)
         self._recounted = outcome.labels
         return outcome
 
     def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> FitOutcome:
-        """Return decisions and the right votes in complete counts; without these they are counted when they are asked for."""
+        """Return decisions and the right votes in complete counts; without these they are counted on first use."""
         labels, confidence, tie = decided
         right = partial(self._right_votes, self._current) if counted is None else self._right(counted[0])
         return FitOutcome(labels, confidence, tie, right, likelihood)

@@ -18,7 +18,8 @@ from adjudge.data.exact import COARSE, FINE, LOG_UNIT, decode_coarse, unit_below
 from adjudge.data.fit import Parameters
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.engines.passes import RowInputs
+from adjudge.data.wide import Cells
+from adjudge.engines.passes import RowInputs, certain_answers
 from adjudge.kernels import reference
 from adjudge.kernels.reference import Sums
 
@@ -37,7 +38,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, most: int, *, fine: bool = False) -> Units:
-        """Return the units for at most `most` votes per worker; fine, for at most `most` votes and tasks in all."""
+        """Return the units for at most `most` votes per worker; fine, for at most `most` votes and tasks in total."""
         return cls(max(LOG_UNIT, unit_below(most)), fine)
 
 
@@ -82,7 +83,7 @@ class PassRules:
     def counted(self, tally: Tally) -> Tally:
         """Return the counts, [rows, K] and [K], of a complete tally."""
         counts, class_counts = tally
-        if is_hard(tally):
+        if is_hard(tally) or isinstance(counts, Cells):
             return tally
         unit, restore = self.units.unit, self.kernels.restore_counts
         if self.units.fine:
@@ -135,7 +136,7 @@ def hashes(kernels: ModuleType, ids: Vocabulary, threads: int = 1) -> NDArray[np
 
 
 class TieKeys:
-    """Keys of tasks by which ties are settled, as `kernels.tie_keys` has them, hashed where they are asked for.
+    """Keys of tasks by which ties are settled, as in `kernels.tie_keys`, hashed on demand.
 
     Most tasks never tie, so most ids are never hashed.
     """
@@ -185,7 +186,7 @@ class Shard:
         row: NDArray[np.uint32],  # [all votes]
         task_key: NDArray[np.uint64] | TieKeys,  # [tasks] see kernels.tie_keys
         *,
-        labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written to where there is no gold
+        labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written except for gold
         gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
     ) -> None:
         self.rules = rules
@@ -228,10 +229,11 @@ class Shard:
             rules.kernels.recount_hard(*votes, *tally, checked=True, threads=rules.threads)
         self.count_gold(tally)
 
-    def step(self, params: Parameters, tally: Tally, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
-        """Return the sums of an E-step; with `delta` the tally already has the counts of the current labels."""
-        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **self._counting(tally))
-        if not delta:
+    def step(self, params: Parameters, tally: Tally | None, *, hard: bool, delta: bool = False, likelihood: bool = True) -> Sums:
+        """Return the sums of an E-step, counted if there is a tally; with `delta` that has the counts of the current labels."""
+        counting = {} if tally is None else self._counting(tally)
+        sums = self._pass(params, hard=hard, delta=delta, likelihood=likelihood, **counting)
+        if tally is not None and not delta:
             self.count_gold(tally)
         return sums if self._gold is None else self._with_gold(sums, params)
 
@@ -262,7 +264,7 @@ class Shard:
         confidence: NDArray[np.float64],
         tie: NDArray[np.bool_],
     ) -> None:
-        """Count the winners of majority vote, where there is a tally; confidence (vote share) and tie are OUT."""
+        """Count the winners of majority vote, if there is a tally; confidence (vote share) and tie are OUT."""
         counting = {} if tally is None else self._counting(tally)
         act = partial(self._majority, soft=False, tie_weights=tie_weights, **counting)
         self._write(act, {"confidence": (confidence, 1.0), "tie": (tie, False)})
@@ -312,6 +314,11 @@ class Shard:
         """Count T_qc under `params` in a soft tally; the current labels stay as they are."""
         self._pass(params, hard=False, labels=np.zeros_like(self._labels), **self._counting(tally))
         self.count_gold(tally)
+
+    def right_votes(self, params: Parameters, out: NDArray[np.int64]) -> None:
+        """Add the probability of each vote's label under a table in parts to OUT [rows], in units of ANSWER_UNIT."""
+        self._pass(params, hard=True, labels=np.zeros_like(self._labels), right=out)
+        self._add_gold(certain_answers, {"answers": out})
 
     def gold_tasks(self, votes: int) -> int:
         """Return how many gold tasks have at least so many votes."""

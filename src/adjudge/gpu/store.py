@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
 from adjudge.engines.base import GladPasses, WholeVotes
-from adjudge.engines.local import processor_engine
-from adjudge.engines.session import MemoryStore, VoteStore
+from adjudge.engines.local import MemoryStore, processor_engine
+from adjudge.engines.session import VoteStore
 from adjudge.engines.shard import MAX_FINE_VOTES, TieKeys, Units, rules_for, units_of
 from adjudge.errors import AdjudgeError
 from adjudge.gpu.arrays import TaskArray

@@ -9,12 +9,13 @@ import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT
+from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
 
@@ -35,7 +36,7 @@ def compiled() -> ModuleType | None:
 
 @cache
 def cores() -> int:
-    """Return the number of the machine's cores; the system is asked once, as that takes as long as a small pass."""
+    """Return the number of the machine's cores, cached because the system call takes as long as a small pass."""
     return os.cpu_count() or 1
 
 
@@ -79,12 +80,55 @@ def em_pass(
     core, (task_ptr, row, table, log_prior, task_key, label_hash) = required(), votes_and_model
     if not checked:
         check_votes(task_ptr, row, len(table), out.get("threads", 1))
+    if isinstance(table, WideTable):
+        return _wide_pass(*votes_and_model, likelihood=likelihood, **out)
     votes_and_model = task_ptr, row, table, log_prior, hashable(task_key), label_hash
     if hard:
         sums = core.hard_pass(*votes_and_model, delta=delta, likelihood=likelihood, classification=classification, **out)
     else:
         sums = core.soft_pass(*votes_and_model, **out)
     return Sums(*sums[:4])
+
+
+def _wide_pass(task_ptr: Any, row: Any, table: WideTable, log_prior: Floats, task_key: Any, label_hash: Any, **how: Any) -> Sums:
+    """Return the sums of a pass whose table is in parts; it decides labels, and counts nothing."""
+    parts = table.arrays()
+    sums = required().wide_pass(task_ptr, row, len(table), parts, log_prior, hashable(task_key), label_hash, **how)
+    return Sums(*sums[:4])
+
+
+def count_cells(
+    ptr: NDArray[np.int64], item: NDArray[np.int32], label: NDArray[np.int32], n_labels: int, threads: int = 1
+) -> Cells:
+    """Return the items of each group by label: those of group g are `item[ptr[g]:ptr[g + 1]]`, with labels `label`, [items].
+
+    Items whose label is below 0 are left out.
+    """
+    return _cells(required().count_cells(ptr, item, label, threads), n_labels)
+
+
+def sum_cells(ptr: NDArray[np.int64], item: NDArray[np.int32], of_item: Cells, threads: int = 1) -> Cells:
+    """Return the sum of the cells of each group's items, which are as in `count_cells`."""
+    k = of_item.n_labels
+    return _cells(required().sum_cells(ptr, item, of_item.arrays, k, threads), k)
+
+
+def merge_cells(one: Cells, other: Cells, x: float, y: float, threads: int = 1) -> Cells:
+    """Return x times the cells of one plus y times those of the other; all cells that either has are in it."""
+    k = one.n_labels
+    return _cells(required().merge_cells(one.arrays, other.arrays, k, x, y, threads), k)
+
+
+def _cells(arrays: Any, n_labels: int) -> Cells:
+    ptr, label, count = arrays
+    return Cells(ptr, label, count, n_labels)
+
+
+def tasks_by_row(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return where the votes of each row begin, [rows + 1], and the task of each, [votes]."""
+    ptr, task = np.empty(rows + 1, np.int64), np.empty(len(row), np.int32)
+    required().tasks_by_row(task_ptr, row, ptr, task)
+    return ptr, task
 
 
 def majority(*votes: Any, tie_weights: Floats | None, soft: bool, checked: bool = False, **out: Any) -> None:
@@ -118,17 +162,46 @@ def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float
     return table, totals
 
 
-def worker_sums(
-    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], *, said: bool = True, threads: int = 1
-) -> tuple[Floats, Floats, Floats]:
-    """Return the votes of each worker by true label and by given label, [workers, K] each, and the right ones, [workers].
+class WorkerSums(NamedTuple):
+    """Sums over the rows of each worker; those that were not asked for are empty."""
 
-    `counts` are votes by row and true label, [rows, K]. Without `said`, votes by given label are left out, [0, K].
-    """
+    met: Floats  # [workers, K] votes by true label
+    said: Floats  # [workers, K] by given label
+    right: Floats  # [workers]
+    votes: Floats  # [workers]
+
+
+def worker_sums(
+    counts: Any,
+    worker_ptr: NDArray[np.int64],
+    row_label: NDArray[np.int32],
+    *,
+    met: bool = True,
+    said: bool = True,
+    threads: int = 1,
+) -> WorkerSums:
+    """Return sums over the rows of each worker of votes by row and true label, `counts`, [rows, K]."""
     workers, k = len(worker_ptr) - 1, counts.shape[1]
-    met, by_label, right = np.empty((workers, k)), np.empty((workers if said else 0, k)), np.empty(workers)
-    required().worker_sums(counts, worker_ptr, row_label, met, by_label if said else None, right, threads=threads)
-    return met, by_label, right
+    sums = WorkerSums(
+        np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k)), np.empty(workers), np.empty(workers)
+    )
+    out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes
+    required().worker_sums(counts, worker_ptr, row_label, *out, threads=threads)
+    return sums
+
+
+def careful_moments(met: Floats, right: Floats, votes: Floats, own: Floats, threads: int = 1) -> Floats:
+    """Return what `adjudge.models.honest.spread_moments` does, [3], where `own` is the mean worker's accuracy, [K]."""
+    sums = np.empty(3)
+    required().careful_moments(met, right, votes, own, sums, threads=threads)
+    return sums
+
+
+def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1) -> Floats:
+    """Return x times one plus y times the other, [rows, K]."""
+    out = np.empty(one.shape)
+    required().blend_counts(one, other, x, y, out, threads=threads)
+    return out
 
 
 def given_votes(counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1) -> Floats:
@@ -208,15 +281,20 @@ def honest_pass(
     row: NDArray[np.uint32],
     row_label: NDArray[np.int32],
     labels: NDArray[np.int32],
-    lines: Floats,
-    without: Floats,
+    lines: Floats | WideTable,
+    without: Floats | WideTable,
     rule: HonestRule,
     *,
     threads: int = 1,
     **out: Any,
 ) -> None:
-    """Do what `reference.honest_pass` does."""
-    required().honest_pass(task_ptr, row, row_label, labels, lines, without, *rule, threads=threads, **out)
+    """Do what `reference.honest_pass` does; lines may be in parts."""
+    required().honest_pass(task_ptr, row, row_label, labels, *_both(lines, without), *rule, threads=threads, **out)
+
+
+def _both(lines: Floats | WideTable, without: Floats | WideTable) -> tuple[Any, Any]:
+    """Return lines with and without one vote as the core takes them; in parts the first know the second."""
+    return (lines.arrays()[0], None) if isinstance(lines, WideTable) else (lines, without)
 
 
 def below_chance(
@@ -224,8 +302,8 @@ def below_chance(
     row: NDArray[np.uint32],
     row_label: NDArray[np.int32],
     labels: NDArray[np.int32],
-    lines: Floats,
-    without: Floats,
+    lines: Floats | WideTable,
+    without: Floats | WideTable,
     rule: HonestRule,
     row_worker: NDArray[np.int64],
     worker_ptr: NDArray[np.int64],
@@ -234,8 +312,8 @@ def below_chance(
     row_weight: Floats | None = None,
     threads: int = 1,
 ) -> None:
-    """Do what `reference.below_chance` does."""
-    votes = task_ptr, row, row_label, labels, lines, without
+    """Do what `reference.below_chance` does; lines may be in parts."""
+    votes = task_ptr, row, row_label, labels, *_both(lines, without)
     required().below_chance(*votes, *rule, row_worker, worker_ptr, unit, sums, row_weight, threads)
 
 

@@ -29,7 +29,7 @@ STRETCH_VARIANCE: Final = 1.0
 GRADE_CHUNK_CELLS: Final = 1 << 16  # of votes by given and true grade, looked at at once
 MOST_STEPS: Final = 60
 MOST_HALVINGS: Final = 40
-MIN_GAIN_PER_VOTE: Final = 1e-15  # what a step may promise, by vote, where a fit ends
+MIN_GAIN_PER_VOTE: Final = 1e-15  # a fit ends when a step promises less per vote
 MAX_UNCHECKED_GAIN: Final = 1e-6  # and where it is right as it is: what it gains may be lost in rounding
 SD: Final = float(np.pi / np.sqrt(3.0))  # standard deviation of logistic noise of scale 1
 

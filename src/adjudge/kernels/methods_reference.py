@@ -104,7 +104,7 @@ def glad_gradient(
 ) -> float:
     """Return the expected log-likelihood of the votes, the sum of right * log s + (1 - right) * log((1 - s) / (K - 1)).
 
-    The curvatures are those of the quadratic that touches softplus at x and lies above it everywhere (Jaakkola and
+    The curvatures are those of the quadratic that touches softplus at x and bounds it from above (Jaakkola and
     Jordan 2000), with w = (s - 1/2) / x. They limit the length of a step, and unlike s (1 - s) never vanish.
     """
     if not checked:

@@ -140,7 +140,7 @@ def unpack(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> list[str]:
 
 POSTERIOR, HONEST, LASTING = 0, 1, 2  # kinds of confidence: LASTING takes what was measured, however long ago
 NOTHING, LABELS, ALL = 0, 1, 2  # what a renewal is due of: LABELS is the mean worker, because a vote names a new label
-RENEW_AFTER: Final = 10  # measured again when one vote in so many has changed
+RENEW_AFTER: Final = 10  # measure again when one vote in ten has changed
 CELLS_PER_CHANGE: Final = 8192  # and no more of the K * K cells of the mean worker are recounted per change
 FIT: Final = 1 << 32  # changes that a fit counts as: more than a tenth of any votes
 LENT_HITS: Final = 5.0  # votes of the mean worker lent where shared error is measured
@@ -151,7 +151,7 @@ Line = tuple[int, ...]  # [K] counts, in units
 
 
 class Measured(NamedTuple):
-    """What honest confidence rests on beside the running counts."""
+    """The inputs of honest confidence other than the running counts."""
 
     lent: list[list[float]]  # [K given, K true] units of votes of the mean worker that every worker is lent
     lent_total: float  # for every true label

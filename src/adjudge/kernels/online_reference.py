@@ -16,7 +16,7 @@ from adjudge.kernels.online_steps import Floats, Judging, Record, is_record
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Told = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, gold, probabilities: what readers are told of a task
+Told = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, gold, probabilities: the answer on a task
 
 
 def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
@@ -230,7 +230,7 @@ class Online(Judging):
 
     @_alone
     def due(self, kind: int, ahead: int = 0) -> int:
-        """Return what must be renewed for readers of such confidence, or will have to be after so many votes."""
+        """Return what to renew for readers of this confidence, now or within some more votes."""
         return self._due(self._begin(), kind, ahead)
 
     @_alone
@@ -352,7 +352,7 @@ class Online(Judging):
         }
 
     def _snapshot_of_base(self, state: dict[str, dict[Any, Any]]) -> dict[str, Any]:
-        """Return what a snapshot has of evicted tasks, and of what was measured."""
+        """Return a snapshot's part on evicted tasks and on the last measurement."""
         facts, out = state["fact"], {}
         for name, classes in (("base count", "base classes"), ("base labelled", "base labelled classes")):
             if facts["evicted"] and (name == "base count" or not facts["hard"]):
@@ -373,7 +373,7 @@ class Online(Judging):
     def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any, Any] | bool:
         """Return (ids, whether they came as numbers, label, confidence, tie, votes, whether it is gold) of every task.
 
-        The label is -1 without votes and gold. The last is None where there is no gold at all.
+        The label is -1 without votes and gold. The last is None without any gold.
         """
         state = self._begin()
         if self._due(state, kind):
@@ -392,7 +392,7 @@ class Online(Judging):
 
     @_alone
     def crowd(self, kind: int) -> tuple[Any, ...] | bool:
-        """Return what the accuracies of workers are judged by, beside their own counts: see `CrowdSums` in models/honest.py."""
+        """Return the inputs of workers' accuracies other than their own counts: see `CrowdSums` in models/honest.py."""
         state = self._begin()
         return False if self._due(state, kind) else self._crowd(state, self._alive(state), kind)
 

@@ -82,7 +82,7 @@ class StreamSteps:
             change.put(name, self._k, (0,) * (self._k + 1))
         change.put("fact", "label hash", np.append(self._label_hash, np.uint64(label_hash)))
         measured: honest.Measured | None = change.get("fact", "measured")
-        if measured is not None:  # nobody has given the label: it has no part in what was measured
+        if measured is not None:  # nobody has given the label: it was not part of the measurement
             change.put("fact", "measured", honest.widen(measured))
 
     def _find(self, state: PendingChange, text: str) -> int | None:
@@ -176,7 +176,7 @@ class StreamSteps:
         change.shift("fact", "labelled classes", share, sign)
 
     def _settles_next(self, change: PendingChange, task: int) -> bool:
-        """Return whether the next vote on a task settles it: of one with many votes, one in so many does."""
+        """Return whether the next vote on a task settles it: large tasks settle on a fraction of their votes."""
         votes, every = len(change.get("votes", task)), 1
         if votes < MIN_SAMPLED_VOTES:
             return True
@@ -276,7 +276,7 @@ class StreamSteps:
         change.put("fact", "settled", sum(change.get("fact", "base classes")) // SHARE_UNITS)
 
     def _names(self, state: PendingChange) -> tuple[str, str, str]:
-        """Return the tables of what the labels of tasks add up to: by row, by worker, by given label."""
+        """Return the sums of the tasks' labels as tables: by row, by worker, by given label."""
         return SHARE_TABLES if state.get("fact", "hard") else LABEL_TABLES
 
     def _classes(self, state: PendingChange) -> str:
@@ -287,7 +287,7 @@ class StreamSteps:
         return honest.due(state.get("fact", "measured"), kind, changes, state.get("fact", "named"))
 
     def _answer(self, state: PendingChange, task: int, kind: int) -> tuple[int, bool, list[float]]:
-        """Return (label, tie, probabilities) of one task, as readers of such confidence are told."""
+        """Return (label, tie, probabilities) of one task under this confidence."""
         held = state.get("held", task)
         if held >= 0:
             return held, False, self._certain(held)
@@ -358,7 +358,7 @@ class StreamSteps:
 # (worker, label) of its votes, in order; label, -1 without votes; probabilities in units, soft; whether the label is that of
 # the last fit; gold, or -1; number
 Record = tuple[Sequence[tuple[str, int]], int, Units | None, int, int, int]
-MAX_UNITS: Final = 1 << 62  # units in a base: half of what a count of the compiled state holds
+MAX_UNITS: Final = 1 << 62  # units in a base: half the range of a count of the compiled state
 
 
 def is_record(given: object) -> bool:
@@ -511,7 +511,7 @@ class Judging(Evicting):
     """The steps of judging workers; see `Online::crowd` and `Online::judge` in the core."""
 
     def _crowd(self, state: PendingChange, whole: Mapping[str, Mapping[Any, Any]], kind: int) -> tuple[Any, ...]:
-        """Return sums over a sample of the tasks there are (`whole`), and what was measured; probabilities are in units."""
+        """Return sums over a sample of the tasks (`whole`), and the last measurement; probabilities are in units."""
         k = self._k
         votes, right, doubt = (np.zeros((k, k), np.int64) for _ in range(3))
         open_sizes = [len(rows) for task, rows in whole["votes"].items() if whole["held"][task] < 0]

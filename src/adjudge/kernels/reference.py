@@ -31,7 +31,7 @@ from adjudge.errors import InputError
 Floats = NDArray[np.float64]
 Counts = NDArray[np.float64] | NDArray[np.int64]
 TIE_TOLERANCE = 1e-9  # scores this close (relative to the best, absolute below 1) are tied
-SAME_SCORE_TOLERANCE = 1e-11  # scores this close are one score: they differ by what the rounding of a table can do
+SAME_SCORE_TOLERANCE = 1e-11  # scores this close are equal: a table's rounding can cause the difference
 VOTE_SHARE = 0.2  # of honest probabilities that comes from the shares of the votes
 MAX_DENSE_CELLS = 16  # cells of the table per vote, up to which counting goes over all cells
 ANSWER_UNIT = 2.0**-36  # of sums of probabilities by row: whole units add up to the same in any order
@@ -39,7 +39,7 @@ CLASS_UNIT = COARSE * 2.0**-16  # of coarse class counts; what it leaves is adde
 
 
 class TaskKeys(Protocol):
-    """Hashes of (seed, task), [tasks], as `tie_keys` returns them: an array, or ids that are hashed when they are asked for."""
+    """Hashes of (seed, task), [tasks], as `tie_keys` returns them: an array, or ids that are hashed on demand."""
 
     def __getitem__(self, tasks: NDArray[np.int64], /) -> NDArray[np.uint64]:
         """Return those of some tasks, [some]."""
@@ -203,7 +203,7 @@ def pick(
     if tie_weights is not None:
         weight = np.where(candidate, tie_weights, -np.inf)
         candidate &= weight == weight.max(axis=1, keepdims=True)
-    key = mix(task_key[where][:, None] ^ label_hash)  # of tied tasks alone: keys may be hashed when they are asked for
+    key = mix(task_key[where][:, None] ^ label_hash)  # of tied tasks alone: keys may be hashed on demand
     key[~candidate] = 0
     winner[where] = key.argmax(axis=1)
     return winner.astype(np.int32), tied
@@ -306,7 +306,7 @@ def weight_shares(
 ) -> Floats:
     """Return each label's share of the positive weights that the votes of a task have, [tasks, K].
 
-    If no label has a positive weight, there is no evidence for any: the best labels share equally.
+    If no label has a positive weight, there is not any evidence: the best labels share equally.
     """
     tasks, k, some = len(task_ptr) - 1, table.shape[1], row[task_ptr[0] : task_ptr[-1]]
     cell = np.repeat(np.arange(tasks), np.diff(task_ptr)) * k + row_label[some]
@@ -354,7 +354,7 @@ def pair_sums(
     row: NDArray[np.uint32],  # IN [all votes]
     row_label: NDArray[np.int32],  # IN [rows]
     labels: NDArray[np.int32],  # IN [tasks] the current labels
-    values: Floats,  # IN [quantities, 2, rows] of a vote: where it differs from its task's label, and where it equals it
+    values: Floats,  # IN [quantities, 2, rows] of a vote: if it differs from its task's label, and if it equals it
     n_labels: int,
     row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts; None: 1
     threads: int = 1,  # for faster twins
@@ -362,7 +362,7 @@ def pair_sums(
     """Return sums over tasks and ordered pairs of different votes, [quantities + 2].
 
     First, for every quantity, of the products of its two values; then the pairs that give the same label; then all pairs.
-    A pair of weighted votes counts as the product of their weights, which the values include. A vote is no pair with itself.
+    A pair of weighted votes counts as the product of their weights, which the values include. A vote does not pair with itself.
     """
     some = row[task_ptr[0] : task_ptr[-1]]
     tasks = len(task_ptr) - 1
@@ -380,7 +380,7 @@ def pair_sums(
 
 
 class HonestRule(NamedTuple):
-    """What honest probabilities depend on beside the lines of the votes; see `adjudge.models.honest`."""
+    """The inputs of honest probabilities other than the lines of the votes; see `adjudge.models.honest`."""
 
     log_prior: Floats  # [K] where scores start; minus infinity for labels that do not exist
     uniform: Floats  # [K] equal shares of the labels that exist, 0 for others
@@ -405,7 +405,7 @@ def honest_pass(
     answers: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability of the votes' own label, see ANSWER_UNIT
     doubts: NDArray[np.int64] | None = None,  # OUT [rows] added to: probability that the label of the vote's task is wrong
     unraised: Floats | None = None,  # OUT [tasks, K] probabilities before the last step; of this kernel alone
-    wanted: NDArray[np.int32] | None = None,  # IN [tasks] a label of each task whose probability is asked for
+    wanted: NDArray[np.int32] | None = None,  # IN [tasks] a label of each task whose probability is wanted
     chance: Floats | None = None,  # OUT [tasks] that probability, before the last step
 ) -> None:
     """Write the honest probabilities of the labels of every task.
@@ -513,7 +513,7 @@ def _scores(task: NDArray[np.int64], said: Floats, tasks: int, rule: HonestRule)
 
 
 def soften(scores: Floats, size: NDArray[Any], rule: HonestRule) -> Floats:
-    """Return the probabilities of scores, [n, K], on tasks of so many votes, [n]: flattened by what their workers share.
+    """Return the probabilities of scores, [n, K], on tasks with [n] votes, flattened by the workers' shared errors.
 
     Less than one vote, by its weight, shares no error either.
     """

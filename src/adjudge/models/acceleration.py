@@ -33,7 +33,7 @@ STEP_LENGTH: Final = 1.8  # how far a step goes along what the combination leave
 MIN_KEPT_SHARE: Final = 0.7  # the part of a probability that one step leaves at least: those that hurry to 0 end in worse optima
 OBJECTIVE_ROUNDING: Final = 1e-12  # the part of an objective that is rounding
 RIDGE: Final = 1e-8  # relative weight of the identity in the equations of a combination
-# Arrays [rows, K] beside those of a plain fit: points and images, differences of both, counts, totals and products.
+# Arrays [rows, K] in addition to those of a plain fit: points and images, differences of both, counts, totals and products.
 EXTRA_TABLES: Final = 2 * (POINTS_KEPT + 1) + 2 * POINTS_KEPT + 6
 
 

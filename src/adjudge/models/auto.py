@@ -142,6 +142,8 @@ def _figures(found: Dependence) -> str:
 class CarefulRecipe(EMRecipe):
     """One of the two careful versions of a worker."""
 
+    takes_cells: ClassVar[bool] = True  # of counts, where only those with votes are stored
+
     kind: Kind
     dependence: Dependence
     exists: NDArray[np.bool_]  # [K]
@@ -161,7 +163,7 @@ class CarefulRecipe(EMRecipe):
 
     def shared(self, priors: Floats, gather: Gather) -> CarefulShared:
         """Return the mean worker and the spread of skill, from two rounds of sums over all workers."""
-        return shared_by_all(gather, self.dependence, self.exists, self.seen.look)
+        return shared_by_all(gather, self.dependence, self.exists, partial(self.seen.look, self.kind))
 
     def on(self, block: WorkerBlock) -> CarefulStep:
         """Return the M-step of these workers."""

@@ -59,7 +59,7 @@ MODEL_CLASSES: Final[dict[str, str]] = {
     "mmsr": "mmsr:MMSR",
     "panel": "panel:PanelStack",
 }  # adding a model adds a line here, and its name to `ModelName`
-# The paper's models and the default: those that are compared, and shown in the demo, unless others are asked for.
+# The paper's models and the default: those compared, and shown in the demo, by default.
 DEFAULT_COMPARED_MODELS: Final = ("auto", "mv", "ds", "fds", "hybrid", "one-coin", "iwmv", "glad")
 PLACES: Final = get_args(Place)
 
@@ -107,21 +107,21 @@ class Model:
     rules: ClassVar[Rules] = COMMON
     learns: ClassVar[bool] = True  # whether it estimates parameters beyond the labels
     scoring: ClassVar[str] = "confusion"  # see adjudge.models.knowledge
-    takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # of what callers may know, beside gold
+    takes: ClassVar[frozenset[str]] = frozenset({"history", "priors", "warm_start"})  # accepted knowledge, besides gold
     starts_hard: ClassVar[bool] = False  # whether the first M-step is fed with hard labels, and the first E-step is hard
     is_likelihood: ClassVar[bool] = True  # whether scores are log-probabilities
 
     is_careful: ClassVar[bool] = False  # whether it asks how far workers err together
     takes_weights: ClassVar[bool] = True  # whether votes may count more or less than once
     needs_gold: ClassVar[bool] = False  # whether it can do nothing without gold
-    most_labels: ClassVar[int | None] = None  # for which its method is defined, where there is a limit
+    most_labels: ClassVar[int | None] = None  # for which its method is defined, if there is a limit
     is_ordered: ClassVar[bool] = False  # whether labels are grades, so that their order matters
     # Where it runs: on every engine; where the counts of all workers are in this process; where all votes are in its memory.
     place: ClassVar[Place] = "anywhere"
 
     lacks: ClassVar[Mapping[str, str]] = {}  # options that only other models have, and why it has none
 
-    room: ClassVar[Room] = NO_EXTRA_ROOM  # that it takes in memory beside what all models take
+    room: ClassVar[Room] = NO_EXTRA_ROOM  # memory it takes in addition to that of every model
 
     seed: int = DEFAULTS.seed
     ties: Ties = DEFAULTS.ties
@@ -143,7 +143,7 @@ class Model:
         return {f.name: f.default for f in fields(cls)}
 
     def require_engine(self, engine: Engine) -> None:
-        """Raise if an engine cannot run this model: before votes are read, and before a cluster is asked for."""
+        """Raise if an engine cannot run this model: before votes are read, and before a cluster is used."""
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
             raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
@@ -186,7 +186,7 @@ class Model:
         """Return the labels, the workers and the rest, decoded.
 
         - `votes`: votes, or anything that `adj.read` takes.
-        - `engine`: where it runs; described in `adjudge.aggregate`.
+        - `engine`: the engine to run on; described in `adjudge.aggregate`.
         - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
           labels and the final likelihood are the same.
         - `progress`: called after every iteration.
@@ -233,6 +233,7 @@ class Model:
         session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
         warm = None
         if before is not None:
+            before = before.stored_for(wide=getattr(session, "is_wide", False))
             warm = WarmStart(partial(_carried, loosen(before)), before.priors, before.label_shares(), before.iterations)
         known = Knowns(
             FitOptions(progress, trace == "full", codes, warm),
@@ -259,7 +260,7 @@ class Model:
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
         """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
-        if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+        if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark lack it
             given = gold_frame(votes)
         if self.needs_gold and given is None:
             raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
@@ -297,7 +298,7 @@ class Model:
 def _refitted(
     model: Model, engine: Engine, priors: Priors | None, weight: float | None, votes: Votes, *, gold: Any, history: Any
 ) -> Result:
-    """Return a fit of other votes like an earlier one; that it may not converge was said of that one."""
+    """Return a fit of other votes like an earlier one, which has already warned if it did not converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         known = {"gold": gold, "history": history, "priors": priors, "priors_weight": weight}

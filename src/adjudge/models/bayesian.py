@@ -235,7 +235,7 @@ ClassWeight = float | Literal["votes"]
 WEIGHT_BY_VOTES: Final = "votes"
 PAIRS_ARGUMENT: Final = 4  # where the labels of pairs stand among the arguments of the kernels
 SHARES_ARGUMENT: Final = 6  # and the shares
-BETTER = 1e-9  # by which part of itself a bound must be higher to be another one than rounding's
+BETTER = 1e-9  # relative gain from which a bound counts as higher, beyond rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,7 +349,7 @@ class EBCC(Model):
                 yield Mean(posterior[i], bound[i, :ran], changed[i, :ran], done)
 
     def _at_once(self, whole: WholeVotes, pairs: int, labels: int) -> int:
-        """Return how many restarts run at once: as many as threads and memory allow; raise if there is no room for one."""
+        """Return how many restarts run at once: as many as threads and memory allow; raise if memory is too small for one."""
         cells, tasks = labels * self.subtypes, whole.votes.n_tasks
         if whole.kernels is not reference:
             threads, beside, each = max(whole.threads, 1), 16 * pairs * cells, 16 * pairs * cells + 8 * tasks * labels

@@ -8,8 +8,8 @@ B the worker's own rows up to a cap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from adjudge.data.exact import LOG_UNIT, round_to_unit
 from adjudge.data.fit import WIDE_TABLE, Knowledge, lay_out
 from adjudge.data.votes import WorkerRows
+from adjudge.data.wide import Cells, WidePart, WideTable
 from adjudge.engines.base import Gather, WorkerBlock
 from adjudge.kernels import cpu, reference
 from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments, votes_of_all
@@ -27,6 +28,7 @@ Kind = Literal["A", "B"]
 T = TypeVar("T")
 CAREFUL_KINDS: Final[tuple[Kind, ...]] = ("A", "B")
 TINY: Final = 1e-9
+LEAST: Final = 1e-6  # of a probability
 
 
 class CarefulShared(NamedTuple):
@@ -46,32 +48,32 @@ class BelievedVotes:
     met: Floats  # [workers, K] votes by true label
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
+    votes: Floats  # [workers]
 
     @classmethod
-    def of(cls, block: WorkerBlock, counts: Any) -> BelievedVotes:
-        """Return what was seen of the workers of a block."""
+    def of(cls, block: WorkerBlock, counts: Any, *, said: bool = True) -> BelievedVotes:
+        """Return what was seen of the workers of a block; the compiled kernels leave out votes by given label if not asked."""
         panel: WorkerRows = block.panel
+        if isinstance(counts, Cells) and block.history is None:
+            right = panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
+            by_given, met = np.zeros((panel.n_workers, panel.n_labels)), panel.by_worker(counts)
+            by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
+            return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
             counts = np.ascontiguousarray(counts)
-            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, threads=block.threads))
+            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, said=said, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
-        said, right = np.zeros((panel.n_workers, panel.n_labels)), np.zeros(panel.n_workers)
+        by_given, right = np.zeros((panel.n_workers, panel.n_labels)), np.zeros(panel.n_workers)
         if past is not None:
             counts, met = counts + past.cells, met + past.totals
             others = past.others
-            np.add.at(said, (others.worker, others.label), others.counts.sum(axis=1))
+            np.add.at(by_given, (others.worker, others.label), others.counts.sum(axis=1))
             np.add.at(right, others.worker, others.counts[np.arange(len(others.label)), others.label])
-        said.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
+        by_given.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
         right += panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
-        return cls(counts, met, said, right)
-
-    @cached_property
-    def votes(self) -> Floats:
-        """The votes of each worker, [workers]."""
-        out: Floats = self.met.sum(axis=1)
-        return out
+        return cls(counts, met, by_given, right, met.sum(axis=1))
 
     def expected_accuracy(self, own: Floats) -> Floats:
         """Return what the mean worker would reach on the labels that each worker met, [workers]; `own` is its accuracy, [K]."""
@@ -88,12 +90,12 @@ class SeenOnce:
     def __init__(self) -> None:
         self._last: tuple[Any, BelievedVotes] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:  # whoever gets a copy has other counts
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is for other counts
         return SeenOnce, ()
 
-    def look(self, block: WorkerBlock, counts: Any) -> BelievedVotes:
-        """Return what is seen of a block, and keep it."""
-        seen = BelievedVotes.of(block, counts)
+    def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:
+        """Return what a version sees of a block, and keep it."""
+        seen = BelievedVotes.of(block, counts, said=kind == "A")
         self._last = counts, seen
         return seen
 
@@ -133,6 +135,8 @@ def shared_by_all(
 
 def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
     seen = see(block, counts)
+    if block.threads and not isinstance(counts, Cells):
+        return cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
     return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 
 
@@ -143,9 +147,16 @@ def worker_table(
     shared: CarefulShared,
     found: Dependence,
     exists: NDArray[np.bool_],  # [K]
-) -> Floats:
-    """Return log W of one of the two versions for all rows of a block, [rows, K true]: compiled, or by `careful_table`."""
+) -> Floats | WideTable:
+    """Return log W of one of the two versions for all rows of a block, [rows, K true]: compiled, or by `careful_table`.
+
+    It is in parts where only cells with votes are stored.
+    """
     panel, phi, effective = block.panel, found.inflation, found.effective_votes
+    if isinstance(seen.counts, Cells):
+        who = np.arange(panel.n_workers)
+        part = wide_part(kind, seen, shared, found, exists, panel, who, seen.counts, max(block.threads, 1))
+        return WideTable(panel, (part,))
     if not block.threads or panel.n_labels >= WIDE_TABLE:  # matrix products are faster then
         return careful_table(kind, seen, shared, found, exists, panel.row_worker(), panel.row_label, seen.counts)
     return cpu.careful_table(
@@ -154,7 +165,7 @@ def worker_table(
         panel.row_label,
         block.threads,
         met=seen.met,
-        said=seen.said,
+        said=seen.said if kind == "A" else None,
         right=seen.right,
         own=shared.own,
         errors=_error_shares(shared.mean_worker),
@@ -184,6 +195,37 @@ def _error_shares(mean_worker: Floats) -> Floats:
     return errors
 
 
+class Factors(NamedTuple):
+    """What the lines of a version are made of, by worker; see `careful_table`."""
+
+    right: Floats  # [workers, K] probability to be right, by true label
+    wrong: Floats  # [workers, K] to err; 0 for labels that do not exist
+    errors: Floats  # [K true, K given] how errors are distributed
+    taste: Floats  # A: [workers, K given]
+    norm: Floats  # A: [workers, K] sums over given labels
+    share: Floats  # B: [workers, K] of the worker's own rows
+
+    @classmethod
+    def of(cls, kind: Kind, seen: BelievedVotes, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> Factors:
+        """Return the factors of one of the two versions."""
+        met, total, none = seen.met, seen.votes, np.zeros(0)
+        expected_rate = seen.expected_accuracy(shared.own)
+        rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
+        shift = _shift_weight(kind, shared, found) * (_logit(rate) - _logit(expected_rate))
+        right = _sigmoid(_logit(shared.own) + shift[:, None])
+        errors = _error_shares(shared.mean_worker)
+        wrong = np.where(exists, 1.0 - right, 0.0)
+        if kind == "B":
+            effective = found.effective_votes
+            share = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))
+            return cls(right, wrong, errors, none, none, share)
+        expected = (met * wrong) @ errors + met * np.where(exists, right, 0.0)
+        lent = 10.0 * expected / np.maximum(expected.sum(axis=1, keepdims=True), TINY)
+        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** _taste_power(found.inflation)
+        norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste
+        return cls(right, wrong, errors, taste, np.where(norm > 0, norm, 1.0), none)
+
+
 def careful_table(
     kind: Kind,
     seen: BelievedVotes,  # of workers
@@ -195,37 +237,58 @@ def careful_table(
     counts: Floats,  # [rows, K] the worker's votes for it, by true label
 ) -> Floats:
     """Return log W of one of the two versions, [rows, K true]."""
-    met, total = seen.met, seen.votes
-    expected_rate = seen.expected_accuracy(shared.own)
-    rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
-    shift = _shift_weight(kind, shared, found) * (_logit(rate) - _logit(expected_rate))
-    right = _sigmoid(_logit(shared.own) + shift[:, None])  # [workers, K] probability to be right, by true label
-    errors = _error_shares(shared.mean_worker)
-    wrong = np.where(exists, 1.0 - right, 0.0)
+    f = Factors.of(kind, seen, shared, found, exists)
     # The table is long, and workers are few: what can be is computed by worker, and the rest in place.
-    cells = np.take(wrong, worker, axis=0)  # [rows, K true]
-    cells *= np.take(errors.T, label, axis=0)
+    cells = np.take(f.wrong, worker, axis=0)  # [rows, K true]
+    cells *= np.take(f.errors.T, label, axis=0)
     own = np.arange(len(label)), label
-    cells[own] = right[worker, label]
+    cells[own] = f.right[worker, label]
     if kind == "A":
-        expected = (met * wrong) @ errors + met * np.where(exists, right, 0.0)
-        lent = 10.0 * expected / np.maximum(expected.sum(axis=1, keepdims=True), TINY)
-        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** _taste_power(found.inflation)
-        cells *= taste[worker, label][:, None]
-        norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste  # sums over given labels
-        cells /= np.take(np.where(norm > 0, norm, 1.0), worker, axis=0)
+        cells *= f.taste[worker, label][:, None]
+        cells /= np.take(f.norm, worker, axis=0)
     else:
-        effective = found.effective_votes
-        share = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))
-        cells *= np.take(1.0 - share, worker, axis=0)
-        mine = np.take(share, worker, axis=0)
+        cells *= np.take(1.0 - f.share, worker, axis=0)
+        mine = np.take(f.share, worker, axis=0)
         mine *= counts
-        mine /= np.take(np.maximum(met, TINY), worker, axis=0)
+        mine /= np.take(np.maximum(seen.met, TINY), worker, axis=0)
         cells += mine
-    table = np.log(np.maximum(cells, 1e-6, out=cells), out=cells)
+    table = np.log(np.maximum(cells, LEAST, out=cells), out=cells)
     if not exists.all():
         table[:, ~exists] = -np.inf
     return round_to_unit(table, LOG_UNIT)
+
+
+def wide_part(
+    kind: Kind,
+    seen: BelievedVotes,  # of workers
+    shared: CarefulShared,
+    found: Dependence,
+    exists: NDArray[np.bool_],  # [K]
+    panel: WorkerRows,  # whose lines are wanted
+    who: NDArray[np.int64],  # [workers of the panel] where each is in `seen`
+    counts: Cells,  # [rows of the panel, K] the workers' votes, by true label
+    threads: int = 1,
+) -> WidePart:
+    """Return the same in parts: all but the cells with votes, and those of the given labels, are sums of logarithms."""
+    f = Factors.of(kind, seen, shared, found, exists)
+    diagonal = Cells(np.arange(panel.n_rows + 1), panel.row_label, np.zeros(panel.n_rows), panel.n_labels)
+    own = diagonal if kind == "A" else cpu.merge_cells(counts, diagonal, 1.0, 1.0, threads)
+    row, c = own.row, own.label
+    worker, label = who[panel.row_worker()], panel.row_label
+    w, g = worker[row], label[row]
+    cells = np.where(c == g, f.right[w, c], f.wrong[w, c] * f.errors[c, g])
+    with np.errstate(divide="ignore"):
+        if kind == "A":
+            cells = cells * f.taste[w, g] / f.norm[w, c]
+            by_worker, by_row = f.wrong / f.norm, round_to_unit(np.log(f.taste[worker, label]), LOG_UNIT)
+        else:
+            cells = cells * (1.0 - f.share[w, c]) + f.share[w, c] * own.count / np.maximum(seen.met[w, c], TINY)
+            by_worker, by_row = f.wrong * (1.0 - f.share), None
+        by_worker, by_given, cells, floor = (
+            round_to_unit(np.log(part), LOG_UNIT)
+            for part in (by_worker, np.ascontiguousarray(f.errors.T), np.maximum(cells, LEAST), np.array(LEAST))
+        )
+    return WidePart(by_worker[who], by_given, replace(own, count=cells), by_row, float(floor))
 
 
 def _logit(p: Floats) -> Floats:
@@ -238,23 +301,35 @@ def _sigmoid(x: Floats) -> Floats:
     return out
 
 
-def known_lines(known: Knowledge, found: Dependence, worker: NDArray[np.int64], label: NDArray[np.integer]) -> Floats:
-    """Return the mean of the two tables for workers (codes, -1 for an unknown one) and given labels, [rows, K true].
+def known_lines(known: Knowledge, found: Dependence, panel: WorkerRows, worker: NDArray[np.int64]) -> Floats | WideTable:
+    """Return the mean of the two tables for the rows of a panel, [rows, K true]: in parts where the counts are cells.
 
-    The counts are those of a fit's final labels; an unknown worker is the mean worker.
+    `worker` has the code of each worker of the panel, [workers], -1 for an unknown one, who is the mean worker. The counts are
+    those of a fit's final labels.
     """
     exists, gather = known_labels(known), partial(apply_to, known)
     shared = shared_by_all(gather, found, exists)
     seen = gather(BelievedVotes.of)
     nobody = np.zeros((1, known.n_labels))
     met, said = (np.concatenate([part, nobody]) for part in (seen.met, seen.said))
-    seen = BelievedVotes(seen.counts, met, said, np.append(seen.right, 0.0))
-    row = np.where(worker >= 0, known.row_of(np.maximum(worker, 0), label), -1)
-    counts = np.where((row >= 0)[:, None], known.counts[np.maximum(row, 0)] if known.n_rows else 0.0, 0.0)
+    seen = BelievedVotes(seen.counts, met, said, *(np.append(part, 0.0) for part in (seen.right, seen.votes)))
     who = np.where(worker >= 0, worker, known.n_workers)
-    tables = [careful_table(kind, seen, shared, found, exists, who, label, counts) for kind in CAREFUL_KINDS]
-    out: Floats = (tables[0] + tables[1]) / 2.0
-    return out
+    counts = known_counts(known, panel, worker)
+    if isinstance(counts, Cells):
+        parts = [wide_part(kind, seen, shared, found, exists, panel, who, counts) for kind in CAREFUL_KINDS]
+        return WideTable(panel, tuple(parts))
+    rows = np.repeat(who, np.diff(panel.worker_ptr)), panel.row_label, counts
+    tables = [careful_table(kind, seen, shared, found, exists, *rows) for kind in CAREFUL_KINDS]
+    return round_to_unit((tables[0] + tables[1]) / 2.0, LOG_UNIT)
+
+
+def known_counts(known: Knowledge, panel: WorkerRows, worker: NDArray[np.int64]) -> Floats | Cells:
+    """Return the votes that are known of the rows of a panel, [rows, K]; `worker` has the code of each worker, -1 for none."""
+    who = np.repeat(worker, np.diff(panel.worker_ptr))
+    row = np.where(who >= 0, known.row_of(np.maximum(who, 0), panel.row_label), -1)
+    if isinstance(known.counts, Cells):
+        return known.counts.take(row)
+    return np.where((row >= 0)[:, None], known.counts[np.maximum(row, 0)] if known.n_rows else 0.0, 0.0)
 
 
 def known_confusion(known: Knowledge, found: Dependence, worker: int) -> Floats:
@@ -283,7 +358,8 @@ def apply_to(known: Knowledge, function: Callable[[WorkerBlock, Any], T]) -> T:
 def confusion_of(own: Floats, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> Floats:
     """Return pi_cl of the worker whose votes these are, [K given, K true]; as [K true, K given]."""
     k = len(exists)
-    seen = BelievedVotes(own, own.sum(axis=0)[None, :], own.sum(axis=1)[None, :], np.array([np.trace(own)]))
+    met, said = (own.sum(axis=axis)[None, :] for axis in (0, 1))
+    seen = BelievedVotes(own, met, said, np.array([np.trace(own)]), np.array([own.sum()]))
     rows = np.zeros(k, np.int64), np.arange(k), own
     tables = [careful_table(kind, seen, shared, found, exists, *rows) for kind in CAREFUL_KINDS]
     lines = np.exp((tables[0] + tables[1]) / 2.0).T

@@ -9,7 +9,7 @@ there, cannot outweigh the votes; docs/decisions/012-priors.md shows how other w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -19,6 +19,7 @@ from adjudge.data.exact import LOG_UNIT, round_to_unit, sum_of
 from adjudge.data.fit import ClassPrior, Fit, Prior, TableLines, WorkerPrior, given_votes, lay_out
 from adjudge.data.options import DEFAULTS, MOST_VOTES, Choice, Flag, Number, Rules, Stop, Strength
 from adjudge.data.votes import WorkerRows
+from adjudge.data.wide import Cells, WidePart, WideTable
 from adjudge.engines import memory
 from adjudge.engines.base import ClassEstimate, Gather, Recipe, Session, WorkerBlock
 from adjudge.models import em
@@ -90,6 +91,8 @@ class EMRecipe:
 class ConfusionRecipe(EMRecipe):
     """One confusion matrix per worker: the paper's equations 3 and 10."""
 
+    shows_cells: ClassVar[bool] = True  # lines for people may be in parts; lines for passes are not
+
     def on(self, block: WorkerBlock) -> ConfusionStep:
         """Return the M-step of these workers."""
         return ConfusionStep(block, self.beliefs.of(block))
@@ -105,12 +108,25 @@ class ConfusionStep:
     def __call__(self, counts: Any, shared: Any = None) -> TableLines:
         """Return log pi that maximises the (penalised) likelihood of these counts, [rows, K]."""
         believed, smoothing, panel = self.prior.workers, self.prior.smoothing, self.block.panel
+        if isinstance(counts, Cells):
+            if believed is None and smoothing == 0.0:
+                return _confusion_lines(panel, counts, self.prior)
+            counts = np.asarray(counts)
         counts = counts if believed is None else counts + believed.cells
         table, totals = self.block.tables(counts, panel.worker_ptr, smoothing)
         if believed is not None:
             totals = _add_absent(panel, table, totals, believed, smoothing)
         has_beliefs = believed is not None or smoothing != 0.0
         return TableLines(table, totals, self.prior, _penalty(panel, table, totals, self.prior) if has_beliefs else 0.0)
+
+
+def _confusion_lines(panel: WorkerRows, counts: Cells, prior: Prior) -> TableLines:
+    """Return log pi in parts, without pseudo-votes: minus infinity but for cells with votes."""
+    totals, k = panel.by_worker(counts), panel.n_labels
+    total = totals[panel.row_worker()[counts.row], counts.label]
+    own = round_to_unit(np.log(counts.count) - np.log(total), LOG_UNIT)
+    part = WidePart(np.zeros(totals.shape), np.full((k, k), -np.inf), replace(counts, count=own))
+    return TableLines(WideTable(panel, (part,)), totals, prior)
 
 
 def _add_absent(panel: WorkerRows, table: Floats, totals: Floats, believed: WorkerPrior, smoothing: float) -> Floats:
@@ -141,7 +157,7 @@ def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> 
 
 
 def _expected(votes: Floats, table: Floats) -> float:
-    """Return the sum of pseudo-votes * log pi, where there are some."""
+    """Return the sum of pseudo-votes * log pi, if there are any."""
     with np.errstate(invalid="ignore"):
         plain = float(np.vdot(votes, table))
     # Where nothing is believed pi may be 0: 0 * -inf is not a number, and no part of the sum.
@@ -332,7 +348,7 @@ class Hybrid(DawidSkene):
 
 
 def fit_recipe(model: Model, session: Session, recipe: Recipe, options: em.FitOptions) -> em.Run:
-    """Fit the recipe of a soft model, accelerated if it is asked for."""
+    """Fit the recipe of a soft model, accelerated on request."""
     if not getattr(model, "accelerate", False):
         return em.run(session, recipe, options)
     from adjudge.models import acceleration

@@ -2,7 +2,7 @@
 
 An iteration is an M-step, then an E-step. The priors (or the shares of the labels, if priors are fixed; or the objective) are
 compared with the previous iteration's. Labels, probabilities and likelihood come from the last E-step, and no M-step follows
-it. Priors are known before the E-step: where they decide, the session is told which one is the last, and decides in it.
+it. Priors are known before the E-step: if they decide, the session learns which pass is the last, and decides in it.
 
 The state of the fit (labels, counts, table) is the session's; the loop sees things of the size of K. Methods that are not EM
 have a loop of their own, `repeat`.
@@ -45,7 +45,7 @@ class FitOptions:
     """Options of a fit: its start, its observer, and whether every pass computes its likelihood."""
 
     progress: Progress | None = None
-    likelihood: bool = True  # without it hard passes may leave it out of the trace, where that is faster
+    likelihood: bool = True  # without it hard passes may omit it from the trace if that is faster
     start: NDArray[np.int32] | None = None  # labels to begin with, [tasks], instead of majority vote
     warm: WarmStart | None = None  # parameters to begin with, instead of both
 
@@ -131,8 +131,8 @@ def repeat(
 ) -> Run:
     """Repeat an M-step and an E-step at most `max_iter` times, for methods that are not EM.
 
-    Either few rounds are the method, or its M-step goes on from the one before. Nothing rises from round to round, so there is
-    no cycle to detect and no checkpoint, and running out of rounds is no failure: a method for which it is one warns by itself.
+    Either the method has few rounds, or its M-step continues the previous one. Nothing rises from round to round, so there is
+    no cycle to detect and no checkpoint, and running out of rounds is normal: a method for which it is a failure warns itself.
 
     They end when no label changes (`stop` is "labels"), or when the change falls below `tol`: that of the objective, or of
     the shares of labels. The first round compares with nothing. A method may measure the change of its own parameters by

@@ -40,7 +40,7 @@ from adjudge.models.knowledge import other_labels
 
 REMEMBERED_STEPS = 8  # steps remembered
 SUFFICIENT = 1e-4  # a step must bring this share of what its slope promises
-HALVINGS = 30  # after so many the slope is lost in rounding
+HALVINGS = 30  # after this many the slope is lost in rounding
 MAX_COORDINATE_STEP = 8.0  # no coordinate moves farther in one step
 
 

@@ -1,4 +1,4 @@
-"""Judges of grades as they are carried over: lines of any judge and grade, from what was learned of the votes.
+"""Saved judges of grades: lines of any judge and grade, from the parameters learned.
 
 What is saved are counts. A judge's bias, stretch and scale are the M-step of its counts, so that a grade which a judge gave to
 none of the tasks that were learned from has its probability, too.
@@ -63,14 +63,14 @@ def figures(judges: Floats) -> dict[str, Floats]:
 
 
 def scale_of(known: Knowledge, priors: Floats, settings: Mapping[str, object]) -> GradeScale:
-    """Return the scale of what was learned."""
+    """Return the learned scale."""
     exists = priors > 0
     exists[known.row_label] = True
     return GradeScale(grades_learned(known, settings), exists)
 
 
 def grades_learned(known: Knowledge, settings: Mapping[str, object]) -> Grades:
-    """Return the order of the labels of what was learned."""
+    """Return the learned order of the labels."""
     order: Any = settings.get("order")
     return grades_of(known.labels.texts(), order, is_declared=True)
 
@@ -117,7 +117,7 @@ def grade_columns(session: Session, grades: Grades) -> dict[str, NDArray[Any]]:
     posterior = session.posterior()
     if isinstance(posterior, np.ndarray):
         return dict(zip(GRADE_COLUMNS, moments_of(posterior, grades), strict=True))
-    # Pieces come once: they are asked for again, so that no more than one of them is in memory.
+    # Pieces can be read only once: request them again, so that at most one is in memory.
     return {name: session.keep(_each(session.posterior(), grades, at)) for at, name in enumerate(GRADE_COLUMNS)}
 
 

@@ -24,6 +24,7 @@ from adjudge.models.ordinal import Ordinal
 WHY: Final = "ordinal grades: workers who differ give neighbouring grades"
 MIN_GRADES: Final = 3
 MAX_GRADES: Final = 20
+MIN_TASKS: Final = 40  # with fewer, neighbours are confused by luck
 MAX_GRADE_DISTANCE_RATIO: Final = 0.82  # simulated grades mostly .55 to .8, names .86 and more
 Floats = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ Floats = NDArray[np.float64]
 def fit_if_grades(model: Model, session: Session, known: Knowns) -> Fit | None:
     """Return the fit of ordinal grades where labels are used as such, else None."""
     labels = session.votes.labels
-    if not may_be_grades(labels) or not session.votes.n_tasks:
+    if session.votes.n_tasks < MIN_TASKS or not may_be_grades(labels):
         return None
     session.start(hard=False)
     if not are_grades(labels, session.gather(pooled_votes)):  # counts of vote shares: coincidences

@@ -1,6 +1,6 @@
 """Honest confidence: how likely labels are right, whichever model chose them.
 
-A posterior of expectation-maximisation is no confidence: each task has a part in the counts that judge it, and workers who
+The posterior of expectation-maximisation is not calibrated: each task contributes to the counts that judge it, and workers who
 err together look like workers who are right. The rule here scores each task without its own part, lends every worker five
 votes of the mean worker, lets no vote speak against what it says, and divides the scores by a temperature that follows from
 the errors that workers share. A fifth comes from the shares of the votes. Where votes agree with each other no more than
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, WIDE_TABLE, Fit, Pieces, effective_votes, given_votes, lay_out, own_rates
 from adjudge.data.memory import free_memory, gib
 from adjudge.data.votes import Votes, WorkerRows
+from adjudge.data.wide import Cells, WidePart, WideTable
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.engines.passes import Answers, BelowChance, Chance, Confidence, PairSums, Probabilities, RowFunction
 from adjudge.kernels import cpu
@@ -69,7 +70,7 @@ class Dependence:
 
 
 DEPENDENCE: Final = ("shared_error", "votes_per_task", "skill_spread")  # facts that a dependence is made of
-UNMEASURED_DEPENDENCE: Final = Dependence(0.0, 1.0, DEFAULT_SPREAD)  # where there are no votes to measure it from
+UNMEASURED_DEPENDENCE: Final = Dependence(0.0, 1.0, DEFAULT_SPREAD)  # without votes to measure it from
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,18 @@ class Honest:
         """How the accuracies of workers follow from their votes."""
         return AccuracyLaw(self.dependence.inflation, mean_accuracy(self.rule.log_prior, np.diagonal(self.population)))
 
-    def lines(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
+    def lines(self, block: WorkerBlock, counts: Any) -> tuple[Any, Any]:
         """Return log-probabilities of votes by true label, with and without one of them, [rows, K] each.
 
-        A weighted vote says as much more or less, and as many votes are left out with it as it weighs.
+        A weighted vote says as much more or less, and as many votes are left out with it as it weighs. Lines are in parts where
+        only cells with votes are stored.
         """
         panel, exists, weights = block.panel, self.rule.uniform > 0, block.weights
         lent = np.where(exists, PSEUDO_VOTES_PER_WORKER * self.population, 0.0)
+        if isinstance(counts, Cells) and block.history is None:
+            table = wide_lines(panel, counts, panel.by_worker(counts), lent, counted=True)
+            return table, table.without()
+        counts = np.asarray(counts)
         if block.threads and weights is None and block.history is None:
             here = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
             return cpu.honest_lines(*here, lent, exists, PSEUDO_VOTES_PER_WORKER, block.threads)
@@ -150,6 +156,24 @@ class Honest:
         return lines, without
 
 
+def wide_lines(panel: WorkerRows, counts: Cells, met: Floats, lent: Floats, *, counted: bool) -> WideTable:
+    """Return the lines of votes in parts; those of votes that were `counted` also without one of them.
+
+    `counts` are the votes of the rows, `met` those of each worker by true label, [workers, K], and `lent` those that every
+    worker is lent, [K given, K true].
+    """
+    row, c = counts.row, counts.label
+    worker, mean = panel.row_worker()[row], lent[panel.row_label[row], c]
+    by_worker = -np.log(met + PSEUDO_VOTES_PER_WORKER)
+    own, without = np.log(counts.count + mean) + by_worker[worker, c], None
+    with np.errstate(divide="ignore"):
+        by_given = np.log(lent)
+    if counted:
+        fewer = np.log(np.maximum(met[worker, c] - 1.0, 0.0) + PSEUDO_VOTES_PER_WORKER)
+        without = np.log(np.maximum(counts.count - 1.0, 0.0) + mean) - fewer
+    return WideTable(panel, (WidePart(by_worker, by_given, replace(counts, count=own), without=without),))
+
+
 def _worker_chunks(worker_ptr: NDArray[np.int64], n_labels: int) -> Iterator[tuple[slice, slice]]:
     """Yield some workers and their rows, of about `CHUNK_CELLS` cells of the table; a worker is never split.
 
@@ -165,7 +189,7 @@ def _worker_chunks(worker_ptr: NDArray[np.int64], n_labels: int) -> Iterator[tup
 
 @dataclass(frozen=True, eq=False)
 class HonestProbabilities:
-    """The honest probabilities of the labels of a fit, computed when they are asked for."""
+    """The honest probabilities of the labels of a fit, computed on demand."""
 
     honest: Honest
     session: Session
@@ -177,13 +201,13 @@ class HonestProbabilities:
         self._count()
         return self.session.run(Probabilities(self.honest.rule), self._line_function)
 
-    def vote_lines(self) -> tuple[Floats, Floats]:
+    def vote_lines(self) -> tuple[Any, Any]:
         """Return what votes of each row say of every label, with and without one of them in the counts, [rows, K] each."""
         self._count()
         return self.session.gather(self._line_function)
 
     @property
-    def _line_function(self) -> Callable[[WorkerBlock, Any], tuple[Floats, Floats]]:
+    def _line_function(self) -> Callable[[WorkerBlock, Any], tuple[Any, Any]]:
         return self.lines or self.honest.lines
 
     def _count(self) -> None:
@@ -265,14 +289,14 @@ def mean_accuracy(log_prior: Floats, right: Floats) -> float:
 
 def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
     """Return the accuracy of every worker and its 90% interval, which holds it, by name, [workers] each."""
-    from adjudge.results.workers import beta_interval  # loaded where workers are asked for
+    from adjudge.results.workers import beta_interval  # loaded only for workers
 
     low, high = beta_interval(mean, strength)
     return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
 
 def measure(session: Session) -> Dependence:
-    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks stand outside."""
+    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks are left out."""
     session.start(hard=True)
     hits, votes = session.gather(_hits, gold=False)
     if not votes:
@@ -306,7 +330,7 @@ def judge_labels(
 
 
 def has_room(votes: Votes) -> bool:
-    """Return whether the honest probabilities of labels can be computed beside what is there; log a warning where not."""
+    """Return whether memory suffices for the honest probabilities of labels; log a warning if not."""
     need, have = 3 * 8 * votes.n_rows * votes.n_labels, free_memory()  # lines with and without a vote, and counts
     if need > have:
         size = gib(need), votes.n_rows, votes.n_labels, gib(have)
@@ -315,7 +339,7 @@ def has_room(votes: Votes) -> bool:
 
 
 def measure_and_judge(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
-    """Return the same of a fit without honest confidence; `named`, [K], are labels that there are, beside those of gold."""
+    """Return the same of a fit without honest confidence; `named`, [K], are the existing labels, besides those of gold."""
     dependence = measure(session)
     return judge_labels(session, labels, dependence, find_labels(session, named))
 
@@ -500,10 +524,13 @@ def spread(moments: Floats) -> float:
 def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
     """Return the right votes and all votes of each worker, [workers] each."""
     panel = block.panel
+    if isinstance(counts, Cells):
+        right = counts[np.arange(panel.n_rows), panel.row_label]
+        return panel.by_worker(right), panel.by_worker(counts.sum(axis=1))
     if block.threads:
         rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
-        met, _, of_worker = cpu.worker_sums(*rows, said=False, threads=block.threads)
-        return of_worker, met.sum(axis=1)
+        sums = cpu.worker_sums(*rows, met=False, said=False, threads=block.threads)
+        return sums.right, sums.votes
     right = counts[np.arange(panel.n_rows), panel.row_label]
     by_worker = panel.by_worker(np.stack([right, counts.sum(axis=1)], axis=1).astype(np.float64))
     return by_worker[:, 0], by_worker[:, 1]
@@ -521,8 +548,8 @@ def _given(block: WorkerBlock, counts: Any) -> Floats:
 def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:
     """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
     panel = block.panel
-    if not block.threads or panel.n_labels >= WIDE_TABLE:
-        return given_votes(panel, np.asarray(counts, np.float64))
+    if isinstance(counts, Cells) or not block.threads or panel.n_labels >= WIDE_TABLE:
+        return given_votes(panel, counts)
     return cpu.given_votes(np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label, block.threads)
 
 

@@ -16,6 +16,7 @@ from adjudge.data.fit import Fit, Knowledge, Parameters
 from adjudge.data.options import Choice, Rules
 from adjudge.data.vocabulary import Vocabulary, require_array
 from adjudge.data.votes import Understood, WorkerRows
+from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.encode import sort_order
 from adjudge.io.frames import column, match_ids, vocabulary
@@ -48,7 +49,7 @@ class Learned:
     settings: Mapping[str, object]
     scoring: str
     knowledge: Knowledge
-    table: Floats  # [rows, K] log pi, as the last M-step left it
+    table: Any  # [rows, K] log pi, as the last M-step left it: an array, or a `WideTable`
     denominators: Floats  # [workers, K] votes and pseudo-votes by true label: what pi is a share of
     shared: Floats  # [K given, K true] pseudo-votes that every worker has in every cell
     priors: Floats  # [K]
@@ -68,6 +69,8 @@ class Learned:
             **({} if self.skill is None else {"skill": (known.n_workers,)}),
         }
         for name, shape in shapes.items():
+            if isinstance(getattr(self, name), WideTable):  # of a fit in this process
+                continue
             array = require_array(name, getattr(self, name), np.float64, shape)
             if np.isnan(array).any():
                 raise InputError(f"{name} holds NaN: give numbers")
@@ -91,6 +94,16 @@ class Learned:
         out: Floats = matrix
         return out
 
+    def stored_for(self, *, wide: bool) -> Learned:
+        """Return the same with counts and table as a session takes them: by the cells with votes where it is `wide`."""
+        known = self.knowledge
+        if wide and self.scoring == "careful":
+            counts = known.counts if isinstance(known.counts, Cells) else Cells.of(known.counts)
+            return replace(self, knowledge=replace(known, counts=counts))
+        if not isinstance(known.counts, Cells) and not isinstance(self.table, WideTable):
+            return self
+        return replace(self, table=np.asarray(self.table), knowledge=replace(known, counts=np.asarray(known.counts)))
+
     def label_shares(self) -> Floats:
         """Return what the stopping rule of a fit that continues from here follows, [K]."""
         shares = _shares(self.knowledge) if self.scoring == "coin" else None  # the priors may be fixed
@@ -110,14 +123,14 @@ def transfer(learned: Learned, panel: WorkerRows) -> Transferred:
     worker = match_ids(panel.workers, known.workers)
     skill = None if learned.skill is None else _skills(learned, worker)
     uses_prior = True
+    table: Any
     if learned.scoring == "weight" and skill is not None:
         table, uses_prior = np.zeros((panel.n_rows, k)), False
         table[np.arange(panel.n_rows), panel.row_label] = np.repeat(skill, np.diff(panel.worker_ptr))
     elif learned.scoring == "coin" and skill is not None:
         table = coin_table(panel, skill, 1.0 - skill, other_labels(possible_labels(known, learned.priors)))
     elif learned.scoring == "careful":
-        who = np.repeat(worker, np.diff(panel.worker_ptr))
-        table = round_to_unit(known_lines(known, dependence_of(learned), who, panel.row_label), LOG_UNIT)
+        table = known_lines(known, dependence_of(learned), panel, worker)
     elif learned.scoring == "ordinal":
         table = _grade_lines(learned, panel, worker)
     else:
@@ -259,7 +272,9 @@ def learned_from(
         row_label=panel.row_label,
         workers=panel.workers,
         labels=panel.labels,
-        counts=fit.statistics.counts.astype(np.float64),
+        counts=fit.statistics.counts.astype(np.float64)
+        if scoring == "careful"
+        else np.asarray(fit.statistics.counts, np.float64),
         class_counts=fit.statistics.class_counts.astype(np.float64),
     )
     prior, k = fit.params.prior, panel.n_labels

@@ -83,7 +83,7 @@ def _unchanged(shares: Floats) -> Floats:
 
 
 class Messages:
-    """The messages of all votes between rounds: the loop of KOS over arrays, for the model and for whoever has a start."""
+    """The messages of all votes between rounds: the loop of KOS over arrays, for the model and for callers with a start."""
 
     def __init__(self, edges: Edges, start: Floats, *, kernels: ModuleType = methods_reference, threads: int = 1) -> None:
         self._edges, self._kernels, self._threads = edges, kernels, threads
@@ -127,7 +127,7 @@ class KosSteps:
     switch = -np.inf
     is_likelihood = False
     stop = "priors"
-    tol = 0.0  # nothing settles it: it takes as many rounds as were asked for
+    tol = 0.0  # it never converges: it takes all `max_iter` rounds
     anchor = 0.0
     phase = "messages"
     may_cycle = False

@@ -27,7 +27,7 @@ from adjudge.models.dawid_skene import ConfusionPrior, EMRecipe
 Floats = NDArray[np.float64]
 Method = Literal["vb", "em"]
 MIN_PSEUDO_VOTES = 1e-6  # of a beta or Dirichlet prior
-BETTER = 1e-9  # by which part of itself an objective must be higher to be another one than rounding's
+BETTER = 1e-9  # relative gain from which an objective counts as higher, beyond rounding
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of this size visit all 64-bit numbers
 
 
@@ -180,7 +180,7 @@ class MaceStep:
         self._begun = False
 
     def __call__(self, counts: Any, shared: Any = None) -> TableLines:
-        """Return the log-probabilities of answers by true label, [rows, K], and what the priors add to the objective."""
+        """Return the log-probabilities of answers by true label, [rows, K], and the priors' part of the objective."""
         if not self._begun:
             self._begun = True
             return self._lines(self.now, 0.0)

@@ -102,7 +102,7 @@ def weighted_fit(
     converged: bool = True,
     columns: dict[str, NDArray[Any]] | None = None,
 ) -> Fit:
-    """Return what the votes say under the weights in force; `columns` tell of workers where no recipe does, [workers] each."""
+    """Return the fit under the weights in force; `columns` are those of workers if no recipe has them, [workers] each."""
     outcome = session.weighted_majority()
     params, statistics, found = session.estimate(ConfusionRecipe(model))
     told = found if columns is None else columns
@@ -120,7 +120,7 @@ class MajorityVote(Model):
     >>> result = adj.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")])
     >>> result.posterior.rows()
     [('t1', 0.6666666666666666, 0.3333333333333333)]
-    >>> result.labels.row(0)  # three votes on one task hardly tell whether their workers are any good
+    >>> result.labels.row(0)  # three votes on one task say little about their workers
     ('t1', 'cat', 0.525, 3, False)
     """
 
@@ -246,7 +246,7 @@ class GoldMajorityVote(Model):
     """Majority vote in which a vote weighs its worker's share of right votes on gold tasks; nothing else is learned.
 
     A worker without votes on gold tasks (or in a history) gets the weight of the mean worker: the share of right votes among
-    all votes on gold. One who was never right gets a millionth, so that such votes decide only where there are no others. The
+    all votes on gold. One who was never right gets a millionth, so that such votes decide only without others. The
     posterior of a label is its share of the weights of its task. `seed` and `ties` decide between labels that score the same.
 
     >>> import adjudge as adj
@@ -333,7 +333,7 @@ class ZeroBasedSkill(Model):
 
 @dataclass(frozen=True, eq=False)
 class SkillRecipe(EMRecipe):
-    """Skills that go on from those of the round before."""
+    """Skills that continue from those of the previous round."""
 
     labels: int = 1  # that somebody gave
     steps: list[SkillStep] = field(default_factory=list)  # the M-step of this fit, once it has begun

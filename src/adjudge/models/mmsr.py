@@ -1,6 +1,6 @@
 """M-MSR: skills from a robust rank-one factor of how far workers agree (Ma and Olshevsky 2020).
 
-If workers are right with one probability p_i, whatever the label, two of them agree beyond chance by
+If workers are right with one probability p_i for every label, two of them agree beyond chance by
 
     X_ij = K / (K - 1) * (share of agreeing votes) - 1 / (K - 1),    with expectation s_i * s_j,
 
@@ -173,15 +173,15 @@ def log_odds(skill: Floats, labels: int) -> Floats:
     return out
 
 
-TRIM_DIVISOR: Final = 4  # one in so many colleagues is left out on each side
-PATIENCE_ITERATIONS: Final = 100  # iterations: public sets need 13 to 61 in all
+TRIM_DIVISOR: Final = 4  # a quarter of the colleagues is left out on each side
+PATIENCE_ITERATIONS: Final = 100  # iterations: public sets need 13 to 61 in total
 ALIKE: Final = 0.5  # the skill of all workers where nothing tells them apart
 LITTLE: Final = 1e-6  # the skill of one without any: a task that nobody else voted on has one of the labels given there
 
 
 @dataclass(frozen=True, kw_only=True)
 class MMSR(Model):
-    """Ma and Olshevsky 2020: skills that explain how often each two workers agree, whatever a quarter of them says.
+    """Ma and Olshevsky 2020: skills that explain how often each pair of workers agrees, robust to a quarter of them.
 
     A worker's skill is the mean of what each colleague's skill and their agreement say of it, without the highest and the lowest
     quarter of colleagues; this is repeated until the skills move less than `tol`, at most `max_iter` times. Votes count

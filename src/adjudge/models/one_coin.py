@@ -1,4 +1,4 @@
-"""One probability per worker to be right, whatever the label: one-coin Dawid-Skene and ZenCrowd."""
+"""One probability per worker to be right, for every label: one-coin Dawid-Skene and ZenCrowd."""
 
 from __future__ import annotations
 

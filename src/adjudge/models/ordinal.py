@@ -23,7 +23,7 @@ from adjudge.models.dawid_skene import ConfusionPrior, EMRecipe
 from adjudge.models.grade_scale import GradeScale, figures, grade_columns
 
 Floats = NDArray[np.float64]
-PSEUDO_TASKS_PER_GRADE: Final = 3.0  # tasks of each grade, beside those that are counted
+PSEUDO_TASKS_PER_GRADE: Final = 3.0  # tasks of each grade, in addition to the counted ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,10 @@ class Ordinal(Model):
     """Grades with an order: a judge sees stretch * grade + bias + noise, and gives the grade whose interval holds that.
 
     The model is the cumulative one of McCullagh 1980 (proportional odds) around a true grade that is not known, by soft EM. A
-    label is the most probable grade; the mean and the median of its posterior stand beside it. Every judge has `bias` (grades
+    label is the most probable grade; more columns hold the mean and the median of its posterior. Every judge has `bias` (grades
     too high, at the middle of the scale), `scale` (the standard deviation of its noise, in grades) and `stretch` (1 uses the
     scale as all do, below 1 keeps to the middle, below 0 turns it round). Grades are one step apart; one that nobody gave, and
-    that neither gold nor priors nor a history name, is no step. Shares of grades are estimated, with three tasks of each lent.
+    that neither gold nor priors nor a history name, is not a step. Shares of grades are estimated, with three tasks of each lent.
 
     `order` has the labels from the lowest to the highest grade. By default numbers order themselves, and other labels are in
     the order in which they were declared (`labels=` of `adj.read` and `adj.aggregate`, or an ordered type of their column).
@@ -74,7 +74,7 @@ class Ordinal(Model):
             object.__setattr__(self, "order", check_order(self.order))
 
     def suited(self, votes: Votes) -> Ordinal:
-        """Return the settings with the order in force, which is saved with what is learned."""
+        """Return the settings with the order in force, which is saved with the parameters."""
         texts = votes.labels.texts()
         grades = grades_of(texts, self._order, is_declared=votes.labels.is_declared)
         return self if self.order is not None or not texts else replace(self, order=tuple(texts[code] for code in grades.codes))
@@ -127,7 +127,7 @@ class GradeStep:
         panel = self._panel = block.panel
         self._scale, self._prior, self._threads = scale, beliefs.of(block), block.threads
         self._past = None if block.history is None else lay_out(panel, None, block.history)
-        # Grades that only the history of a worker has are rows of their own, beside those of the votes.
+        # Grades that occur only in a worker's history get rows of their own, after those of the votes.
         none = np.zeros(0, np.int64)
         absent = (none, none) if self._past is None else (self._past.others.worker, self._past.others.label)
         worker = np.concatenate([panel.row_worker(), absent[0]])

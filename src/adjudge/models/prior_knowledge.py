@@ -52,7 +52,7 @@ def as_learned(source: object, what: str) -> Learned:
 
 
 def opened(source: Any, what: str) -> Any:
-    """Return a fit (a result, a loaded model, a saved file) as what it has learned, and anything else as it is."""
+    """Return a fit (a result, a loaded model, a saved file) as its learned parameters, and anything else unchanged."""
     is_file = isinstance(source, str | os.PathLike) and container.is_container(Path(source))
     return as_learned(source, what) if is_file or isinstance(source, HasLearned) else source
 

@@ -212,7 +212,7 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
     """Return a result at the temperature that suits known labels best.
 
     `calibrate` gives these labels; nothing is learned from them. With True they are the gold, of which each half is
-    judged by a fit that has seen only the other half: a fit that has learned from a task cannot be asked how sure it is of it.
+    judged by a fit that has seen only the other half: a fit that has learned from a task would be overconfident on it.
     A prior worth 20 tasks, made of all tasks' own probabilities, keeps a few labels from doing harm.
     """
     if calibrate is True and gold is not None:

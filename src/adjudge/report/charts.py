@@ -37,7 +37,7 @@ COORDINATE_PATTERN: Final = re.compile(r'(?<= )(?:d|transform|x2|y2|x|y|width|he
 LONG_DECIMAL_PATTERN: Final = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 REFERRED: Final = re.compile(r'(?<= id=")(?:gradient_|clip)\d+(?=")|(?<=url\(#)(?:gradient_|clip)\d+(?=\))')
 TITLE_CHARACTERS: Final = 80  # of a line
-# Vega's names of our shapes, where they differ. A ring is a circle that is not filled.
+# Vega's names of our shapes, if they differ. A ring is a circle that is not filled.
 SHAPES: Final[Mapping[Shape, str]] = {"ring": "circle", "triangle": "triangle-down"}
 FORMATS: Final[Mapping[Form, str]] = {"count": ",d", "share": ".1%", "percent": ".3~p", "signed": "+.3~g", "number": ".3~g"}
 ALIGN: Final = {"start": "left", "middle": "center", "end": "right"}
@@ -90,7 +90,7 @@ def config(mode: Mode) -> dict[str, Any]:
 def themed(chart: Chart, theme: Theme = "light") -> Chart:
     """Return the chart in a look of ours: "light", "dark", or "none", which leaves it to Altair's own themes.
 
-    A chart that has a look cannot be put beside another one in Altair; one without can.
+    Altair cannot concatenate charts that have a theme; charts without one can be combined.
     """
     if theme == "none":
         return chart
@@ -102,7 +102,7 @@ def themed(chart: Chart, theme: Theme = "light") -> Chart:
 def save_svg(chart: Chart, path: Path) -> None:
     """Write the chart to `path` as SVG, by vl-convert: without a browser, and the same bytes for the same chart.
 
-    Descriptions of single marks are left out: they are most of the file, and a picture has its text beside it. Places are
+    Descriptions of single marks are left out: they are most of the file, and a picture comes with its text. Positions are
     rounded to a hundredth of a pixel, since the last digits depend on the machine, and what is referred to is numbered anew,
     since Vega counts on from picture to picture.
     """

@@ -187,7 +187,7 @@ def trust(found: Findings) -> Markup:
         )
         lead = f"{words.sentence(measured)} By the votes alone: {view.sentence[0].lower()}{view.sentence[1:]}"
     if view.effective_votes == view.effective_votes:
-        behind = f"of {words.figure(view.votes_per_task)}: what errors that workers share leave"
+        behind = f"of {words.figure(view.votes_per_task)} votes; shared errors take the rest"
         cards.append(("effective votes per task", words.figure(view.effective_votes), behind))
     how = (
         "Confidence is the probability that a label is right, judged from other tasks and from the errors that workers share. "

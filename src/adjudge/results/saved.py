@@ -20,6 +20,7 @@ from adjudge.data.fit import PSEUDO_VOTES_PER_WORKER, Fit, Knowledge, given_vote
 from adjudge.data.options import DEFAULTS, Choice, Confidence, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import Votes, pairs_of, require_unweighted
+from adjudge.data.wide import Cells, dense
 from adjudge.engines.base import Session, WorkerBlock
 from adjudge.engines.passes import Confidence as ConfidencePass
 from adjudge.engines.registry import EngineChoice, resolve
@@ -32,7 +33,8 @@ from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
-from adjudge.models.honest import DEPENDENCE, Dependence, Honest, HonestProbabilities, rule_of
+from adjudge.models.careful import known_counts
+from adjudge.models.honest import DEPENDENCE, Dependence, Honest, HonestProbabilities, rule_of, wide_lines
 from adjudge.models.knowledge import Learned, Scoring, columns_of_facts, transfer
 from adjudge.models.prior_knowledge import HasLearned, as_learned
 from adjudge.models.temperature import COLDEST, HOTTEST, tempered_fit
@@ -249,6 +251,7 @@ def predict(
     session = place.load(votes, seed=cast(int, given["seed"]), ties=cast(str, given["ties"]))
     if honest and not hasattr(session, "run"):
         raise OptionError(f"honest confidence does not run on engine {place.name!r} yet: ask for confidence='posterior'")
+    learned = learned.stored_for(wide=getattr(session, "is_wide", False))
     params, worker = transfer(learned, pairs_of(votes))
     session.adopt(lambda _: params, learned.priors)
     if learned.scoring == "heads":
@@ -303,18 +306,20 @@ class PredictedLines:
     known: Knowledge
     worker: NDArray[np.int64]  # [workers] codes there
 
-    def __call__(self, block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
+    def __call__(self, block: WorkerBlock, counts: Any) -> tuple[Any, Any]:
         """Return them twice, [rows, K] each: no vote is left out of the counts."""
-        panel, known = block.panel, self.known
-        who = self.worker[panel.row_worker()]
-        row = np.where(who >= 0, known.row_of(np.maximum(who, 0), panel.row_label), -1)
-        votes = np.where((row >= 0)[:, None], known.counts[np.maximum(row, 0)] if known.n_rows else 0.0, 0.0)
+        panel, known, exists = block.panel, self.known, self.honest.rule.uniform > 0
         met = known.by_worker(known.counts) if known.n_rows else np.zeros((known.n_workers, known.n_labels))
-        total = np.where((who >= 0)[:, None], met[np.maximum(who, 0)] if known.n_workers else 0.0, 0.0)
-        exists = self.honest.rule.uniform > 0
+        total = np.where((self.worker >= 0)[:, None], met[np.maximum(self.worker, 0)] if known.n_workers else 0.0, 0.0)
+        lent = np.where(exists, PSEUDO_VOTES_PER_WORKER * self.honest.population, 0.0)
+        votes = known_counts(known, panel, self.worker)
+        if isinstance(votes, Cells):
+            table = wide_lines(panel, votes, total, lent, counted=False)
+            return table, table
+        total = np.repeat(total, np.diff(panel.worker_ptr), axis=0)
         lines = np.full((panel.n_rows, panel.n_labels), -np.inf)
-        lent = PSEUDO_VOTES_PER_WORKER * self.honest.population[panel.row_label][:, exists]
-        lines[:, exists] = np.log(votes[:, exists] + lent) - np.log(total[:, exists] + PSEUDO_VOTES_PER_WORKER)
+        lines[:, exists] = np.log(votes[:, exists] + lent[panel.row_label][:, exists])
+        lines[:, exists] -= np.log(total[:, exists] + PSEUDO_VOTES_PER_WORKER)
         if block.weights is not None:
             lines = block.weights.lines(lines)
         return lines, lines
@@ -342,7 +347,7 @@ def model_contents(learned: Learned) -> tuple[dict[str, Any], dict[str, NDArray[
     named = {"labels": known.labels.ids(), "worker_kind": known.workers.kind}
     meta = {name: named[name] if name in named else getattr(learned, name) for name in META}
     parts = {name: getattr(known if name in OF_KNOWLEDGE else learned, name) for name in ARRAYS if name not in ids}
-    arrays = {name: array for name, array in {**ids, **parts}.items() if array is not None}
+    arrays = dense({name: array for name, array in {**ids, **parts}.items() if array is not None})
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in meta.items()}, arrays
 
 

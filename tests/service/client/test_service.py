@@ -74,11 +74,16 @@ def test_every_call_is_answered(client, url):
     assert {one.task for one in ours.tasks()} == {"a/b", "..", "s"}
     assert {one.task for one in ours.tasks(status="decided", sort="age")} == {"a/b", ".."}
     assert [one.status for one in ours.history("..")] == ["decided"]
-    assert ours.add_tasks(["new", "s"]).position > 0
+    assert ours.add_tasks(["new", "s", {"task": "shown", "data": {"text": "Buy"}}]).position > 0
+    assert ours.task("shown").data == {"text": "Buy"}
+    assert ours.erase_data("shown").position > 0
+    assert ours.task("shown").data is None
     assert {one.task for one in ours.next("eve", n=9)} >= {"s"}
     assert ours.gold("a/b", "spam").label == "spam"
     assert ours.task("a/b").gold == "spam"
     ours.gold("a/b", None)
+    with pytest.raises(errors.Conflict, match="has changed since"):
+        ours.override("s", "fine", position=1)
     assert ours.override("s", "fine", by="mod", reason="seen").by == "mod"
     assert ours.reopen("s", by="mod").status == "open"
 

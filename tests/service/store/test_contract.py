@@ -264,7 +264,7 @@ def test_snapshots(store, url):
 
 def test_tokens(store, url):
     one = store.tokens.add(b"h" * 32, "bot", ["vote", "read"], "spam", 5)
-    two = store.tokens.add(b"i" * 32, "ann's", ["admin"], None, 6)
+    two = store.tokens.add(b"i" * 32, "ann's", ["admin"], None, 6, ["spam"])
     with pytest.raises(StoreError, match="exists already"):
         store.tokens.add(b"h" * 32, "again", [], None, 7)
     assert store.tokens.revoke(one, 9)
@@ -272,8 +272,8 @@ def test_tokens(store, url):
     assert not store.tokens.revoke(99, 10)
     rows = store.tokens.all()
     assert [tuple(row) for row in rows] == [
-        (one, b"h" * 32, "bot", ("vote", "read"), "spam", 5, 9),
-        (two, b"i" * 32, "ann's", ("admin",), None, 6, None),
+        (one, b"h" * 32, "bot", ("vote", "read"), "spam", 5, 9, None),
+        (two, b"i" * 32, "ann's", ("admin",), None, 6, None, ("spam",)),
     ]
     other = open_store(url, readonly=True)
     assert other.tokens.all() == rows

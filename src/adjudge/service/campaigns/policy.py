@@ -513,3 +513,4 @@ class PolicyVersion(msgspec.Struct, frozen=True):
     position: int
     time: int
     by: str | None = None
+    note: str | None = None

@@ -65,6 +65,7 @@ class StateReader:
         self.lasting = 2 * self.kind  # the same confidence, from the latest measurement however old
         self.refit, self.retention = RefitSettings.of(created.refit), Retention.of(created.retention)
         self.policies: list[PolicyVersion] = []
+        self.image_hosts: list[str] = []  # from which the page shows images of items
         self.tasks, self.crowd = Tasks(), Crowd()
         self.tallies: dict[str, Tally] = {}
         self.changes: list[Decision] = []  # decisions of the latest events; the caller of `apply` takes them out
@@ -84,11 +85,11 @@ class StateReader:
         self._absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
         self._adopt_policy(created.policy, created.time, None)
 
-    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None) -> None:
+    def _adopt_policy(self, document: dict[str, Any], time: int, by: str | None, note: str | None = None) -> None:
         policy = Policy.of(document)
         self.rule = Rule(policy, self.labels)
         self.tallies = {}  # the quorum may ask for other counts
-        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by))
+        self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by, note))
         self.policy, self.version = policy, len(self.policies)
 
     def code(self, label: str) -> int | None:

@@ -46,12 +46,14 @@ class _Snapshot(msgspec.Struct):
     away: list[tuple[str, int, list[int]]] = []
     clock_sets: list[tuple[int, int]] = []
     unreached: list[tuple[int, int]] = []
+    notes: list[tuple[int, str]] = []  # version of a policy, and why it was made
+    image_hosts: list[str] = []
 
 
 # The fields that are attributes of the state as they are; the others are rebuilt.
 COPIED_FIELDS: Final = (
     *("position", "time", "labels", "names", "refit", "retention", "since_refit", "votes", "archived_tasks", "breakers"),
-    *("begins", "expired", "clock_sets"),
+    *("begins", "expired", "clock_sets", "image_hosts"),
 )
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _SNAPSHOT_DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)
@@ -72,6 +74,7 @@ def to_bytes(state: CampaignState) -> bytes:
             online=state.online.to_bytes(),
             away=[(name, *each) for name, each in state.away.items()],
             unreached=list(state.unreached.items()),
+            notes=[(v.version, v.note) for v in state.policies if v.note is not None],
             **{field: getattr(state, field) for field in COPIED_FIELDS},
         )
     )
@@ -113,7 +116,8 @@ def from_bytes(data: bytes, archive: Archive) -> CampaignState:
     state = CampaignState(saved.created, archive)
     for field in COPIED_FIELDS:
         setattr(state, field, getattr(saved, field))
-    state.policies = [PolicyVersion(v, Policy.of(document), p, t, by) for v, document, p, t, by in saved.policies]
+    notes = dict(saved.notes)
+    state.policies = [PolicyVersion(v, Policy.of(document), p, t, by, notes.get(v)) for v, document, p, t, by in saved.policies]
     state.away = {name: (touched, workers) for name, touched, workers in saved.away}
     state.unreached = dict(saved.unreached)
     state.follow(Online.from_bytes(saved.online))

@@ -136,7 +136,7 @@ class CampaignState(StateReader):
 
     def _policy(self, event: events.PolicySet) -> None:
         before = self.policy
-        self._adopt_policy(event.policy, event.time, event.by)
+        self._adopt_policy(event.policy, event.time, event.by, event.note)
         if self.policy.breakers != before.breakers:
             self.breakers = Breakers()
         for task in self.tasks:
@@ -251,6 +251,8 @@ class CampaignState(StateReader):
             self.refit = RefitSettings.of(event.refit)
         if event.retention is not None:
             self.retention = Retention.of(event.retention)
+        if event.image_hosts is not None:
+            self.image_hosts = event.image_hosts
 
     def _breaker_reset(self, event: events.BreakerReset) -> None:
         self.breakers.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -61,6 +61,15 @@ class Task(msgspec.Struct, array_like=True, gc=False):
     def flips_with(self, after: Standing) -> bool:
         """Return whether a standing would change the decided label."""
         return after.status in SETTLED_STATUSES and after.label >= 0 and 0 <= self.last != after.label
+
+
+class TaskSummary(NamedTuple):
+    """Figures of the tasks in memory."""
+
+    counts: dict[str, int]  # by status
+    oldest: dict[str, int]  # by unsettled status: when the oldest task came in, in microseconds since 1970
+    labels: dict[int, int]  # decided tasks by label
+    doubt: float | None  # mean chance that the label of a decided task is wrong
 
 
 class Tasks:
@@ -196,6 +205,29 @@ class Tasks:
         """Return how many tasks have each status."""
         seen = np.bincount(self.status[: len(self._names)], minlength=256)
         return {status: int(seen[code]) for status, code in CODES.items()}
+
+    def summary(self) -> TaskSummary:
+        """Return figures of the tasks in memory. Any thread may call this: tasks that change meanwhile count either way."""
+        n = len(self._names)
+        status, opened, label, confidence = self.status[:n], self.opened[:n], self.label[:n], self.confidence[:n]
+        size = min(len(status), len(opened), len(label), len(confidence))  # the columns may be growing
+        status, opened, label, confidence = status[:size], opened[:size], label[:size], confidence[:size]
+        masks = {name: status == code for name, code in CODES.items()}
+        counts = {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}
+        latest = np.iinfo(np.int64).max
+        oldest = {
+            name: int(opened.min(where=mask, initial=latest))
+            for name, mask in masks.items()
+            if name not in SETTLED_STATUSES and counts[name]
+        }
+        settled = (masks["decided"] | masks["locked"]) & (label >= 0)
+        labels = np.bincount(label[settled])
+        return TaskSummary(
+            counts,
+            oldest,
+            {code: count for code, count in enumerate(labels.tolist()) if count},
+            1.0 - float(confidence.sum(where=settled)) / max(int(labels.sum()), 1) if len(labels) else None,
+        )
 
     def list_page(
         self, statuses: set[str], order: str, *, limit: int, after: tuple[float, str] | None

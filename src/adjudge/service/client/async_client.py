@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.client.client import Client, ClientOptions
+from adjudge.service.client.base import ClientOptions
+from adjudge.service.client.client import Client
 from adjudge.service.client.request import Address, Request
 from adjudge.service.client.streams import DEFAULT_WINDOW, AsyncEvents, EventCursor, Refused
 from adjudge.service.client.votes import Vote
@@ -106,6 +107,7 @@ class AsyncClient(ClientOptions):
     task = make_awaitable(Client.task)
     tasks = iterate_async(Client.tasks)
     add_tasks = make_awaitable(Client.add_tasks)
+    erase_data = make_awaitable(Client.erase_data)
     history = make_awaitable(Client.history)
     next = make_awaitable(Client.next)
     gold = make_awaitable(Client.gold)

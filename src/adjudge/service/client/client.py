@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
-from adjudge import __version__
-from adjudge.data.options import Number, Rules, check
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
+from adjudge.service.client.base import ClientOptions
 from adjudge.service.client.blocking import iterate, run
-from adjudge.service.client.errors import ServiceError
 from adjudge.service.client.request import (
-    DEFAULT_URL,
     Address,
-    Attempts,
-    ListPage,
     Request,
-    encode,
-    encode_fields,
-    page_reader,
     path,
     policy_document,
-    query_string,
     reader,
     text,
-    token_of,
 )
 from adjudge.service.client.streams import (
     DEFAULT_WINDOW,
-    MAX_EVENT_SILENCE_S,
-    NDJSON_TYPE,
     EventCursor,
     Events,
     Refused,
-    ServerSentEvent,
-    VoteLines,
-    each,
-    follow_events,
-    send_lines,
 )
-from adjudge.service.client.votes import Chunks, Total, Vote, vote_of, with_id
+from adjudge.service.client.votes import Vote, task_of, vote_of, with_id
 from adjudge.service.http import types as t
 
 if TYPE_CHECKING:
@@ -51,152 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Sort: TypeAlias = Literal["uncertainty", "age"]
-STREAM_REQUEST: Final[Request[Any]] = Request("", "", bytes)  # stands for an exchange that has no one answer
-WINDOW_RULE: Final = Number(1, 10_000, whole=True)  # votes that may be under way
-ROWS_PER_PAGE: Final = 1000  # rows that a list asks for at once
-MAX_STREAM_SILENCE_S: Final = 60.0  # seconds without a word after which a stream of votes is taken for lost: rates slow it down
-CLIENT_RULES: Final[Rules] = {
-    "timeout": Number(0.001, 86_400),
-    "retries": Number(0, 1_000_000, whole=True),
-    "deadline": Number(0, 86_400),
-}
-
-
-class ClientOptions:
-    """Options of a client, which `Client` explains, and the requests that both clients have in common."""
-
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        token: str | None = None,
-        campaign: str = "default",
-        timeout: float = 10.0,
-        retries: int = 5,
-        deadline: float = 60.0,
-    ) -> None:
-        check({"timeout": timeout, "retries": retries, "deadline": deadline}, CLIENT_RULES)
-        self._address, known = Address.of(url), token_of(token)
-        headers = {"User-Agent": f"adjudge/{__version__}"}
-        if known is not None:
-            headers["Authorization"] = f"Bearer {known}"
-        self.campaign = text("campaign", campaign)
-        self._timeout, self._retries, self._deadline = float(timeout), int(retries), float(deadline)
-        self._connections = self._connect(self._address, headers)
-
-    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
-        """Return the connections, which load httpx2."""
-        raise NotImplementedError
-
-    @property
-    def url(self) -> str:
-        """Where the service is."""
-        return str(self._address)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.url!r}, campaign={self.campaign!r})"
-
-    def _attempts(self, request: Request[T], *, forever: bool = False) -> Attempts[T]:
-        if forever:
-            return Attempts(request, retries=None, deadline=float("inf"))
-        return Attempts(request, retries=self._retries, deadline=self._deadline)
-
-    def in_campaign(self, campaign: str) -> Self:
-        """Return a client for another campaign, over the same connections.
-
-        - `campaign`: its name.
-        """
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.campaign = text("campaign", campaign)
-        return other
-
-    def _path(self, *parts: str, query: Mapping[str, object] = MappingProxyType({})) -> str:
-        return path("v1", "campaigns", self.campaign, *parts) + query_string(query.items())
-
-    def _request(
-        self,
-        kind: type[T],
-        method: str,
-        *parts: str,
-        field: str | None = None,
-        fields: Mapping[str, object] | None = None,
-        query: Mapping[str, object] = MappingProxyType({}),
-        **options: Any,
-    ) -> Request[T]:
-        """Return a request about the campaign.
-
-        - `kind`, `field`: the type of the answer, or of one field of it.
-        - `parts`, `query`: of the path, after that of the campaign.
-        - `fields`: of the body; those that are None are left out.
-        - `options`: further ones of the request.
-        """
-        body = None if fields is None else encode_fields(fields)
-        return Request(method, self._path(*parts, query=query), reader(kind, field), body, **options)
-
-    def _page_request(self, kind: type[T], *parts: str, **query: object) -> Request[ListPage[T]]:
-        return Request("GET", self._path(*parts, query={**query, "limit": ROWS_PER_PAGE}), page_reader(kind, parts[-1]))
-
-    def _votes_request(self, votes: list[t.VoteIn]) -> Request[t.VoteAnswer]:
-        return Request("POST", self._path("votes"), reader(t.VoteAnswer), encode(votes))
-
-    def _vote_request(self, vote: t.VoteIn) -> Request[Decision]:
-        read = reader(list[Decision], "decisions")
-        return Request("POST", self._path("votes"), lambda body: read(body)[0], encode(vote))
-
-    def _task_decision(self, task: str) -> Request[Decision]:
-        return self._request(Decision, "GET", "tasks", text("task", task), field="decision")
-
-    async def _send(self, request: Request[T]) -> T:
-        """Send a request until it is answered, or not worth repeating."""
-        attempts = self._attempts(request)
-        while True:
-            try:
-                return attempts.request.value(await self._connections.send(attempts.request, attempts.timeout(self._timeout)))
-            except ServiceError as error:
-                pause = attempts.after(error)
-            await self._connections.sleep(pause)
-
-    async def _iterate_rows(self, kind: type[T], *parts: str, **query: Any) -> AsyncGenerator[T, None]:
-        """Yield the rows of page after page."""
-        while True:
-            page = await self._send(self._page_request(kind, *parts, **query))
-            for row in page.rows:
-                yield row
-            if page.next is None:
-                return
-            query["after"] = page.next
-
-    async def _send_votes(self, votes: Iterable[Vote] | AsyncIterable[Vote], ids: bool) -> t.VoteAnswer:
-        """Send votes in several requests."""
-        total, chunks = Total(), Chunks(ids=ids)
-        async for vote in each(votes):
-            full = chunks.add(vote)
-            if full is not None:
-                total.add(await self._send(self._votes_request(full)))
-        if last := chunks.take():
-            total.add(await self._send(self._votes_request(last)))
-        return total.answer()
-
-    def _stream_votes(
-        self, votes: Iterable[Vote] | AsyncIterable[Vote], window: int, ids: bool, refused: Refused | None
-    ) -> AsyncGenerator[Decision, None]:
-        """Yield one decision per vote, over one connection at a time."""
-        WINDOW_RULE.check("window", window)
-        connections, silence = self._connections, max(self._timeout, MAX_STREAM_SILENCE_S)
-        connect = partial(connections.exchange, self._path("votes:stream"), NDJSON_TYPE, timeout=self._timeout, silence=silence)
-        lines = VoteLines(window=window, ids=ids)
-        return send_lines(votes, lines, connect, connections.sleep, lambda: self._attempts(STREAM_REQUEST), refused)
-
-    def _follow_events(self, seen: EventCursor) -> AsyncGenerator[tuple[str, Decision], None]:
-        """Yield decisions with their places."""
-        connections = self._connections
-
-        def connect(at: str) -> AbstractAsyncContextManager[AsyncIterable[ServerSentEvent]]:
-            path = self._path("events", query={"after": at})
-            return connections.events(path, timeout=self._timeout, silence=MAX_EVENT_SILENCE_S)
-
-        return follow_events(seen, connect, connections.sleep, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
 
 
 class Client(ClientOptions):
@@ -248,15 +82,16 @@ class Client(ClientOptions):
 
     # --- votes
 
-    def vote(self, task: str, worker: str, label: str, *, id: str | None = None) -> Decision:  # noqa: A002
+    def vote(self, task: str, worker: str, label: str, *, id: str | None = None, data: object = None) -> Decision:  # noqa: A002
         """Send a vote, and return what is decided of its task once the vote is on disk.
 
         A worker's vote with another label replaces the earlier one.
 
         - `task`, `worker`, `label`: who says what of what; `label` is the id of a label of the campaign.
         - `id`: by which the service knows the vote when it is sent again; None: one is made.
+        - `data`: the item of the task, if it has none yet: text, or any JSON up to 16 kB.
         """
-        return self._ask(self._vote_request(with_id(vote_of((task, worker, label, id)))))
+        return self._ask(self._vote_request(with_id(vote_of((task, worker, label, id, data)))))
 
     def vote_many(self, votes: Iterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
         """Send votes in requests of up to 5,000, each taken as a whole or not at all; return the last decision of every task.
@@ -315,12 +150,20 @@ class Client(ClientOptions):
         """
         return self._pages(Decision, "tasks", status=status, sort=sort)
 
-    def add_tasks(self, tasks: Iterable[str]) -> t.Done:
+    def add_tasks(self, tasks: Iterable[str | Mapping[str, Any]]) -> t.Done:
         """Make tasks known before their first votes, so that `next` can give them out.
 
-        - `tasks`: their ids, up to 10,000; those that are known stay as they are.
+        - `tasks`: their ids, or dicts of `task` and `data`, the item; up to 10,000. Those that are known stay as they are.
         """
-        return self._call(t.Done, "POST", "tasks", fields={"tasks": [text("task", task) for task in tasks]})
+        return self._call(t.Done, "POST", "tasks", fields={"tasks": [task_of(task) for task in tasks]})
+
+    def erase_data(self, task: str) -> t.Done:
+        """Erase the item of a task; its votes and decisions stay.
+
+        - `task`: its id.
+        """
+        position = self._request(t.Done, "GET")  # of the campaign
+        return self._call(t.Done, "DELETE", "tasks", text("task", task), "data", instead=position)
 
     def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first.
@@ -348,13 +191,16 @@ class Client(ClientOptions):
             return self._call(Decision, "DELETE", *where, instead=self._task_decision(task))
         return self._call(Decision, "PUT", *where, fields={"label": text("label", label)})
 
-    def override(self, task: str, label: str, *, by: str | None = None, reason: str | None = None) -> Decision:
+    def override(
+        self, task: str, label: str, *, by: str | None = None, reason: str | None = None, position: int | None = None
+    ) -> Decision:
         """Decide a task by hand, regardless of its votes.
 
         - `task`, `label`: what is decided of what.
         - `by`, `reason`: who decides, and why, for the log.
+        - `position`: of the decision that they saw; `Conflict` if there is another since.
         """
-        fields = {"label": label, "by": by, "reason": reason}
+        fields = {"label": label, "by": by, "reason": reason, "position": position}
         return self._call(Decision, "POST", "tasks", text("task", task), "override", fields=fields)
 
     def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
@@ -518,13 +364,13 @@ class Client(ClientOptions):
         """Return every version of the policy, oldest first."""
         return self._call(list[t.PolicyView], "GET", "policy", field="versions")
 
-    def set_policy(self, policy: Policy | Mapping[str, Any], *, by: str | None = None) -> t.PolicyView:
+    def set_policy(self, policy: Policy | Mapping[str, Any], *, by: str | None = None, note: str | None = None) -> t.PolicyView:
         """Make a new version of the policy, which holds at once. The one that holds already makes no new one.
 
         - `policy`: an `adj.Policy`, or its fields.
-        - `by`: who changes it, for the log.
+        - `by`, `note`: who changes it, and why, for the log.
         """
-        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": policy_document(policy), "by": by})
+        return self._call(t.PolicyView, "PUT", "policy", fields={"policy": policy_document(policy), "by": by, "note": note})
 
     def backtest(
         self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0

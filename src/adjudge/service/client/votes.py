@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
 from adjudge.errors import InputError, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.client.request import text
@@ -24,7 +26,7 @@ def vote_of(source: Vote, number: int | None = None) -> t.VoteIn:
     - `number`: which of several it is, for the error.
 
     >>> vote_of(("t1", "ann", "spam")), vote_of({"task": 1, "worker": "ann", "label": "spam", "id": "x"}).id
-    (VoteIn(task='t1', worker='ann', label='spam', id=None), 'x')
+    (VoteIn(task='t1', worker='ann', label='spam', id=None, data=None), 'x')
     """
     if isinstance(source, t.VoteIn):
         return source
@@ -33,23 +35,29 @@ def vote_of(source: Vote, number: int | None = None) -> t.VoteIn:
         unknown = [key for key in source if key not in t.VoteIn.__struct_fields__]
         parts: Sequence[object] = [source.get(name) for name in t.VoteIn.__struct_fields__]
         if unknown:
-            raise InputError(f"{where}{quote(source)} has {quote(unknown[0])}: a vote has task, worker, label and id")
-    elif isinstance(source, Sequence) and not isinstance(source, str | bytes) and len(source) in (3, 4):
-        parts = [*source, None][:4]
+            raise InputError(f"{where}{quote(source)} has {quote(unknown[0])}: a vote has task, worker, label, id and data")
+    elif isinstance(source, Sequence) and not isinstance(source, str | bytes) and len(source) in (3, 4, 5):
+        parts = [*source, None, None][:5]
     else:
         raise InputError(f"{where}{quote(source)} is not a vote: give (task, worker, label), or these and an id")
-    task, worker, label, own = parts
+    task, worker, label, own, data = parts
     return t.VoteIn(
         text(f"{where}task", task),
         text(f"{where}worker", worker),
         text(f"{where}label", label),
         None if own is None else text(f"{where}id", own),
+        data,
     )
+
+
+def task_of(source: object) -> object:
+    """Return a task as a request carries it: its id, or a dict of `task` and `data`."""
+    return dict(source) if isinstance(source, Mapping) else text("task", source)
 
 
 def with_id(vote: t.VoteIn) -> t.VoteIn:
     """Return a vote that has an id, by which it counts once however often it is sent."""
-    return vote if vote.id is not None else t.VoteIn(vote.task, vote.worker, vote.label, str(uuid.uuid4()))
+    return vote if vote.id is not None else msgspec.structs.replace(vote, id=str(uuid.uuid4()))
 
 
 class Total:
@@ -86,6 +94,7 @@ class Chunks:
         vote = vote_of(source, self._number)
         self._number += 1
         self._bytes += 6 * (len(vote.task) + len(vote.worker) + len(vote.label)) + 200
+        self._bytes += 0 if vote.data is None else len(msgspec.json.encode(vote.data))
         self._votes.append(with_id(vote) if self._ids else vote)
         return self.take() if len(self._votes) == MAX_VOTES_PER_REQUEST or self._bytes > MAX_REQUEST_BYTES else None
 

@@ -52,10 +52,11 @@ class Service:
     """The application.
 
     - `context`: what all requests share.
+    - `board`: answers what browsers ask for; None: nobody does.
     """
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, context: Context, board: Any = None) -> None:
+        self.context, self.board = context, board
         context.descriptions = {needed: encode(openapi.describe(ROUTES, required=needed)) for needed in (False, True)}
         self._router = Router(ROUTES)
         self._decoders: dict[str, Callable[[bytes], Any]] = {
@@ -131,6 +132,9 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route of a request, check everything about it, and send what its handler answers."""
+        if self.board is not None and self.board.owns(scope["raw_path"]):
+            await self.board(scope, receive, send)
+            return
         began = time.perf_counter()
         headers: Headers = scope["state"][HEADERS]
         request_id = self._request_id(headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -23,11 +23,19 @@ SLICE_PAUSE_S: Final = 1e-4  # seconds
 
 
 def answer(
-    store: Store, campaign: int, policy: dict[str, Any] | None, model: str | None, stop: threading.Event
+    store: Store,
+    campaign: int,
+    policy: dict[str, Any] | None,
+    model: str | None,
+    stop: threading.Event,
+    progress: Callable[[int], None] | None = None,
 ) -> BacktestAnswer:
-    """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set."""
+    """Return how the past of a campaign would have gone; for a thread of its own. It ends soon after `stop` is set.
+
+    - `progress`: called with positions that were replayed.
+    """
     try:
-        result = compare(_pace(store, campaign, stop), policy, model)
+        result = compare(_pace(store, campaign, stop, progress), policy, model)
     except Expired as error:
         raise Unavailable(f"{error}; try again", retry_after=1) from None
     except (InputError, OptionError) as error:
@@ -44,11 +52,15 @@ def answer(
     )
 
 
-def _pace(store: Store, campaign: int, stop: threading.Event) -> Iterator[tuple[int, Event]]:
+def _pace(
+    store: Store, campaign: int, stop: threading.Event, progress: Callable[[int], None] | None
+) -> Iterator[tuple[int, Event]]:
     """Yield position and event of a log; the thread of the requests gets its turn every so often."""
     for number, entry in enumerate(read_kept_log(store, campaign)):
         if not number % EVENTS_PER_SLICE:
             time.sleep(SLICE_PAUSE_S)
             if stop.is_set():
                 raise Unavailable("the backtest was stopped, as nobody waits for it any more")
+            if progress is not None:
+                progress(entry[0])
         yield entry

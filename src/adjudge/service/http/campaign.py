@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.service.campaigns.decision import Decision
 from adjudge.service.campaigns.effort import has_heavy_votes, is_task_heavy, is_vote_heavy
@@ -15,7 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
-from adjudge.service.http import backtesting, views
+from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
 from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, LiveCampaign, Slice, Steps, atomic, drain
@@ -23,6 +25,7 @@ from adjudge.service.http.loading import Loaded
 from adjudge.service.http.maintenance import Duties
 from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
 from adjudge.service.store import events
+from adjudge.service.store.batch import ItemRow
 from adjudge.service.store.ids import Generation, content_of
 
 if TYPE_CHECKING:
@@ -54,17 +57,23 @@ class Campaign(LiveCampaign):
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
         answer = await self.fold_votes(votes)
-        await self.on_disk_now()
+        await (self.campaigns.commit() if any(vote.data is not None for vote in votes) else self.on_disk_now())
         return answer
 
     async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
-        return await self.in_turn(self._vote_steps(votes))
+        content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
+        answer = await self.in_turn(self._vote_steps(votes))
+        if content:
+            self.campaigns.pending().items.extend(content)
+        return answer
 
     def can_take(self, votes: Sequence[t.VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), MIN_COSTED_LABELS) > MAX_CELLS_AT_ONCE):
+            return False
+        if any(vote.data is not None for vote in votes):
             return False
         if not has_heavy_votes(self.state):
             return True
@@ -206,12 +215,14 @@ class Campaign(LiveCampaign):
         return self.state.decision(task, answer or self.state.answer(name))
 
     @atomic
-    def add_tasks(self, tasks: Sequence[str]) -> Steps[int]:
-        """Note tasks that wait for their first votes; return the position of the log at which they are."""
+    def add_tasks(self, tasks: Sequence[str], content: Sequence[ItemRow] = ()) -> Steps[int]:
+        """Note tasks that wait for their first votes, and their items; return the position of the log at which they are."""
         fresh = yield lambda: [task for task in dict.fromkeys(tasks) if self.state.find(task) is None]
         self.require_open()
         if fresh:
             yield from self.folding(events.TasksAdded(time=self.now(), tasks=fresh))
+        if content:
+            self.campaigns.pending().items.extend(content)
         return self.position
 
     @atomic
@@ -256,27 +267,36 @@ class Campaign(LiveCampaign):
             raise NotFound(f"task {quote(task)} is unknown")
         return known
 
+    def _require_seen(self, task: str, seen: int | None) -> None:
+        """Raise if a task is unknown, or has another decision than the one at position `seen`."""
+        known = self._require_task(task)
+        if seen is not None and known.position != seen:
+            now = f"{known.standing.status} from position {known.position} on"
+            raise Conflict(f"task {quote(task)} has changed since: it is {now}")
+
     @atomic
-    def gold(self, task: str, label: str | None) -> Steps[Decision]:
+    def gold(self, task: str, label: str | None, by: str | None = None) -> Steps[Decision]:
         """Note the true label of a task, seen or not; None takes it back."""
         if label is None:
             self._require_task(task)
             if not self.state.has_gold(task):
                 raise NotFound(f"task {quote(task)} has no gold")
         time, code = self.now(), None if label is None else self.code(label)
-        return (yield from self._decide(events.GoldSet(time=time, task=task, label=code)))
+        return (yield from self._decide(events.GoldSet(time=time, task=task, label=code, by=by)))
 
     @atomic
-    def override(self, task: str, label: str, by: str | None = None, reason: str | None = None) -> Steps[Decision]:
-        """Let a person decide a task."""
-        self._require_task(task)
+    def override(
+        self, task: str, label: str, by: str | None = None, reason: str | None = None, seen: int | None = None
+    ) -> Steps[Decision]:
+        """Let a person decide a task; `seen` is the position of the decision that they saw."""
+        self._require_seen(task, seen)
         event = events.Override(time=self.now(), task=task, label=self.code(label), by=by, reason=reason)
         return (yield from self._decide(event))
 
     @atomic
-    def reopen(self, task: str, by: str | None = None, reason: str | None = None) -> Steps[Decision]:
-        """Open a task again."""
-        self._require_task(task)
+    def reopen(self, task: str, by: str | None = None, reason: str | None = None, seen: int | None = None) -> Steps[Decision]:
+        """Open a task again; `seen` is the position of the decision that they saw."""
+        self._require_seen(task, seen)
         return (yield from self._decide(events.Reopen(time=self.now(), task=task, by=by, reason=reason)))
 
     async def ban(
@@ -332,8 +352,14 @@ class Campaign(LiveCampaign):
     # --- settings
 
     @atomic
-    def set_policy(self, document: dict[str, Any], by: str | None = None) -> Steps[t.PolicyView]:
-        """Make a new version of the policy, and return it; nothing changes if it equals the current one."""
+    def set_policy(
+        self, document: dict[str, Any], by: str | None = None, note: str | None = None, seen: int | None = None
+    ) -> Steps[t.PolicyView]:
+        """Make a new version of the policy, and return it; nothing changes if it equals the current one.
+
+        - `note`: why.
+        - `seen`: the version that the author saw; a later one is a conflict.
+        """
 
         def check() -> dict[str, Any] | None:
             policy = Policy.of(document)
@@ -345,8 +371,10 @@ class Campaign(LiveCampaign):
         except (InputError, OptionError) as error:
             raise Invalid(error) from None
         self.require_open()
+        if seen is not None and self.state.version != seen:
+            raise Conflict(f"version {self.state.version} of the policy was saved since: look at it first")
         if fresh is not None:
-            yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by))
+            yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by, note=note))
         version: t.PolicyView = yield partial(views.view_policy, self.state.policies[-1])
         return version
 
@@ -371,8 +399,14 @@ class Campaign(LiveCampaign):
         return (yield from self._log(events.LabelAdded(time=self.now(), id=label, name=name)))
 
     @atomic
-    def settings(self, *, refit: dict[str, Any] | None = None, retention: dict[str, Any] | None = None) -> Steps[int]:
-        """Change when refits run, or how long tasks stay in memory; what is left out of a document stays."""
+    def settings(
+        self,
+        *,
+        refit: dict[str, Any] | None = None,
+        retention: dict[str, Any] | None = None,
+        image_hosts: list[str] | None = None,
+    ) -> Steps[int]:
+        """Change when refits run, how long tasks stay in memory, or hosts of images; what is left out of a document stays."""
         whole = None if refit is None else {**self.state.refit.document(), **refit}
         kept = None if retention is None else {**self.state.retention.document(), **retention}
         try:
@@ -380,7 +414,8 @@ class Campaign(LiveCampaign):
             Retention.of(kept or {})
         except InputError as error:
             raise Invalid(error) from None
-        return (yield from self._log(events.SettingsChanged(time=self.now(), refit=whole, retention=kept)))
+        event = events.SettingsChanged(time=self.now(), refit=whole, retention=kept, image_hosts=image_hosts)
+        return (yield from self._log(event))
 
     @atomic
     def reset_breaker(self, by: str | None = None) -> Steps[int]:
@@ -436,7 +471,8 @@ class Campaign(LiveCampaign):
 
         view = await self.in_turn(steps())
         await self.on_disk_now()
-        return view
+        data = await items.find(self, task)
+        return view if data is None else msgspec.structs.replace(view, data=msgspec.json.decode(data))
 
     async def tasks(self, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:
         """Return tasks in memory by status: the least certain first, or the oldest."""

@@ -29,6 +29,7 @@ from adjudge.service.http import views
 from adjudge.service.http.annotations import forget_old
 from adjudge.service.http.errors import Unavailable
 from adjudge.service.http.fold import LONG_READ_US, Steps
+from adjudge.service.http.items import forget_items
 from adjudge.service.store import events
 from adjudge.service.store.archive import CopiedArchive
 from adjudge.service.store.batch import ArchiveRow
@@ -428,6 +429,7 @@ class Expiry:
         while rows := await campaigns.in_thread(partial(_strip_page, number, expired, store)):
             await campaigns.in_writer(store.replace_records, rows)
         await forget_old(self._campaign, expired)
+        await forget_items(self._campaign, expired)
 
 
 def _strip_page(campaign: int, before: int, store: Store) -> list[ArchiveRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from adjudge.service.campaigns.decision import Decision
+from adjudge.service.http import queries as q
 from adjudge.service.http import types as t
 from adjudge.service.http.handlers import campaigns, hooks, server, tasks, votes, workers
 from adjudge.service.http.labelstudio import Incoming
@@ -60,21 +61,24 @@ ROUTES: Final[tuple[Route, ...]] = (
         streams=True,
     ),
     _campaign("DELETE", "/votes", "vote", votes.retract_vote, Decision, body=t.VoteKey),
-    _campaign("GET", "/votes", "read", votes.list_votes, t.VotesPage, query=t.VotesQuery, long=True),
+    _campaign("GET", "/votes", "read", votes.list_votes, t.VotesPage, query=q.VotesQuery, long=True),
     # tasks
-    _campaign("GET", "/tasks", "read", tasks.list_tasks, t.TasksPage, query=t.TasksQuery),
+    _campaign("GET", "/tasks", "read", tasks.list_tasks, t.TasksPage, query=q.TasksQuery),
     _campaign("POST", "/tasks", "vote", tasks.add_tasks, t.Done, body=t.TasksIn),
     _campaign("GET", "/tasks/{task}", "read", tasks.get_task, t.TaskView),
+    _campaign("DELETE", "/tasks/{task}/data", "admin", tasks.erase_item, t.Done),
     _campaign("PUT", "/tasks/{task}/gold", "moderate", tasks.put_gold, Decision, body=t.GoldIn),
     _campaign("DELETE", "/tasks/{task}/gold", "moderate", tasks.delete_gold, Decision),
-    _campaign("POST", "/tasks/{task}/override", "moderate", tasks.override, Decision, body=t.OverrideIn),
-    _campaign("POST", "/tasks/{task}/reopen", "moderate", tasks.reopen, Decision, body=t.ReopenIn, optional=True),
+    _campaign("POST", "/tasks/{task}/override", "moderate", tasks.override, Decision, body=t.OverrideIn, problems=(409,)),
+    _campaign(
+        "POST", "/tasks/{task}/reopen", "moderate", tasks.reopen, Decision, body=t.ReopenIn, optional=True, problems=(409,)
+    ),
     _campaign("GET", "/tasks/{task}/history", "read", tasks.history, t.HistoryAnswer),
-    _campaign("GET", "/next", "vote", tasks.next_tasks, t.NextAnswer, query=t.NextQuery),
-    _campaign("GET", "/decisions", "read", tasks.list_decisions, t.DecisionsPage, query=t.DecisionsQuery),
-    _campaign("GET", "/events", "read", server.stream_events, None, query=t.EventsQuery, content="text/event-stream"),
+    _campaign("GET", "/next", "vote", tasks.next_tasks, t.NextAnswer, query=q.NextQuery),
+    _campaign("GET", "/decisions", "read", tasks.list_decisions, t.DecisionsPage, query=q.DecisionsQuery),
+    _campaign("GET", "/events", "read", server.stream_events, None, query=q.EventsQuery, content="text/event-stream"),
     # workers
-    _campaign("GET", "/workers", "read", workers.list_workers, t.WorkersPage, query=t.WorkersQuery),
+    _campaign("GET", "/workers", "read", workers.list_workers, t.WorkersPage, query=q.WorkersQuery),
     _campaign("GET", "/workers/{worker}", "read", workers.get_worker, t.WorkerView),
     _campaign("PATCH", "/workers/{worker}", "moderate", workers.change_worker, t.WorkerView, body=t.WorkerChange),
     _campaign("DELETE", "/workers/{worker}", "admin", workers.erase_worker, t.Done),
@@ -92,8 +96,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     # webhooks
     _campaign("GET", "/webhooks", "admin", hooks.list_webhooks, t.WebhooksAnswer),
     _campaign("POST", "/webhooks", "admin", hooks.add_webhook, {201: t.WebhookView}, body=t.WebhookIn),
-    _campaign("DELETE", "/webhooks", "admin", hooks.delete_webhook, t.WebhooksAnswer, query=t.WebhookKey),
-    _campaign("GET", "/webhooks/dead", "admin", hooks.list_dead, t.DeadAnswer, query=t.DeadQuery),
+    _campaign("DELETE", "/webhooks", "admin", hooks.delete_webhook, t.WebhooksAnswer, query=q.WebhookKey),
+    _campaign("GET", "/webhooks/dead", "admin", hooks.list_dead, t.DeadAnswer, query=q.DeadQuery),
     _campaign("POST", "/webhooks/dead/{delivery}/redeliver", "admin", hooks.redeliver, {202: t.RedeliveryAnswer}),
     _campaign(
         "POST",
@@ -102,7 +106,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         hooks.label_studio,
         t.LabelStudioAnswer,
         body=Incoming,
-        query=t.LabelStudioQuery,
+        query=q.LabelStudioQuery,
         foreign=True,
     ),
 )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, cast, get_args
 
 import msgspec
@@ -169,8 +170,12 @@ async def _serve(
     )
     context.outbox.load(await asyncio.to_thread(campaigns.store.webhooks.targets))
     campaigns.on_taken = partial(_load_webhooks, context)
-    server = _Server(settings, Service(context), context, started, stop)
+    # By name: the page is a layer above this one.
+    board = import_module("adjudge.service.board.board").Board(context) if settings.ui else None
+    server = _Server(settings, Service(context, board), context, started, stop)
     around = [asyncio.ensure_future(_refresh(context)), asyncio.ensure_future(Courier(context, attempts=settings.attempts).run())]
+    if board is not None:
+        around.append(asyncio.ensure_future(board.run()))
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -324,6 +329,7 @@ class Settings:
     - `allow_private`: whether webhooks may be posted to addresses that are not public.
     - `attempts`: after which a delivery of a webhook is given up.
     - `grace`: seconds that requests have to end in when the server stops.
+    - `ui`: whether the page is served at `/`.
     - `log_level`: debug, info, warning or error.
 
     >>> Settings(port=0).local
@@ -344,6 +350,7 @@ class Settings:
     allow_private: bool = False
     attempts: int = 8
     grace: float = 20.0
+    ui: bool = True
     log_level: str = "info"
 
     def __post_init__(self) -> None:

@@ -11,12 +11,12 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from adjudge.data.options import Choice
-from adjudge.errors import InputError, itemize
+from adjudge.errors import InputError, itemize, quote
 from adjudge.service.http.errors import Forbidden, Problem, Unauthorized, Unavailable
 from adjudge.service.http.leases import Lease, Leases, make_unproven, now
 from adjudge.service.http.limits import Bucket
@@ -75,9 +75,10 @@ class Grant:
     - `allowed`: the scopes, with those that they imply.
     - `campaign`: the only one that it reaches; None: all.
     - `bucket`: the rate of this token.
+    - `labels`: ids of the labels that it may decide; None: all.
     """
 
-    __slots__ = ("allowed", "bucket", "campaign", "digest", "name")
+    __slots__ = ("allowed", "bucket", "campaign", "digest", "labels", "name")
 
     def __init__(
         self,
@@ -87,8 +88,9 @@ class Grant:
         campaign: str | None = None,
         bucket: Bucket | None = None,
         digest: bytes = b"",
+        labels: Sequence[str] | None = None,
     ) -> None:
-        self.name, self.allowed, self.campaign = name, allowed, campaign
+        self.name, self.allowed, self.campaign, self.labels = name, allowed, campaign, labels
         self.bucket = Bucket(None) if bucket is None else bucket
         self.digest = digest
 
@@ -103,6 +105,11 @@ class Grant:
             raise Forbidden("this token does not reach that campaign")
         if everywhere and self.campaign is not None:
             raise Forbidden("this needs a token for all campaigns")
+
+    def check_label(self, label: str) -> None:
+        """Raise `Forbidden` unless a task may be decided as this label."""
+        if self.labels is not None and label not in self.labels:
+            raise Forbidden(f"this token may not decide {quote(label)}: its labels are {itemize(self.labels, 20)}")
 
 
 FULL_GRANT: Final = Grant(None, frozenset(SCOPES))
@@ -133,7 +140,7 @@ class TokenIndex:
             known = before.get(row.hash)
             allowed = frozenset[Scope]().union(*(IMPLIED[scope] for scope in SCOPES if scope in row.scopes))
             bucket = Bucket(self._rate) if known is None else known.bucket
-            grants[row.hash] = Grant(row.name, allowed, campaign=row.campaign, bucket=bucket, digest=row.hash)
+            grants[row.hash] = Grant(row.name, allowed, campaign=row.campaign, bucket=bucket, digest=row.hash, labels=row.labels)
         self._grants, self.required = grants, self._always or has_rows
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ MAX_BATCH: Final = 10_000  # votes, or workers, in one request
 MAX_PAGE: Final = 10_000  # rows of one page
 MAX_LABELS_PER_CAMPAIGN: Final = 1000
 MAX_TEXT_CHARACTERS: Final = 2000  # characters of a reason
+MAX_ITEM_BYTES: Final = 16_000  # of a task's item as JSON
 MAX_POSITION: Final = 2**63 - 1
 
 Meta = msgspec.Meta
@@ -35,6 +36,7 @@ Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 Place: TypeAlias = Annotated[str, Meta(pattern="^[0-9]{1,18}([.][0-9]{1,9})?$")]  # in the decisions: see feed.py
 Secret: TypeAlias = Annotated[str, Meta(min_length=16, max_length=MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4 * MAX_ID_CHARACTERS, extra_json_schema=_NO_NUL)]
+Host: TypeAlias = Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$")]
 Interval: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=2, max_length=2)]
 ModelChoice: TypeAlias = Literal["fds", "ds", "hybrid", "auto"]
 Document: TypeAlias = dict[str, Any]
@@ -90,6 +92,9 @@ class CampaignChange(_In, frozen=True, kw_only=True):
     names: Annotated[dict[Id, Id], says("New names of labels, by id.")] = {}
     refit: Document | None = None
     retention: Document | None = None
+    image_hosts: Annotated[
+        Annotated[list[Host], Meta(max_length=50)] | None, says("Hosts from which the page loads images of items, over https.")
+    ] = None
 
 
 class CampaignView(_Out, frozen=True, kw_only=True):
@@ -102,6 +107,7 @@ class CampaignView(_Out, frozen=True, kw_only=True):
     settings: Document = {}
     refit: Document = {}
     retention: Document = {}
+    image_hosts: list[str] = []
     position: Annotated[int, says("Of the last event in the log.")]
     begins: Annotated[int, says("Of the first event that is kept: those before have expired.")] = 1
     votes: Annotated[int, says("In force.")] = 0
@@ -132,13 +138,14 @@ class LabelsAnswer(_Out, frozen=True):
 # --- votes
 
 
-class VoteIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class VoteIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One vote. With an `id`, sending it again is safe even after the worker has changed their mind."""
 
     task: Id
     worker: Id
     label: Id
     id: Id | None = None
+    data: Annotated[Any, says("The item, for a task that has none yet: any JSON up to 16 kB.")] = None
 
 
 Votes: TypeAlias = VoteIn | Annotated[list[VoteIn], Meta(max_length=MAX_BATCH)]
@@ -200,10 +207,17 @@ class Ballot(_Out, frozen=True, kw_only=True):
     expert: bool = False
 
 
-class TasksIn(_In, frozen=True):
-    """Tasks that wait for votes; those that are there already stay as they are."""
+class TaskItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task, and what people look at to decide it: `text`, `url`, `image_url`, or any JSON up to 16 kB."""
 
-    tasks: Annotated[list[Id], Meta(min_length=1, max_length=MAX_BATCH)]
+    task: Id
+    data: Any
+
+
+class TasksIn(_In, frozen=True):
+    """Tasks that wait for votes, as ids or with their items; those that are there already stay as they are."""
+
+    tasks: Annotated[list[Id | TaskItem], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class TaskView(_Out, frozen=True, kw_only=True):
@@ -219,6 +233,7 @@ class TaskView(_Out, frozen=True, kw_only=True):
     opened: datetime | None = None
     touched: datetime | None = None
     archived: Annotated[bool, says("It has left memory, and comes back when it is touched.")] = False
+    data: Annotated[Any, says("The item that was sent with the task; null without one.")] = None
 
 
 class TasksPage(_Out, frozen=True):
@@ -252,6 +267,9 @@ class ReopenIn(_In, frozen=True, kw_only=True):
 
     by: Id | None = None
     reason: Text | None = None
+    position: Annotated[
+        Position | None, says("Of the decision that they saw: if there is another since, nothing is done, and the answer is 409.")
+    ] = None
 
 
 class OverrideIn(ReopenIn, frozen=True, kw_only=True):
@@ -366,6 +384,7 @@ class PolicyIn(_In, frozen=True, kw_only=True):
 
     policy: Document
     by: Id | None = None
+    note: Annotated[Text | None, says("Why it is changed.")] = None
 
 
 class PolicyView(_Out, frozen=True, kw_only=True):
@@ -376,6 +395,7 @@ class PolicyView(_Out, frozen=True, kw_only=True):
     position: Annotated[int, says("Of the event from which on it held.")]
     time: datetime
     by: str | None = None
+    note: str | None = None
 
 
 class PoliciesAnswer(_Out, frozen=True):
@@ -466,19 +486,6 @@ class WebhooksAnswer(_Out, frozen=True):
     webhooks: list[WebhookView]
 
 
-class WebhookKey(_In, frozen=True):
-    """Which webhook."""
-
-    id: Position
-
-
-class DeadQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 100
-
-
 class DeadLetter(_Out, frozen=True, kw_only=True):
     """A delivery that was given up."""
 
@@ -515,58 +522,6 @@ class LabelStudioAnswer(_Out, frozen=True, kw_only=True):
     retracted: int = 0
     skipped: Annotated[list[str], says("What changed nothing, and why.")] = []
     decisions: list[Decision] = []
-
-
-# --- query parameters
-
-
-class VotesQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 1000
-
-
-class TasksQuery(_In, frozen=True, kw_only=True):
-    """Which tasks, in which order."""
-
-    status: Status | None = None
-    sort: Annotated[Literal["uncertainty", "age"], says("The least certain first, or the oldest.")] = "uncertainty"
-    limit: Limit = 100
-    after: Cursor | None = None
-
-
-class WorkersQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Position = 0
-    limit: Limit = 100
-
-
-class NextQuery(_In, frozen=True, kw_only=True):
-    """For whom, and how many."""
-
-    worker: Id
-    n: Annotated[int, Meta(ge=1, le=100)] = 1
-
-
-class DecisionsQuery(_In, frozen=True, kw_only=True):
-    """Where the page begins, and its length."""
-
-    after: Annotated[Place, says("The `next` of the page before, or a position.")] = "0"
-    limit: Limit = 1000
-
-
-class EventsQuery(_In, frozen=True, kw_only=True):
-    """Where to resume."""
-
-    after: Annotated[Place | None, says("A position; without it only new decisions are sent.")] = None
-
-
-class LabelStudioQuery(_In, frozen=True, kw_only=True):
-    """Which question of the labelling interface holds the label."""
-
-    question: Id | None = None
 
 
 class HealthAnswer(_Out, frozen=True):

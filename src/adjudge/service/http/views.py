@@ -46,6 +46,7 @@ def view_campaign(name: str, state: CampaignState, workers: int, archived: int) 
         settings=state.created.settings,
         refit=state.refit.document(),
         retention=state.retention.document(),
+        image_hosts=state.image_hosts,
         position=state.position,
         begins=state.begins,
         votes=state.votes,
@@ -176,6 +177,7 @@ def view_policy(version: PolicyVersion) -> t.PolicyView:
         position=version.position,
         time=moment(version.time),
         by=version.by,
+        note=version.note,
     )
 
 
@@ -204,16 +206,18 @@ def compare_decisions(state: CampaignState, before: dict[str, Decision]) -> list
 def list_tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:
     """Return tasks in memory in an order, after a cursor."""
     statuses = set(CODES) if status is None else {status}
-    page = state.tasks.list_page(statuses, sort, limit=limit, after=None if after is None else _place(after))
+    page = state.tasks.list_page(statuses, sort, limit=limit, after=None if after is None else decode_cursor(after))
     rows = [view_decision(state, name) for _, name in page]
-    return t.TasksPage(rows, _cursor(*page[-1]) if len(page) == limit else None)
+    return t.TasksPage(rows, encode_cursor(*page[-1]) if len(page) == limit else None)
 
 
-def _cursor(key: float, name: str) -> str:
+def encode_cursor(key: float, name: str) -> str:
+    """Return the cursor after a task in a list."""
     return base64.urlsafe_b64encode(msgspec.json.encode((key, name))).decode()
 
 
-def _place(cursor: str) -> tuple[float, str]:
+def decode_cursor(cursor: str) -> tuple[float, str]:
+    """Return key and name of the last task before a cursor."""
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[float, str])
     except (msgspec.MsgspecError, binascii.Error, ValueError):

@@ -63,6 +63,15 @@ class AnnotatedTaskRow(NamedTuple):
     seen: int
 
 
+class ItemRow(NamedTuple):
+    """What people look at to decide a task."""
+
+    campaign: int
+    task: str
+    data: bytes  # JSON
+    seen: int  # microseconds since 1970
+
+
 @dataclass(slots=True)
 class EventPage:
     """Consecutive events in the log of a campaign; event i has the position `first + i`."""
@@ -91,6 +100,7 @@ class Batch:
     outbox: list[OutboxRow] = field(default_factory=list)
     annotations: list[AnnotationRow] = field(default_factory=list)  # new or changed, each id once
     annotated_tasks: list[AnnotatedTaskRow] = field(default_factory=list)  # new or changed, each task once
+    items: list[ItemRow] = field(default_factory=list)
 
     def extend(self, campaign: int, position: int, events: list[Event]) -> None:
         """Add consecutive events to the page of a campaign, the first of them at `position`."""
@@ -115,10 +125,10 @@ class Batch:
         return len(self.pages) == 1 and self.decisions.keys() <= self.pages.keys() and not self._has_more()
 
     def _has_more(self) -> bool:
-        rows = self.workers, self.erased, self.archived, self.ids, self.outbox, self.annotations, self.annotated_tasks
-        return any(rows)
+        some = self.workers, self.erased, self.archived, self.ids, self.outbox, self.annotations, self.annotated_tasks
+        return any(some) or bool(self.items)
 
     def campaigns(self) -> set[int]:
         """Return the numbers of the campaigns that this process must own to write the batch."""
         annotated = {row.campaign for row in self.annotations} | {row.campaign for row in self.annotated_tasks}
-        return annotated | self.pages.keys()
+        return annotated | {row.campaign for row in self.items} | self.pages.keys()

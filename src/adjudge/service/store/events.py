@@ -67,6 +67,7 @@ class GoldSet(_LogEntry, frozen=True, tag="gold"):
 
     task: str
     label: int | None
+    by: str | None = None
 
 
 class PolicySet(_LogEntry, frozen=True, tag="policy"):
@@ -74,6 +75,7 @@ class PolicySet(_LogEntry, frozen=True, tag="policy"):
 
     policy: dict[str, Any]
     by: str | None = None
+    note: str | None = None
 
 
 class Ban(_LogEntry, frozen=True, tag="ban"):
@@ -176,10 +178,11 @@ class Truncated(_LogEntry, frozen=True, tag="truncated"):
 
 
 class SettingsChanged(_LogEntry, frozen=True, tag="settings"):
-    """New rules for refits or retention; None leaves a field unchanged."""
+    """New rules for refits or retention, or hosts of images that people see; None leaves a field unchanged."""
 
     refit: dict[str, Any] | None = None
     retention: dict[str, Any] | None = None
+    image_hosts: list[str] | None = None
 
 
 class BreakerReset(_LogEntry, frozen=True, tag="breaker-reset"):

@@ -58,6 +58,10 @@ TABLES_1: Final = (
     """CREATE TABLE annotated_task (campaign {int} NOT NULL, task {bytes} NOT NULL, gold {int}, claimed {int} NOT NULL,
         deleted {int} NOT NULL, seen {int} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, task))""",
     "CREATE INDEX annotated_task_seen ON annotated_task (campaign, seen)",
+    # What people look at to decide a task, as JSON; `seen` is when it came.
+    """CREATE TABLE item (campaign {int} NOT NULL, task {bytes} NOT NULL, data {bytes} NOT NULL, seen {int} NOT NULL,
+        checksum {bytes} NOT NULL, PRIMARY KEY (campaign, task))""",
+    "CREATE INDEX item_seen ON item (campaign, seen)",
     # The base of a log whose first votes have expired: the state at a position, in parts, and the checksum of the log before it.
     """CREATE TABLE base (campaign {int} PRIMARY KEY, position {int} NOT NULL, begins {int} NOT NULL, expired {int} NOT NULL,
         chain {bytes} NOT NULL, mark {bytes} NOT NULL, labels {bytes} NOT NULL, parts {int} NOT NULL, content {bytes} NOT NULL,
@@ -71,7 +75,7 @@ TABLES_1: Final = (
     """CREATE TABLE id_page (campaign {int} NOT NULL, generation {int} NOT NULL, first {bytes} NOT NULL, until {bytes} NOT NULL,
         body {bytes} NOT NULL, checksum {bytes} NOT NULL, PRIMARY KEY (campaign, generation, first))""",
     """CREATE TABLE token (number {serial}, hash {bytes} NOT NULL UNIQUE, name {text} NOT NULL, scopes {text} NOT NULL,
-        campaign {text}, created {int} NOT NULL, revoked {int}, checksum {bytes} NOT NULL)""",
+        campaign {text}, created {int} NOT NULL, revoked {int}, labels {text}, checksum {bytes} NOT NULL)""",
     """CREATE TABLE webhook (number {serial}, campaign {int} NOT NULL, url {text} NOT NULL, secret {text} NOT NULL,
         settings {text} NOT NULL, created {int} NOT NULL, removed {int}, checksum {bytes} NOT NULL)""",
     """CREATE TABLE outbox (number {serial}, webhook {int} NOT NULL, campaign {int} NOT NULL, position {int} NOT NULL,
@@ -107,6 +111,7 @@ KEY_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "archive": ("campaign", "task", "position"),
     "annotation": ("campaign", "annotation"),
     "annotated_task": ("campaign", "task"),
+    "item": ("campaign", "task"),
     "base": ("campaign",),
     "id_generation": ("campaign", "generation"),
     "id_page": ("campaign", "generation", "first"),

@@ -15,7 +15,8 @@ from typing import ClassVar, Final, NamedTuple, TypeVar
 from adjudge.errors import UNSEEN, quote
 from adjudge.service.store.batch import ArchiveRow, Batch, DecisionRow, EventPage
 from adjudge.service.store.errors import DamagedStore, Expired, OutOfStep, StoreError
-from adjudge.service.store.events import Event
+from adjudge.service.store.events import Event, decode
+from adjudge.service.store.items import Items, put_items
 from adjudge.service.store.log import (
     Base,
     Bases,
@@ -85,6 +86,7 @@ class Store(ABC):
         self.webhooks = Webhooks(self)
         self.bases = Bases(self)
         self.annotations = Annotations(self)
+        self.items = Items(self)
         self._heads: dict[int, LogHead] = {}  # of logs that this process has written, as they are on disk
         self._pool: list[Link] = []
         self._guard = threading.Lock()
@@ -278,6 +280,7 @@ class Store(ABC):
         if batch.outbox:
             put_messages(link, batch.outbox)
         put_annotations(link, batch.annotations, batch.annotated_tasks)
+        put_items(link, batch.items)
 
     def _head(self, link: Link, campaign: int) -> LogHead:
         rows = link.rows("SELECT first + count - 1, checksum FROM log WHERE campaign = ? ORDER BY first DESC LIMIT 1", campaign)
@@ -439,6 +442,26 @@ class Store(ABC):
             if len(rows) < limit:
                 return
             start, limit = (rows[-1][1], rows[-1][2] + 1), _next_limit(rows, 4)
+
+    def events_of(self, campaign: int, task: str, *, after: int, until: int) -> Iterator[tuple[int, Event]]:
+        """Yield position and event of a task after a position and up to another: a scan of the log between them.
+
+        Checksums are not verified: those of a page rest on all pages before it.
+        """
+        _, start, _ = self._before(campaign, after + 1)
+        which = f"campaign = ? AND first >= ? AND first <= ? AND {self.contains}"
+        sql = f"SELECT first, body FROM log WHERE {which} ORDER BY first LIMIT 64"
+        while True:
+            with self.reading() as link:
+                rows = link.rows(sql, campaign, start, until, json_text(task))
+            for first, body in rows:
+                for position, event in enumerate(decode(as_bytes(body)), first):
+                    is_about = getattr(event, "task", None) == task or task in getattr(event, "tasks", ())
+                    if is_about and after < position <= until:
+                        yield position, event
+            if len(rows) < 64:
+                return
+            start = rows[-1][0] + 1
 
     def find_record(self, campaign: int, task: str, *, until: int) -> bytes | None:
         """Return the newest record of a task at or before a position, None if there is none."""

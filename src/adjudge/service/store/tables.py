@@ -48,6 +48,7 @@ class TokenRow(NamedTuple):
     campaign: str | None  # its name; None: all campaigns
     created: int  # microseconds since 1970
     revoked: int | None  # likewise
+    labels: tuple[str, ...] | None = None  # ids of the labels that it may decide; None: all
 
 
 class Tokens:
@@ -60,20 +61,35 @@ class Tokens:
         """Return all tokens by number, including revoked ones."""
         with self._store.reading() as link:
             rows = read_rows(link, "token", "ORDER BY number")
-        return [TokenRow(number, bytes(key), name, tuple(json.loads(scopes)), *more) for number, key, name, scopes, *more in rows]
+        return [_token(row) for row in rows]
 
-    def add(self, hash: bytes, name: str, scopes: Sequence[str], campaign: str | None, created: int) -> int:  # noqa: A002
+    def add(
+        self,
+        hash: bytes,  # noqa: A002
+        name: str,
+        scopes: Sequence[str],
+        campaign: str | None,
+        created: int,
+        labels: Sequence[str] | None = None,
+    ) -> int:
         """Add a token, and return its number; see `TokenRow` for the fields."""
         with self._store.writing() as link:
             if link.rows("SELECT 1 FROM token WHERE hash = ?", hash):
                 raise StoreError("this token exists already: make another")
-            return add_rows(link, "token", [(hash, name, json.dumps(list(scopes)), campaign, created, None)])[0]
+            limit = None if labels is None else json.dumps(list(labels))
+            return add_rows(link, "token", [(hash, name, json.dumps(list(scopes)), campaign, created, None, limit)])[0]
 
     def revoke(self, number: int, time: int) -> bool:
         """Revoke a token at a time, in microseconds since 1970; return whether it existed and was not revoked yet."""
         valid = "WHERE number = ? AND revoked IS NULL"
         with self._store.writing() as link:
             return bool(update_rows(link, "token", lambda token: token.update(revoked=time), valid, number))
+
+
+def _token(row: Row) -> TokenRow:
+    number, key, name, scopes, campaign, created, revoked, labels = row
+    limit = None if labels is None else tuple(json.loads(labels))
+    return TokenRow(number, bytes(key), name, tuple(json.loads(scopes)), campaign, created, revoked, limit)
 
 
 class WebhookRow(NamedTuple):

@@ -31,6 +31,7 @@ class CampaignReport(NamedTuple):
     ids: int = 0  # of clients, in full generations
     snapshots: int = 0
     annotations: int = 0  # of Label Studio
+    items: int = 0  # contents of tasks
 
 
 def verify(store: Store) -> list[CampaignReport]:
@@ -97,6 +98,7 @@ class _CampaignCheck:
             records, archived = self._count_records()
             id_count = self._count_ids()
             annotations = sum(1 for table in ("annotation", "annotated_task") for _ in self._rows(table))
+            items = sum(1 for _ in self._rows("item"))
             pages, count, last = self._count_log()
             workers = self._count_workers()
             snapshots, damaged = store.snapshots(number).check()
@@ -108,9 +110,8 @@ class _CampaignCheck:
             self._problems.append(str(error))
             return CampaignReport(number, name, 0, 0, 0, self._problems)
         begins = 1 if self._base is None else self._base.begins
-        return CampaignReport(
-            number, name, pages, count, decisions, self._problems, begins, workers, records, id_count, snapshots, annotations
-        )
+        rows = workers, records, id_count, snapshots, annotations, items
+        return CampaignReport(number, name, pages, count, decisions, self._problems, begins, *rows)
 
     def _note(self, problem: str) -> None:
         self._problems.append(f"campaign {self._number}: {problem}; restore a backup")

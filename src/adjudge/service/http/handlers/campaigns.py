@@ -36,8 +36,8 @@ async def change_campaign(call: Call) -> t.CampaignView:
     for label in change.names:
         if label not in known:
             raise NotFound("no label has that id")
-    if change.refit is not None or change.retention is not None:
-        await campaign.settings(refit=change.refit, retention=change.retention)
+    if change.refit is not None or change.retention is not None or change.image_hosts is not None:
+        await campaign.settings(refit=change.refit, retention=change.retention, image_hosts=change.image_hosts)
     for label, name in change.names.items():
         await campaign.rename(label, name)
     return await campaign.read(campaign.view, 0)
@@ -62,7 +62,7 @@ async def list_policies(call: Call) -> t.PoliciesAnswer:
 
 async def put_policy(call: Call) -> t.PolicyView:
     """Make a new version of the policy, which holds at once."""
-    return await call.campaign.set_policy(call.body.policy, call.body.by)
+    return await call.campaign.set_policy(call.body.policy, call.body.by, call.body.note)
 
 
 async def backtest(call: Call) -> t.BacktestAnswer:

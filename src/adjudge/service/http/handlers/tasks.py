@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.http import feed
+from adjudge.service.http import feed, items
 from adjudge.service.http import types as t
 from adjudge.service.http.call import Call
 from adjudge.service.http.feed import Place, read_decisions
@@ -19,7 +19,17 @@ async def list_tasks(call: Call) -> t.TasksPage:
 
 async def add_tasks(call: Call) -> t.Done:
     """Name tasks that wait for their first votes, so that the queue can give them out."""
-    return t.Done(await call.campaign.add_tasks(call.body.tasks))
+    campaign, sent = call.campaign, call.body.tasks
+    content = items.rows_of(campaign, [(task.task, task.data) for task in sent if isinstance(task, t.TaskItem)])
+    position = await campaign.add_tasks([task if isinstance(task, str) else task.task for task in sent], content)
+    if content:
+        await campaign.campaigns.commit()
+    return t.Done(position)
+
+
+async def erase_item(call: Call) -> t.Done:
+    """Erase the item of a task; its votes and decisions stay."""
+    return t.Done(await items.erase(call.campaign, call.ids[1]))
 
 
 async def get_task(call: Call) -> t.TaskView:
@@ -29,6 +39,7 @@ async def get_task(call: Call) -> t.TaskView:
 
 async def put_gold(call: Call) -> Decision:
     """Say what the true label of a task is; workers are judged by it."""
+    call.grant.check_label(call.body.label)
     return await call.campaign.gold(call.ids[1], call.body.label)
 
 
@@ -39,12 +50,14 @@ async def delete_gold(call: Call) -> Decision:
 
 async def override(call: Call) -> Decision:
     """Decide a task as a person, regardless of its votes."""
-    return await call.campaign.override(call.ids[1], call.body.label, call.body.by, call.body.reason)
+    body = call.body
+    call.grant.check_label(body.label)
+    return await call.campaign.override(call.ids[1], body.label, body.by, body.reason, body.position)
 
 
 async def reopen(call: Call) -> Decision:
     """Open a task again, as after an appeal."""
-    return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason)
+    return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason, call.body.position)
 
 
 async def history(call: Call) -> t.HistoryAnswer:
