@@ -81,6 +81,7 @@ $(STUDIO)/bin/label-studio:
 
 label-studio: $(READY) $(STUDIO)/bin/label-studio  ## a real Label Studio posts its webhooks to the live service: its export equals the votes (5 minutes)
 	cd tests && $(abspath $(BIN))/python -m label_studio --program $(abspath $(STUDIO))/bin/label-studio
+	cd tests && $(abspath $(BIN))/python -m label_studio.push --program $(abspath $(STUDIO))/bin/label-studio
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check .

@@ -19,7 +19,13 @@ from adjudge.evaluation.ranking.simulate import simulate_comparisons
 from live_store import small, stored
 from spark_there import missing
 
-ELSEWHERE = ("stream", "serve", "vote", "watch")  # commands that run until they are stopped, or need one: tested by themselves
+ELSEWHERE = (
+    "stream",
+    "serve",
+    "vote",
+    "watch",
+    "push",
+)  # commands that run until they are stopped, or need one: tested by themselves
 READS_VOTES = (
     "aggregate",
     "predict",

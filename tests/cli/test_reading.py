@@ -41,6 +41,8 @@ def test_what_was_understood_is_in_json(tmp_path):
         "repeated": 3,
         "skipped": {},
         "gold": 0,
+        "resent": 0,
+        "duplicates": "all",
     }
 
 

@@ -53,6 +53,37 @@ def test_ranks(header, found):
     assert columns(header) == found
 
 
+@pytest.mark.parametrize(("header", "found"), [
+    ("text,annotator_email,label", ("text", "annotator_email", "label")),
+    ("text,worker_email,label", ("text", "worker_email", "label")),
+    ("text,rater_id,stars,rater_age", ("text", "rater_id", "stars")),
+    ("prompt_id,model,judge_model,verdict", ("prompt_id", "judge_model", "verdict")),
+    ("item,annotator_id,annotator_email,annotator_name,label", ("item", "annotator_id", "label")),
+    ("item,annotator,annotator_email,label", ("item", "annotator", "label")),
+    ("item,rater,rating,rating_reason,time_spent,task_type", ("item", "rater", "rating")),
+    ("prompt_id,system,judge,score", ("prompt_id", "judge", "score")),
+])  # fmt: skip
+def test_people_and_named_answers(header, found):
+    assert columns(header) == found
+
+
+@pytest.mark.parametrize(("header", "role"), [
+    ("review,annotator_email,sentiment,stars,is_spam", "label"),
+    ("review,annotator,stars,helpful", "label"),
+    ("review,annotator,grade,is_correct", "label"),
+    ("item,user_id,annotator_email,label", "worker"),
+    ("prompt,a,b,judge,winner", "task"),
+])  # fmt: skip
+def test_two_good_candidates_are_refused_with_the_flag(header, role):
+    with pytest.raises(adj.InputError, match=rf"--{role} on the command line"):
+        columns(header)
+
+
+def test_sides_called_a_and_b_are_ranked():
+    votes = {"prompt": [1, 2, 3, 4], "a": ["x", "y", "x", "z"], "b": ["y", "z", "z", "x"], "winner": ["a", "b", "a", "tie"]}
+    assert adj.rank(votes).understood.columns["left"] == "a"
+
+
 def test_the_order_of_columns_does_not_matter():
     for header in ("question_id,response,judge,score,id", ",text,worker,label", "text,id,sentiment,annotator,annotation_id"):
         outcomes = set()

@@ -59,10 +59,10 @@ def test_what_is_cut_or_mixed_is_told(tmp_path):
 
 def test_latin_1_is_named_with_the_remedy(tmp_path):
     (tmp_path / "v.csv").write_bytes(b"task,worker,label\na,b,c\na,\xe9,c\n")
-    with pytest.raises(adj.InputError, match=r"line 3 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+    with pytest.raises(adj.InputError, match=r"line 3 is not valid UTF-8 .*--encoding cp1252"):
         adj.read(tmp_path / "v.csv")
     (tmp_path / "v.jsonl").write_bytes('{"task":"a","worker":"é","label":"c"}\n'.encode("latin-1"))
-    with pytest.raises(adj.InputError, match=r"line 1 is not valid UTF-8 .*iconv -f WINDOWS-1252 -t UTF-8"):
+    with pytest.raises(adj.InputError, match=r"line 1 is not valid UTF-8 .*--encoding cp1252"):
         adj.read(tmp_path / "v.jsonl")
 
 
@@ -118,3 +118,40 @@ def test_a_panic_of_the_reader_is_an_input_error(tmp_path, monkeypatch):
     monkeypatch.setattr(plan.pl, "scan_parquet", lambda *_, **__: Panicking())
     with pytest.raises(adj.InputError, match="it is damaged"):
         adj.encode(tmp_path / "v.parquet", tmp_path / "v")
+
+
+MARKS = "task,worker,label\n1,Zoë,schön\n1,Bob,häßlich\n"
+
+
+@pytest.mark.parametrize("how", ["cp1252", "latin-1", "utf-16-le", "utf-16", "cp037"])
+def test_an_encoding_that_is_named(tmp_path, how):
+    """Tables, packed or not, open files and JSON are read in the encoding that the caller names."""
+    plain, packed = tmp_path / "votes.csv", tmp_path / "votes.csv.gz"
+    plain.write_bytes(MARKS.encode(how))
+    packed.write_bytes(gzip.compress(MARKS.encode(how)))
+    (tmp_path / "votes.jsonl").write_bytes('{"task": 1, "worker": "Zoë", "label": "schön"}\n'.encode(how))
+    with plain.open("rb") as file:
+        sources = [adj.read(source, encoding=how) for source in (plain, packed, file)]
+    for votes in sources:
+        assert (votes.workers.ids(), votes.labels.ids()) == (["Bob", "Zoë"], ["häßlich", "schön"])
+    assert adj.read(tmp_path / "votes.jsonl", encoding=how).workers.ids() == ["Zoë"]
+    assert len(adj.encode(plain, tmp_path / "encoded", encoding=how)) == 2
+
+
+def test_an_encoding_that_does_not_fit(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_bytes(MARKS.encode("utf-8-sig"))
+    for how, said in (
+        ("cp1252", "byte order mark of UTF-8"),
+        ("rot13", "like 'cp1252'"),
+        ("nope", "like 'cp1252'"),
+        (7, "is 7: give"),
+    ):
+        with pytest.raises(adj.AdjudgeError, match=said):
+            adj.read(path, encoding=how)
+    path.write_bytes(MARKS.encode("latin-1"))
+    with pytest.raises(adj.InputError, match="is not valid ASCII"):
+        adj.read(path, encoding="ascii")
+    for source in ([(1, 2, 3)], io.StringIO(MARKS)):
+        with pytest.raises(adj.OptionError, match="encoding"):
+            adj.read(source, encoding="latin-1")

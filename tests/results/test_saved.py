@@ -273,3 +273,19 @@ def test_one_coin_merged_with_nothing_stays_as_it_is(options):
     assert merged.content.skill == pytest.approx(again.fit.skill, abs=1e-9)
     for worker in ("w0", "w8"):
         assert result.confusion_matrix(worker).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_the_columns_of_the_votes_are_remembered(tmp_path):
+    """A saved model reads tables by the columns that its own votes had; the caller, and tables without them, decide otherwise."""
+    votes = {"q": [1, 1, 2, 2], "who": ["a", "b", "a", "b"], "says": ["x", "x", "y", "x"]}
+    adj.aggregate(votes, task="q", worker="who", label="says", model="mv").save(tmp_path / "crowd.adjudge")
+    model = adj.load(tmp_path / "crowd.adjudge")
+    new = {"task": ["t"] * 2, "q": [7, 7], "who": ["a", "b"], "says": ["y", "y"], "label": ["n", "n"]}
+    assert model.predict(new).labels.rows()[0][:2] == (7, "y")
+    assert model.predict(new, task="task").labels.rows()[0][:2] == ("t", "y")
+    assert model.predict([("u", "a", "x")]).labels["task"].to_list() == ["u"]
+    usual = {"task": ["t"], "worker": ["a"], "label": ["x"]}
+    assert model.predict(usual).labels["task"].to_list() == ["t"]
+    sets = {"q": [1, 1], "who": ["a", "b"], "says": [["x"], ["x", "y"]]}
+    adj.aggregate(sets, task="q", worker="who", label="says", model="mv", multi=True).save(tmp_path / "sets.adjudge")
+    assert adj.load(tmp_path / "sets.adjudge").predict(sets | {"task": [5, 5]}).labels["task"].to_list() == [1]

@@ -98,6 +98,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
     labels = asked.output
     if asked.to is not None:
         refused = {"--engine spark": is_spark, "--no-header": not asked.how_read["header"]}
+        refused |= {"--encoding": asked.how_read["encoding"] is not None}
         labels = out.table_target(asked.votes, asked.output, asked.to, asked.how_read["format"], refused)
     frames = {"-o": labels, "--workers": asked.workers, "--probabilities": asked.probabilities, "--soft": asked.soft}
     if asked.soft is not None and (is_spark or asked.multi):
@@ -218,8 +219,6 @@ def _name_for(path: str | Path, question: str) -> str | Path:
 
 def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
     """Return the files that a command reads, by the name that users know them by."""
-    from adjudge.io.workers import ANSWERS_LIKE
-
     known = asked.knowledge
     return {
         "the votes": asked.votes,
@@ -227,7 +226,7 @@ def _inputs(asked: SimpleNamespace) -> dict[str, Any]:
         "the gold": known["gold"],
         "the history": known["history"],
         "the warm start": known["warm_start"],
-        "the groups": None if known["groups"] == ANSWERS_LIKE else known["groups"],
+        "the groups": out.groups_file(known["groups"]),
         "the excluded workers": known["exclude"] if isinstance(known["exclude"], Path) else None,
     }
 

@@ -12,6 +12,7 @@ import adjudge as adj
 from adjudge.cli import output as out
 from adjudge.cli.options import (
     Flags,
+    Groups,
     Json,
     Level,
     Resamples,
@@ -149,6 +150,7 @@ def compare(
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only the name of the advised model.")] = False,
     threads: Threads = None,
+    groups: Groups = None,
     *,
     truth: Flags,
     how_read: Flags,
@@ -161,17 +163,28 @@ def compare(
     from adjudge.evaluation.compare.compare import EVERY_MODEL, compared_models
 
     targets = {"--output": output, "--differences": differences, "--disagreements": disagreements}
-    out.check(targets, {"the votes": votes, "the truth": truth["truth"], "the gold": gold}, to_stdout=True)
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the groups": out.groups_file(groups)}
+    out.check(targets, inputs, to_stdout=True)
     chosen: Any = None
     if models is not None:  # names are checked before anything is read
         chosen = list(compared_models(models if models == EVERY_MODEL else split_words(models, "models")))
     known = adj.read(out.source_of(votes), **how_read)
-    fits = {"gold": gold, "models": chosen, "folds": folds, "refits": refits, "threads": threads, "strict": how_read["strict"]}
+    fits = {
+        "groups": groups,
+        "gold": gold,
+        "models": chosen,
+        "folds": folds,
+        "refits": refits,
+        "threads": threads,
+        "strict": how_read["strict"],
+    }
     with out.progress("steps", quiet=quiet or as_json) as progress:
         comparison = adj.compare(known, resamples=resamples, level=level, seed=seed, progress=progress, **fits, **truth)
     out.write_frames(targets.values(), (comparison.models_frame, comparison.differences_frame, comparison.disagreements_frame))
     show = partial(_show_comparison, comparison)
-    out.present(comparison.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=comparison.best)
+    judges = known.workers if groups is None else None
+    shown: Any = {"as_json": as_json, "quiet": quiet, "judges": judges}
+    out.present(comparison.summary, show, votes, known.understood, answer=comparison.best, **shown)
 
 
 def _show_comparison(comparison: Comparison, screen: Screen) -> None:
@@ -227,6 +240,7 @@ def agreement(
     matrix: Annotated[Path | None, for_output(help="Write the agreement matrix of all workers here.")] = None,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only Krippendorff's alpha.")] = False,
+    groups: Groups = None,
     *,
     truth: Flags,
     how_read: Flags,
@@ -236,10 +250,11 @@ def agreement(
     Figures come with intervals. Without truth, errors are measured against majority vote.
     """
     targets = {"--pairs": pairs, "--matrix": matrix}
-    out.check(targets, {"the votes": votes, "the truth": truth["truth"]}, to_stdout=True)
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the groups": out.groups_file(groups)}
+    out.check(targets, inputs, to_stdout=True)
     drawn: Any = {"resamples": resamples, "level": level, "seed": seed}
     if multi:
-        refused = {"--truth": truth["truth"], **targets, "--quiet": quiet, "--scale": scale != "nominal"}
+        refused = {"--truth": truth["truth"], "--groups": groups, **targets, "--quiet": quiet, "--scale": scale != "nominal"}
         for option, value in refused.items():
             if value:
                 raise OptionError(
@@ -249,10 +264,12 @@ def agreement(
         return
     known = adj.read(out.source_of(votes), **how_read)
     settings: Any = {"scale": scale, "model": model}
-    measured = adj.agreement(known, **truth, **settings, **drawn)
+    measured = adj.agreement(known, groups=groups, **truth, **settings, **drawn)
     out.write_frames(targets.values(), (measured.pairs_frame, measured.matrix_frame))
     show = partial(_show_agreement, measured)
-    out.present(measured.summary, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=float(measured.alpha))
+    judges = known.workers if groups is None else None
+    shown: Any = {"as_json": as_json, "quiet": quiet, "judges": judges}
+    out.present(measured.summary, show, votes, known.understood, answer=float(measured.alpha), **shown)
 
 
 def _agreement_on_options(votes: list[str], how_read: Flags, drawn: Any, *, as_json: bool) -> None:

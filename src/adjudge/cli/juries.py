@@ -13,6 +13,7 @@ from adjudge.cli import output as out
 from adjudge.cli.options import (
     Cost,
     Flags,
+    Groups,
     Json,
     Level,
     Model,
@@ -71,6 +72,7 @@ def panel(
     panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only how many are enough.")] = False,
+    groups: Groups = None,
     *,
     truth: Flags,
     how_read: Flags,
@@ -95,10 +97,12 @@ def panel(
     }
     settings["sizes"] = None if sizes is None else split_numbers(sizes, "--sizes", int, "1,3,5")
     with out.progress("status", quiet=quiet or as_json) as progress:
-        study = adj.panel(known, **truth, **settings, progress=progress)
+        study = adj.panel(known, groups=groups, **truth, **settings, progress=progress)
     out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
     show = partial(_show_panels, study)
-    out.present(study.to_dict, show, votes, known.understood, as_json=as_json, quiet=quiet, answer=study.enough)
+    named = known.workers if groups is None else None
+    shown: Any = {"as_json": as_json, "quiet": quiet, "judges": named}
+    out.present(study.to_dict, show, votes, known.understood, answer=study.enough, **shown)
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
@@ -193,6 +197,7 @@ def rates(
     gold_needed: Annotated[Path | None, for_output(help="Write how many more known labels would help here.")] = None,
     as_json: Json = False,
     quiet: Silent = False,
+    groups: Groups = None,
     *,
     how_read: Flags,
 ) -> None:
@@ -201,10 +206,17 @@ def rates(
     Shares are corrected for what judges get wrong: by the votes alone, or by known labels.
     """
     targets = {"--output": output, "--differences": differences, "--gold-needed": gold_needed}
-    inputs = {"the votes": votes, "the gold": gold, "the groups": existing_file(by), "the items": existing_file(item)}
+    inputs: dict[str, Any] = {
+        "the votes": votes,
+        "the gold": gold,
+        "the groups of tasks": existing_file(by),
+        "the items": existing_file(item),
+    }
+    inputs["the groups"] = out.groups_file(groups)
     out.check(targets, inputs, to_stdout=True)
     settings: Any = {"model": model, "seed": seed, "level": level, "sample": not these_tasks}
-    estimated = adj.rates(out.source_of(votes), by=by, gold=gold, item=item, baseline=baseline, **settings, **how_read)
+    settings |= {"by": by, "groups": groups, "gold": gold, "item": item, "baseline": baseline}
+    estimated = adj.rates(out.source_of(votes), **settings, **how_read)
     out.write_frames(targets.values(), (estimated.rates_frame, estimated.differences_frame, estimated.gold_needed_frame))
     out.present(estimated.to_dict, partial(_show_rates, estimated), votes, estimated.understood, as_json=as_json, quiet=quiet)
 
@@ -282,6 +294,7 @@ def rank(
     neighbours: Annotated[Path | None, for_output(help="Write a line per two neighbours in the ranking here.")] = None,
     as_json: Json = False,
     quiet: Silent = False,
+    groups: Groups = None,
     *,
     how_read: Flags,
 ) -> None:
@@ -291,15 +304,16 @@ def rank(
     comparisons show them.
     """
     targets = {"--output": output, "--judges": judges, "--neighbours": neighbours}
-    out.check(targets, {"the comparisons": comparisons}, to_stdout=True)
+    out.check(targets, {"the comparisons": comparisons, "the groups": out.groups_file(groups)}, to_stdout=True)
     columns: Any = {"left": left, "right": right, "winner": winner, "cluster": cluster, "header": not no_header}
     settings: Any = {"prior": number_or_word(prior), "level": level, "draws": draws, "seed": seed}
     settings |= {"judges": _parse_decision("--weigh-judges", weigh_judges), "position": _parse_decision("--position", position)}
-    ranking = adj.rank(out.source_of(comparisons), **settings, **columns, **how_read)
+    ranking = adj.rank(out.source_of(comparisons), groups=groups, **settings, **columns, **how_read)
     board = ranking.leaderboard_frame()
     out.write_frames(targets.values(), (lambda: board, ranking.judges_frame, ranking.neighbours_frame))
     show = partial(_show_ranking, ranking, board)
-    out.present(ranking.to_dict, show, comparisons, ranking.understood, as_json=as_json, quiet=quiet)
+    named = ranking.workers if groups is None else None
+    out.present(ranking.to_dict, show, comparisons, ranking.understood, as_json=as_json, quiet=quiet, judges=named)
 
 
 def _parse_decision(option: str, typed: str) -> bool | Literal["auto"]:

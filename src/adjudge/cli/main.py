@@ -33,7 +33,7 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "report": "aggregate",
     },
     "Promises": {"draw-gold": "promises", "certify": "promises"},
-    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores"},
+    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores", "push": "push"},
     "The live service": {
         "serve": "serve",
         "vote": "client",

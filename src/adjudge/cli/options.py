@@ -157,7 +157,7 @@ VotesFiles = Annotated[list[str], typer.Argument(metavar="VOTES", help=VOTES_HEL
 Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL)]
 Gold = Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")]
 Groups = Annotated[
-    str | None, for_knowledge(help="Who votes as one: a table worker, group; or answers_like, for workers who answer alike.")
+    str | None, for_knowledge(help="Who votes as one: a table worker, group; answers_like, or families (of models).")
 ]
 Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")]
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
@@ -181,17 +181,20 @@ READING_HELP: Final[Mapping[str, str]] = {
     "normalize": "Join labels that differ only in case or white space.",
     "strict": "Stop where votes look misread, instead of a warning.",
     "separator": "Between the fields of text files, if the header shows none.",
+    "encoding": "Of text files that are not UTF-8, such as cp1252 or latin-1.",
     "header": "The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.",
     "set_separator": "With sets: what joins the options of one.",
     "duplicates": "Repeated votes: all, last, first or error.",
     "format": "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table.",
     "question": "Which question of an export with several; all for each in turn.",
+    "show": "Columns with the content of tasks, joined by commas, to show with their ids.",
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}
 READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": split_words,
     "abstain": lambda text: [word.strip() for word in text.split(",")],
+    "show": partial(split_words, what="columns"),
     "separator": lambda text: "\t" if text in (r"\t", "tab") else text,
     "header": lambda no_header: not no_header,
 }
@@ -215,7 +218,7 @@ CHOICES: Final[Mapping[str, Any]] = {
     "duplicates": options.Duplicates,
     "stop": options.Stop,
     "ties": options.Ties,
-    "groups": ("answers_like",),
+    "groups": ("answers_like", "families"),
     "priors": ("uniform",),
     "to": ("auto", "table", "label-studio", "argilla", "argilla-flat", "inspect"),
 }

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from adjudge.cli.console import Screen
+    from adjudge.data.vocabulary import Vocabulary
     from adjudge.data.votes import Understood
 
+ALL_COUNT = " (all of them count: --duplicates last counts one per worker and task)"
+MAX_PANEL_JUDGES = 1000  # whose names are looked at for model families
 PREVIEW_ROWS = 20  # shown on a terminal
 MAX_SHOWN_ID_CHARACTERS = 40  # of an id in a table of a summary
 
@@ -57,11 +60,30 @@ def source_of(files: list[str]) -> str | list[str]:
     return files if len(files) > 1 else files[0]
 
 
+def groups_file(groups: str | None) -> str | None:
+    """Return the file that --groups names; None for a word."""
+    from adjudge.io.families import FAMILIES
+    from adjudge.io.workers import ANSWERS_LIKE
+
+    return None if groups in (ANSWERS_LIKE, FAMILIES) else groups
+
+
+def propose_groups(judges: Vocabulary, groups: object = None) -> None:
+    """Say which judges are of one model family, unless there are groups already, or more judges than any panel has."""
+    if groups is None and judges.kind == "string" and len(judges) <= MAX_PANEL_JUDGES:
+        from adjudge.io.families import propose_families
+
+        sentence = propose_families(judges.texts())
+        if sentence is not None:
+            say(sentence)
+
+
 def read_as(sources: Sequence[str], understood: Understood) -> str:
     """Return one line about what was read, and as what."""
     names = "standard input" if list(sources) == ["-"] else sources[0] if len(sources) == 1 else f"{len(sources)} files"
     article = "a " if re.search("table|frame", understood.format) else ""  # exports go by their names
-    return f"read {names} as {article}{understood}"
+    every = understood.repeated > 0 and understood.duplicates == "all"
+    return f"read {names} as {article}{understood}{ALL_COUNT if every else ''}"
 
 
 def check(
@@ -119,7 +141,7 @@ def flatten_sets(frame: pl.DataFrame, suffix: str = "") -> pl.DataFrame:
     """Return a frame as its file can hold it: text files have no lists, so sets are joined."""
     import polars as pl
 
-    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv"):
+    if frame.schema["label"] != pl.List(pl.String) or suffix.lower() not in ("", ".csv", ".tsv", ".xlsx"):
         return frame
     return frame.with_columns(pl.col("label").list.join(SET_SEPARATOR))
 
@@ -214,6 +236,7 @@ def present(
     as_json: bool,
     quiet: bool,
     answer: object = None,
+    judges: Vocabulary | None = None,  # who may be of one model family
 ) -> None:
     """Print what was found: as one JSON document, or if `quiet` the one `answer` that matters, or on the screen for people."""
     if as_json:
@@ -226,6 +249,8 @@ def present(
         if understood is not None:
             out.say(read_as(sources, understood))
         show(out)
+        if judges is not None:
+            propose_groups(judges)
 
 
 def summary_of(understood: Understood | None) -> dict[str, object] | None:

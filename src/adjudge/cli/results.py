@@ -180,12 +180,11 @@ def ask_next(
 
     First come those where one more vote is worth most: the expected gain in right labels, per cost where there is one.
     """
-    from adjudge.io.workers import ANSWERS_LIKE
-
     target = None if output is None else str(output)
-    table = out.table_target(votes, target, to, how_read["format"], {"--no-header": not how_read["header"]})
+    refused = {"--no-header": not how_read["header"], "--encoding": how_read["encoding"] is not None}
+    table = out.table_target(votes, target, to, how_read["format"], refused)
     inputs = {"the votes": votes, "the gold": fit["gold"], "the model": fit["using"]}
-    inputs |= {"the groups": None if fit["groups"] == ANSWERS_LIKE else fit["groups"]}
+    inputs |= {"the groups": out.groups_file(fit["groups"])}
     inputs |= {"the workers": existing_file(ask), "the costs": existing_file(cost)}
     out.check({"-o": table}, inputs, others={"-o": output}, to_stdout=output is None)
     result = _result(out.source_of(votes), fit, how_read)

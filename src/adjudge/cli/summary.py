@@ -78,6 +78,8 @@ def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview
         from adjudge.cli import console
 
         out.talk().print(console.reliability(evaluation.calibration.bins))
+    if not asked.multi:
+        out.propose_groups(result.votes.workers, asked.knowledge["groups"])
     _show_labels(overview)
     width = get_terminal_size().columns
     _show_workers(overview, width)

@@ -80,11 +80,13 @@ class ReadOptions(TypedDict, total=False):
     normalize: bool
     strict: bool
     separator: str | None
+    encoding: str | None
     header: bool
     set_separator: str
     format: str
     question: str | None
     predictions: bool
+    show: Iterable[str] | str | None
 
 
 # Other names of models, in lower case without spaces and punctuation, as people know them from papers and libraries.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class Understood:
     repeated: int = 0  # votes beyond the first of a worker on a task, counted or dropped; -1 where nobody has counted them
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> lines left out
     gold: int = 0  # answers of the source that were taken as gold, not as votes
+    resent: int = 0  # votes that equal another in task, worker, label and time, and do not count again
+    duplicates: str = "all"  # which repeated votes count
 
     def __post_init__(self) -> None:
         for name in ("columns", "skipped"):
@@ -63,6 +65,7 @@ class Understood:
         """Return what became of the lines, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
+        said += [f"{self.resent} sent twice (same time) and counted once"] if self.resent else []
         said += [f"{count} skipped ({make_visible(reason)})" for reason, count in self.skipped.items()]
         return ", ".join(said)
 
@@ -70,6 +73,12 @@ class Understood:
     def has_workers(self) -> bool:
         """Whether votes say who gave them; those of majority vote need not."""
         return self.columns.get("worker") != NO_WORKER_COLUMN
+
+    def table_columns(self) -> dict[str, str]:
+        """Return the columns of task, worker and label of a table; none of an export, whose fields are those of its tool."""
+        columns = {role: self.columns.get(role, NO_WORKER_COLUMN) for role in ("task", "worker", "label")}
+        is_table = any(kind in self.format for kind in ("table", "frame", "columns", "records"))
+        return columns if is_table and NO_WORKER_COLUMN not in columns.values() else {}
 
     def summary(self) -> dict[str, Any]:
         """Return every field as plain Python values, ready for JSON."""
@@ -88,6 +97,8 @@ class Notes:
     has_workers: bool = True  # whether votes say who gave them
     export: str = ""  # the format of an export that was recognised
     ignored: str | None = None  # a column that looks like weights or counts, and is not used
+    resent: int = 0  # votes that equal another in task, worker, label and time
+    duplicates: str = "all"  # which repeated votes count
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.
@@ -96,10 +107,21 @@ class Notes:
         tuples; 2 votes, 1 abstention
         """
         repeated = repeated if self.has_workers else 0
-        return Understood(self.format, self.columns, votes, abstentions, repeated, self.skipped, self.gold)
+        known = (votes, abstentions, repeated, self.skipped, self.gold, self.resent, self.duplicates)
+        return Understood(self.format, self.columns, *known)
 
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
+
+
+class ReadableItems(Protocol):
+    """Where the content of tasks is, which is read when somebody asks for it."""
+
+    def native(self, kind: FrameKind) -> Any:
+        """Return the content of all tasks as a frame of this kind."""
+        ...
+
+
 COUNT_CHUNK_VOTES: Final = 1 << 18  # votes counted at once
 DUPLICATE_CHOICES: Final = ("all", "last", "first")  # of a worker's votes on one task
 MOST_WEIGHT: Final = 1e6  # of a vote
@@ -243,6 +265,7 @@ class Votes(WorkerRows):
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
     found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
+    item_source: ReadableItems | None = None  # where the content of tasks is; None where nothing has any
 
     def __post_init__(self) -> None:
         for name in VOTE_ARRAYS:
@@ -312,6 +335,20 @@ class Votes(WorkerRows):
     def n_tasks(self) -> int:
         """The number of tasks that have votes."""
         return len(self.task_ptr) - 1
+
+    @property
+    def items(self) -> Any:
+        """What was judged in each task: a frame with the task's id as text, and a column of text for each part of the item.
+
+        It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
+        there is neither.
+
+        >>> import adjudge as adj
+        >>> votes = adj.read({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"], "body": ["hello"] * 2}, show="body")
+        >>> votes.items.rows()
+        [('1', 'hello')]
+        """
+        return None if self.item_source is None else self.item_source.native(self.frame_kind)
 
     def votes_per_row(self) -> NDArray[np.int64]:
         """Return how many votes each row holds, [rows]."""

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 import polars as pl
 
+from adjudge.data.options import DEFAULTS
 from adjudge.data.vocabulary import Vocabulary
-from adjudge.data.votes import FrameKind, Votes
+from adjudge.data.votes import FrameKind, Votes, require_unweighted
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.evaluation.intervals import Flags, Floats, Integers
 from adjudge.io import answers
 from adjudge.io.answers import is_dict, keep_one_per_task, read_pairs, texts
 from adjudge.io.columns import REMAINING_COLUMNS
 from adjudge.io.encode import narrow_ids, sort_order
+from adjudge.io.families import is_families, require_families
 from adjudge.io.files import COMPRESSED_SUFFIXES, FILE_FORMATS
 from adjudge.io.frames import column, match_ids, series_of, text_column, vocabulary
 from adjudge.io.reading import Reading, Wanted
 from adjudge.io.sources import Opened, Source, is_spark_frame, open_table, read_frame
+from adjudge.io.workers import ANSWERS_LIKE, group_votes, load_votes, read_groups
+from adjudge.models.base import as_model
+from adjudge.results.groups import answering_alike
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
@@ -66,6 +71,18 @@ def subset(votes: Votes, mask: Flags) -> VoteSubset:
         abstained=None,
     )
     return VoteSubset(left, tasks)
+
+
+def group_judges(votes: Votes, groups: Source, study: str) -> Votes:
+    """Return the votes of groups, as `adj.aggregate` counts them: a table worker to group, or a word for those to look for."""
+    require_unweighted(votes, f"{study} with groups", "read the votes without weight")
+    if is_families(groups):
+        mapping = require_families(votes.workers.texts())
+    elif isinstance(groups, str) and groups == ANSWERS_LIKE:
+        mapping = answering_alike(as_model(DEFAULTS.model).fit(load_votes(votes)))
+    else:
+        mapping = read_groups(groups)
+    return group_votes(votes, mapping).votes if mapping else votes
 
 
 def vote_tasks(votes: Votes) -> Integers:

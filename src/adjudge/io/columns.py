@@ -19,6 +19,7 @@ import polars as pl
 from adjudge.data.votes import NO_WORKER_COLUMN, Notes
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
+from adjudge.io.moments import MOMENT_ROLE, TIMED, find_moments, number_moments
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.unsupported import of_columns
 
@@ -28,7 +29,7 @@ WORKER_WORDS: Final = (
     "worker annotator rater user judge labeler labeller participant coder reviewer voter grader assessor evaluator scorer "
     "respondent juror turker crowdworker expert annotatedby labeledby labelledby ratedby judgedby reviewedby completedby"
 )
-MODEL_WORDS: Final = "model llm judgemodel agent person email username"
+MODEL_WORDS: Final = "model llm agent person email username"
 TASK_WORDS: Final = "task question item unit example instance object document sample subject hit datapoint"
 CONTENT_WORDS: Final = (
     "text prompt query sentence image picture photo video audio clip tweet post message comment claim statement passage "
@@ -40,6 +41,8 @@ LABEL_WORDS: Final = (
     "opinion ballot stars mark"
 )
 LABEL_LIKE: Final = "labelname labeltext labelvalue givenlabel workerlabel annotatorlabel crowdlabel noisylabel humanlabel labels"
+# Labels that name their question. With the answer to another question in the table, either may be the label.
+ASKED_WORDS: Final = "stars score rating grade mark opinion"
 WEAK_LABEL: Final = "response category class option value result output sentiment topic tag selection selected outcome"
 LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
 ROW_WORDS: Final = "index row rownumber rowindex"
@@ -62,10 +65,13 @@ def _sides(side: str) -> Rank:
     return _rank(" ".join(word + side for word in SIDES.split()), "", "id", "name")
 
 
-_WORKERS: Final = (_rank(WORKER_WORDS, "", "id", "name"), _rank(MODEL_WORDS, "", "id", "name"))
+WORKER_DETAILS: Final = ("email", "login", "model")  # after the word for a worker: they identify one, as an id does
+_WORKERS: Final = (_rank(WORKER_WORDS, "", "id", "name", *WORKER_DETAILS), _rank(MODEL_WORDS, "", "id", "name"))
 _TRUTHS: Final = (_rank(TRUE_LABEL, "", "id"), _rank(LABEL_WORDS))
 _LABELS: Final = (_rank(LABEL_WORDS), _rank(LABEL_LIKE), _rank(WEAK_LABEL, guarded=True))
 _CONTENTS: Final = _rank(CONTENT_WORDS, "id"), _rank(f"{CONTENT_WORDS} id uid uuid guid key")
+_DESCRIBED: Final = frozenset(f"{WORKER_WORDS} {MODEL_WORDS} {TASK_WORDS} {CONTENT_WORDS}".split())
+_SIDES: Final = (_rank(SIDES, "", "id", "name", "text"), _sides("a"), _sides("b"), _sides("1"), _sides("2"))
 RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "task": (_rank(TASK_WORDS, "", "id"), *_CONTENTS, Rank(frozenset({"", *ROW_WORDS.split()}))),
     "worker": _WORKERS,
@@ -78,8 +84,8 @@ RANKS: Final[Mapping[str, tuple[Rank, ...]]] = {
     "given": (_rank("given givenlabel answer said label", "", "id"),),
     "count": (_rank("count votes n number weight", "", "id"),),
     "cost": (_rank("cost price fee pay rate", "", "pervote"),),
-    "left": (_rank("left leftitem itemleft leftmodel modelleft", "", "id", "name"), _sides("a"), _sides("1")),
-    "right": (_rank("right rightitem itemright rightmodel modelright", "", "id", "name"), _sides("b"), _sides("2")),
+    "left": (_rank("left leftitem itemleft leftmodel modelleft", "", "id", "name"), _sides("a"), _sides("1"), _rank("a")),
+    "right": (_rank("right rightitem itemright rightmodel modelright", "", "id", "name"), _sides("b"), _sides("2"), _rank("b")),
     "winner": (_rank("winner"), _rank("preferred preference better outcome"), _rank(LABEL_WORDS), _rank("chosen result")),
     "judge": _WORKERS,
     "cluster": (_rank("prompt document conversation", "", "id"),),
@@ -96,6 +102,10 @@ _OTHER_WORDS: Final = (
     "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
 )
 OTHER_NAMES: Final = frozenset(_OTHER_WORDS.split())
+# Columns that describe a task or a worker, and so are not rivals of a label that names its question.
+DESCRIBING_WORDS: Final = (
+    "dataset domain difficulty length round site platform device experience order position turn genre system"
+)
 # What a column that says how much a vote counts may be called; it is used only where the caller names it.
 WEIGHT_NAMES: Final = frozenset({"weight", "weights", "voteweight", "sampleweight", "samplingweight", "confidence", "certainty"})
 # What a column that says how many votes a line stands for may be called; likewise.
@@ -108,7 +118,7 @@ OTHER_ENDING: Final = re.compile(
 # Two things that were compared: a question may come with many such pairs.
 COMPARED_ITEM_PATTERN: Final = re.compile(r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)")
 # Taken where a column has exactly this name, and not missed where none has.
-OPTIONAL_ROLES: Final = frozenset({"confidence", "gold"})
+OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT_ROLE})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
 BY_NAME: Final = frozenset({"gold label", "gold score", "true", "given", "count", "group", "excluded worker", "cost"})
 VOTE_ROLES: Final = ("task", "worker", "label")
@@ -136,7 +146,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     alike = find_family(columns)
     if {named.get("worker"), named.get("label")} <= set(alike):  # what follows would be nonsense
         raise InputError(f"{where}: {_looks_wide(alike)}")
-    compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(normalize_name(c))]
+    compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(normalize_name(c))] or _find_sides(columns)
     if "worker" in wanted and wanted.get("task") is None and len(compared) > 1:
         raise _error(
             where,
@@ -158,6 +168,12 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     if len(set(out.values())) < len(out):
         raise _error(where, f"one column cannot serve two roles: {out}", columns)
     return out
+
+
+def _find_sides(columns: Sequence[str]) -> list[str]:
+    """Return the columns a and b of a table that also has a winner."""
+    sides = [c for c in columns if normalize_name(c) in ("a", "b")]
+    return sides if len(sides) > 1 and any(_stem(c, rank) for c in columns for rank in RANKS["winner"][:2]) else []
 
 
 def _error(where: str, message: str, columns: Iterable[object]) -> InputError:
@@ -244,9 +260,13 @@ def _usual(
         candidates = list(stems)
         if len(set(stems.values())) == 1 and len(candidates) > 1:  # question and question_id are one candidate: the id
             with_id = [c for c in candidates if normalize_name(c).endswith("id")]
-            candidates = with_id if len(with_id) == 1 else candidates
+            plain = [c for c in candidates if not normalize_name(c).endswith(WORKER_DETAILS)]
+            bare = plain if len(plain) == 1 and normalize_name(plain[0]) in stems.values() else candidates
+            candidates = with_id if len(with_id) == 1 else bare
         if candidates and rank.guarded:
             candidates += [c for c in free if c not in candidates and not is_other(c) and not _serves(c, wanted, found)]
+        elif role == "label" and len(candidates) == 1 and stems[candidates[0]] in ASKED_WORDS.split():
+            candidates += [c for c in free if c not in candidates and _may_answer(c, wanted, found)]
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
@@ -283,6 +303,16 @@ def _serves(column: str, wanted: Mapping[str, str | None], found: Mapping[str, s
     """Return whether a column fits another wanted role, and so cannot take this one."""
     others = [role for role in wanted if role in RANKS and role not in ("label", "truth")]
     return column in found.values() or any(_stem(column, rank) is not None for role in others for rank in RANKS[role])
+
+
+def _may_answer(column: str, wanted: Mapping[str, str | None], found: Mapping[str, str]) -> bool:
+    """Return whether a column may be the answer to another question: it describes neither task nor worker, nor a side."""
+    text = normalize_name(column)
+    describes = text in DESCRIBING_WORDS.split() or any(_plain_stem(text, rank) for rank in (*RANKS["group"], *_SIDES))
+    head, *tail = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(column)).lower())
+    of_another = bool(tail) and head in _DESCRIBED  # annotator_age, task_type
+    of_answer = bool(tail) and head not in ("is", "has") and not OTHER_NAMES.isdisjoint((head, *tail))  # score_reason, time_spent
+    return not (describes or of_another or of_answer or is_other(column) or _serves(column, wanted, found))
 
 
 def _stem(name: object, rank: Rank) -> str | None:
@@ -323,12 +353,13 @@ class Shape:
     reading: Reading = PLAIN_READING
     cell: str = "label"  # the role of a wide table's cells, "label" or "score"
     ignored: str | None = None  # a column that looks like weights or counts, if no column was named as such
+    is_timed: bool = False  # whether columns say when votes were cast
 
     def write_to(self, notes: Notes, described: str | None = None) -> None:
         """Note what is known once the columns of a table are: these, and its format if it is described."""
         notes.has_workers, notes.ignored = not self.is_anonymous, self.ignored
         notes.format = notes.export or described or notes.format
-        columns = {role: str(name) for role, name in self.columns.items()}
+        columns = {role: str(name) for role, name in self.columns.items() if not role.startswith(MOMENT_ROLE)}
         if self.workers:
             columns = {"task": columns.get("task", "row"), "workers": itemize(self.workers, MAX_NAMED_WORKERS)}
         elif self.is_anonymous:
@@ -353,18 +384,25 @@ class Shape:
             batch = _repeat(batch, first_row)
         if self.is_anonymous:
             batch = batch.with_columns(pl.lit(EVERYBODY).alias("worker"))
+        if self.is_timed:
+            batch = number_moments(batch)
         return self.reading.clean(batch) if self.reading.abstain or self.reading.normalize else batch
 
 
 def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) -> Shape:
     """Return the shape of a table with these columns."""
     giver = "judge" if "judge" in wanted else "worker"
+    if reading.remembered:
+        wanted = reading.over(wanted, columns)
     may_be_absent = wanted.get(giver) == ANYBODY and ANYBODY not in columns
     if may_be_absent:
         wanted = {**wanted, giver: None}
     if wanted.get("cluster") == ANYBODY:
         there = reading.header and any(is_usual(c, "cluster") for c in columns if c not in wanted.values())
         wanted = {role: None if role == "cluster" else name for role, name in wanted.items() if there or role != "cluster"}
+    absent = next((name for name in reading.show if name not in columns), None)
+    if absent is not None and "worker" in wanted:
+        raise _error(where, f"there is no column {quote(absent)} to show", columns)
     if reading.wide:
         return _wide(columns, wanted, reading, where)
     if not reading.header:
@@ -383,7 +421,16 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
     names = WEIGHT_NAMES if "count" in found else COUNT_NAMES if "weight" in found else WEIGHT_NAMES | COUNT_NAMES
     ignored = next((c for c in columns if normalize_name(c) in names and c not in found.values()), None)
     anonymous = "worker" in wanted and "worker" not in found
-    return Shape(found, is_counted=reading.count is not None, is_anonymous=anonymous, reading=reading, ignored=ignored)
+    is_timed = MOMENT_ROLE in wanted and reading.duplicates == "all" and reading.count is None and not anonymous
+    timed = {TIMED.format(n): c for n, c in enumerate(find_moments(columns, found.values()) if is_timed else ())}
+    return Shape(
+        found | timed,
+        is_counted=reading.count is not None,
+        is_anonymous=anonymous,
+        reading=reading,
+        ignored=ignored,
+        is_timed=bool(timed),
+    )
 
 
 def _by_number(columns: Sequence[str], wanted: Wanted, where: str, absent: str | None) -> Wanted:

@@ -336,6 +336,23 @@ def drop_duplicates(coded: Coded, duplicates: str) -> int:
     return int(again.sum())
 
 
+def drop_resent(codes: dict[str, Codes], moment: NDArray[np.uint64], units: Integers | None = None) -> int:
+    """Mark votes that equal an earlier one in task, worker, label, weight and time as MISSING_CODE; return how many.
+
+    `moment` has a number for the time of each vote, [votes], 0 for one that is not known.
+
+    >>> codes = {role: np.zeros(3, np.uint32) for role in ROLES}
+    >>> drop_resent(codes, np.array([5, 5, 7], np.uint64)), codes["label"].tolist()
+    (1, [0, 4294967295, 0])
+    """
+    timed = np.flatnonzero((moment != 0) & (codes["label"] != MISSING_CODE))
+    columns = {role: codes[role][timed] for role in codes} | {"moment": moment[timed]}
+    whole = pl.DataFrame(columns if units is None else columns | {"weight": units[timed]})
+    again = timed[~whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()]
+    codes["label"][again] = MISSING_CODE
+    return len(again)
+
+
 class Encoder:
     """Takes votes batch by batch, in the caller's order, and makes `Votes` of them.
 
@@ -348,7 +365,9 @@ class Encoder:
         self._narrow = narrow
         self._rows = 0
         self._units: list[NDArray[np.int64]] = []  # of the weights, if there are any
+        self._moments: list[NDArray[np.uint64]] = []  # when votes were cast, 0 if that is not known
         self.dropped = 0  # repeated votes that do not count, known at the end
+        self.resent = 0  # votes that equal another one, its time included, and do not count again; likewise
         core = compiled()
         self._coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
 
@@ -357,6 +376,9 @@ class Encoder:
         columns = id_columns(batch, ROLES, self._rows, keep_categories=self._coder.takes_categories)
         if "weight" in batch.columns:
             self._units.append(weight_units(batch["weight"], columns["label"], self._rows))
+        if "moment" in batch.columns:
+            missing = self._rows - sum(map(len, self._moments))  # of earlier parts, which have no time
+            self._moments += [np.zeros(missing, np.uint64), batch["moment"].to_numpy()]
         self._coder.add(pl.DataFrame(columns))
         self._rows += len(batch)
 
@@ -372,6 +394,10 @@ class Encoder:
         abstained = np.bincount(coded.codes["worker"][none], minlength=len(coded.ids["worker"])) if missing else None
         if self._narrow:
             coded = Coded(coded.codes, {role: narrow_ids(ids) for role, ids in coded.ids.items()})
+        if self._moments:
+            missing_end = self._rows - sum(map(len, self._moments))
+            moment = np.concatenate([*self._moments, np.zeros(missing_end, np.uint64)])
+            self.resent = drop_resent(coded.codes, moment, units)
         if self._duplicates != "all":
             self.dropped = drop_duplicates(coded, self._duplicates)
         facts: dict[str, Any] = {"abstentions": missing, "abstained": abstained, "frame_kind": frame_kind}
@@ -468,7 +494,7 @@ def over_labels(votes: Votes, labels: Vocabulary, what: str, *, closed: bool = T
     weights = votes.row_weight
     units = None if weights is None else np.rint(weights / LOG_UNIT).astype(np.int64)[votes.row]
     more = votes_of(coded, same_kind, abstentions=votes.abstentions, frame_kind=votes.frame_kind, units=units)
-    same = {name: getattr(votes, name) for name in ("unvoted", "abstained", "duplicates", "understood")}
+    same = {name: getattr(votes, name) for name in ("unvoted", "abstained", "duplicates", "understood", "item_source")}
     return replace(more, **same)
 
 

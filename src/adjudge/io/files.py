@@ -330,6 +330,27 @@ def _decode(path: Path, form: FileFormat, name: str, start: bytes) -> Spool | No
         raise decode_error(name, error) from error
 
 
+def recode(path: Path, name: str, encoding: str) -> Spool:
+    """Return a UTF-8 copy of a text file in the encoding that the caller names; a byte order mark must agree with it."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(ZSTD))
+        mark = encoding_of(start_of(path))
+        if packed == ZSTD:
+            raise InputError(f"{name} is packed with Zstandard, which is read as UTF-8 only: unpack it to read another encoding")
+        if mark is not None and not mark.startswith(encoding.removesuffix("-sig")):
+            raise InputError(f"{name} begins with the byte order mark of {mark.removesuffix('-sig').upper()}: leave encoding out")
+        with gzip.open(path) if packed.startswith(GZIP) else path.open("rb") as raw:
+            return Spool(_Recoded(raw, mark or encoding))  # type: ignore[arg-type]
+    except UnicodeError as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(f"{name} is not valid {encoding.upper()} ({reason}): name its encoding (--encoding)") from error
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise read_error(name, error) from error
+
+
 class _Recoded:
     """A stream in another encoding as a stream of UTF-8, decoded in chunks."""
 
@@ -477,8 +498,8 @@ def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
     except UnicodeDecodeError as bad:
         value = bad.object[bad.start]
         return (
-            f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8 "
-            "(from Windows or in Latin-1: iconv -f WINDOWS-1252 -t UTF-8)"
+            f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8, "
+            "or name its encoding (encoding='cp1252', --encoding cp1252, for files from Windows)"
         )
     except csv.Error as bad:
         return f"line {number}: {bad}: correct or remove that line"

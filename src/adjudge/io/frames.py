@@ -31,6 +31,7 @@ SMALL: Final = 1 << 14  # numbers that are given to polars as a list
 PLAIN_ID_TYPES: Final = frozenset({str, int, bool, NoneType})  # types of values that are taken as they are
 KIND_OF_ARRAY: Final = {"<i8": pl.Int64(), "<i4": pl.Int32(), "<u4": pl.UInt32(), "<f8": pl.Float64(), "|b1": pl.Boolean()}
 ID_DTYPES: Final = {"string": pl.String(), "integer": pl.Int64(), "boolean": pl.Boolean()}
+NO_TIMES: Final = frozenset({"", "None", "NaT", "nan", "<NA>"})  # missing times as texts
 WEIGHTS: Final = f"give a number from 0 (an abstention) to {MOST_WEIGHT:g}"
 
 
@@ -44,6 +45,9 @@ def series_of(values: object, what: str, first_row: int = 0) -> pl.Series:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
         return pl.Series(values)
+    if what.startswith("moment"):  # of any type: a time that cannot be parsed is ignored
+        times = [str(value) for value in values] if isinstance(values, Iterable) else []
+        return pl.Series([None if time in NO_TIMES else time for time in times], dtype=pl.String)
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"the {what} column is {quote(values)}: give a sequence of ids")
     if what == "weight":

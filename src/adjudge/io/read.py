@@ -24,6 +24,7 @@ from adjudge.data.votes import Notes, Understood, Votes, WorkerRows
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, normalize_name
 from adjudge.io.encode import Encoder
+from adjudge.io.formats.registry import FORMATS
 from adjudge.io.reading import PLAIN_READING, Reading, normalize
 from adjudge.io.sources import Opened, Source, open_table
 from adjudge.io.unsupported import CORNERS, INSPECTED_VALUES, MEANT, NAMES_ONLY, NUMBERS_UNSUPPORTED, explain, kind_of
@@ -83,6 +84,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
     - `strict`: True makes errors of what would be warned of as suspicious.
     - `separator`: between the fields of a text file, where its header does not show it.
+    - `encoding`: of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
     - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
       worker and label.
     - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
@@ -90,6 +92,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
       the name of one, or "table" to always read an ordinary table. `votes.understood` says what was read and how;
       labels that the export itself gives are in `votes.found_gold`.
     - `question`: which question of an export with several.
+    - `show`: columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
     - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.
 
     >>> import adjudge as adj
@@ -112,7 +115,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
         from adjudge.io.folder.encoded import open_encoded
 
         return open_encoded(opened.folder, hold=True)
-    table = open_table(opened, None, reading)
+    table = open_table(opened, None, reading, timed=True)
     encoder = Encoder(labels=table.labels, duplicates=reading.duplicates, narrow=table.is_text)
     for batch in table.batches:
         encoder.add(batch)
@@ -123,8 +126,13 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
         votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
     worker = votes.row_worker().astype(np.uint32)
     repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
+    table.notes.duplicates, table.notes.resent = reading.duplicates, encoder.resent
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
+    if reading.show or understood.format in FORMATS:
+        from adjudge.io.items import ItemSource
+
+        votes = votes.with_fields(item_source=ItemSource.of(opened, reading, understood))
     return votes.with_fields(understood=understood)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 DUPLICATES: Final = ("all", "last", "first", "error")
 ABOUT_VOTES: Final = ("task", "worker", "label", "labels", "duplicates")  # of which no export or layout depends
 TABLE_OPTIONS: Final = ("wide", "count", "separator", "header")  # how the lines of an ordinary table are laid out
-DERIVED: Final = ("table_option", "spelling")
+DERIVED: Final = ("table_option", "spelling", "remembered")
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,16 @@ class Reading:
     normalize: bool = False
     strict: bool = False
     separator: str | None = None
+    encoding: str | None = None  # Python's name of it
     header: bool = True
     set_separator: str = SET_SEPARATOR
     format: str = "auto"
     question: str | None = None
     predictions: bool = False
+    show: tuple[str, ...] = ()  # columns with the content of tasks
     table_option: str | None = None  # one of TABLE_OPTIONS that is given: no export is recognised then
     spelling: Mapping[str, str] = field(default_factory=dict)  # normal form -> the declared label
+    remembered: Mapping[str, str] = field(default_factory=dict)  # role -> its column in the votes of a saved model
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Reading:
@@ -65,12 +69,17 @@ class Reading:
         separator = given.get("separator")
         if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
             raise OptionError(f"separator is {quote(separator)}: give one character, like ';' or a tab")
+        given["encoding"] = _encoding(given.get("encoding"))
         labels = given.get("labels")
         if labels is not None and not isinstance(labels, str):
             given["labels"] = labels = tuple(labels)
         for name in ("wide", "normalize", "strict", "header", "predictions"):
             if name in given:
                 given[name] = bool(given[name])
+        show = given.get("show")
+        given["show"] = (show,) if isinstance(show, str) else tuple(show or ())
+        if not all(isinstance(name, str) for name in given["show"]):
+            raise OptionError(f"show is {quote(show)}: name columns, like ['review_text']")
         given["abstain"] = _abstentions(given.get("abstain"))
         check_duplicates(given.get("duplicates", DEFAULTS.duplicates))
         given["table_option"] = next((n for n in TABLE_OPTIONS if n in given and given[n] != getattr(cls, n)), None)
@@ -80,6 +89,18 @@ class Reading:
         """Return the options that are not as by default."""
         values = {f.name: (getattr(self, f.name), getattr(PLAIN_READING, f.name)) for f in fields(self) if f.name not in DERIVED}
         return {name: value for name, (value, default) in values.items() if value is not default and value != default}
+
+    def recall(self, columns: Mapping[str, str]) -> Reading:
+        """Return this reading with the columns of earlier votes, which a table is read by unless the caller names others."""
+        return replace(self, remembered=columns) if columns else self
+
+    def over(self, wanted: Wanted, columns: Iterable[object]) -> Wanted:
+        """Return the columns that are wanted, with those remembered that a table has and that serve nothing else."""
+        if not self.remembered or self.wide or not self.header:
+            return wanted
+        free = set(columns) - set(wanted.values())
+        known = {role: name for role, name in self.remembered.items() if name in free and wanted.get(role, "") in (None, "")}
+        return {**wanted, **known}
 
     def refuse(self, by: str) -> None:
         """Raise if votes that `by` has already read are to be read in some way; that they are not judged again is fine."""
@@ -115,6 +136,19 @@ def check_duplicates(rule: str) -> None:
     """Raise unless this is a rule for repeated votes."""
     if rule not in DUPLICATES:
         raise OptionError(f"duplicates is {quote(rule)}: choose one of {itemize(DUPLICATES)}")
+
+
+def _encoding(name: object) -> str | None:
+    """Return an encoding of text by the name that Python has for it."""
+    if name is None:
+        return None
+    try:
+        found = codecs.lookup(name) if isinstance(name, str) else None
+    except (LookupError, ValueError):  # a NUL
+        found = None
+    if found is None or not found._is_text_encoding:  # as open() asks
+        raise OptionError(f"encoding is {quote(name)}: give the name of a text encoding, like 'cp1252', 'latin-1' or 'utf-16'")
+    return found.name
 
 
 def _spelling(labels: Iterable[object]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ from adjudge.io import files, frames, records
 from adjudge.io.columns import OPTIONAL_ROLES, SCORE_ROLES, UNNAMED, VOTE_ROLES
 from adjudge.io.formats import registry
 from adjudge.io.formats.registry import Content, Format, look, recognise
+from adjudge.io.moments import MOMENT_ROLE
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.records import OpenTable
 from adjudge.io.unsupported import of_columns
@@ -138,14 +140,19 @@ class Opened:
 
 
 def open_table(
-    source: Votes | Source | Opened, wanted: Wanted | None = None, reading: Reading = PLAIN_READING, *, sets: bool = False
+    source: Votes | Source | Opened,
+    wanted: Wanted | None = None,
+    reading: Reading = PLAIN_READING,
+    *,
+    sets: bool = False,
+    timed: bool = False,  # whether votes have a number for when they were cast, if a column says so
 ) -> OpenTable:
     """Return a source opened for reading the wanted roles; nothing is read but what is needed to know its kind.
 
     Roles are those of votes by default. Exports of annotation tools are recognised, and read as a whole. With `sets` their
     labels are sets of options. The table's labels are those declared, or else as the type of their column orders them.
     """
-    table = _open(source, wanted, reading, sets)
+    table = _open(source, wanted, reading, sets, timed)
     if reading.labels is not None or reading.normalize:
         return replace(table, labels=reading.labels)
     if table.labels is not None and reading.abstain:
@@ -153,10 +160,11 @@ def open_table(
     return table
 
 
-def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Reading, sets: bool) -> OpenTable:
+def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Reading, sets: bool, timed: bool) -> OpenTable:
     opened = Opened.of(source)
     source = opened.source
-    wanted = {role: getattr(reading, role) for role in VOTE_ROLES} if wanted is None else wanted
+    if wanted is None:
+        wanted = {role: getattr(reading, role) for role in VOTE_ROLES} | ({MOMENT_ROLE: None} if timed else {})
     if not sets and reading.set_separator != SET_SEPARATOR:
         raise OptionError("set_separator works only with multi=True")
     if type(source).__module__.startswith("pyspark.pandas"):
@@ -164,12 +172,19 @@ def _open(source: Votes | Source | Opened, wanted: Wanted | None, reading: Readi
     if opened.names is not None:
         contents = opened.contents
         del opened.contents  # an export holds a whole file: release it with the table
+        if reading.encoding is not None:
+            contents = [_recode(content, reading.encoding) for content in contents]
         return _open_contents(contents, wanted, reading, sets)
     if hasattr(source, "read") and callable(source.read):  # an open file, of text or of bytes; its name may tell its format
         name = getattr(source, "name", None)
-        return _open_contents([_spool(source, name if isinstance(name, str) else "the open file")], wanted, reading, sets)
-    if not reading.header or reading.separator is not None:
-        raise OptionError("separator and header are for text files: leave them out for other sources")
+        content = _spool(source, name if isinstance(name, str) else "the open file")
+        if reading.encoding is not None:
+            if isinstance(source, io.TextIOBase):
+                raise OptionError("encoding is for files of bytes, and the open file is text: leave it out")
+            content = _recode(content, reading.encoding)
+        return _open_contents([content], wanted, reading, sets)
+    if not reading.header or reading.separator is not None or reading.encoding is not None:
+        raise OptionError("separator, encoding and header are for text files: leave them out for other sources")
     if isinstance(source, Votes):
         reading.refuse("read")
         own, votes = PLAIN_READING if source.row_weight is None else Reading(weight="weight"), frames.frame_of(source)
@@ -267,6 +282,14 @@ def _spool(stream: Any, name: str) -> Content:
     except (OSError, ValueError) as error:
         raise read_error(name, error) from error
     return registry.expand(look(spool.path, name, spool))
+
+
+def _recode(content: Content, encoding: str) -> Content:
+    """Return the content of a text file that was copied to UTF-8."""
+    if content.path is None or content.kind in ("folder", "zip", "typed"):
+        raise OptionError(f"{content.name} is not a text file: leave encoding out")
+    spool = files.recode(content.path, content.name, encoding)
+    return look(spool.path, content.name, spool)
 
 
 def _open_contents(contents: list[Content], wanted: Wanted, reading: Reading, sets: bool) -> OpenTable:

@@ -228,7 +228,9 @@ def _count(
     tied = cast[3]
     counted = votes_of(Coded(codes, ids), votes.labels, abstentions=votes.abstentions + len(tied), frame_kind=votes.frame_kind)
     counted = replace(counted, unvoted=concatenate(votes.unvoted, counted.unvoted), duplicates=votes.duplicates)
-    return counted.with_fields(understood=votes.understood), np.bincount(tied, minlength=len(groups))
+    return counted.with_fields(understood=votes.understood, item_source=votes.item_source), np.bincount(
+        tied, minlength=len(groups)
+    )
 
 
 def _voters(groups: Vocabulary, alone: Vocabulary) -> Vocabulary:

@@ -30,6 +30,7 @@ try:
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 WRITE_CHUNK_LINES: Final = 1 << 16  # lines made into text at once
+SHEET: Final = ".xlsx"
 # Suffix -> the end of the method of polars (write_csv, sink_csv) and its options.
 WRITERS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     ".csv": ("csv", {}),
@@ -39,6 +40,7 @@ WRITERS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     ".json": ("json", {}),  # an array of records, which polars does not write
     ".parquet": ("parquet", {"compression": "lz4"}),
     ".pq": ("parquet", {"compression": "lz4"}),
+    SHEET: ("sheet", {}),  # by another library
 }
 Place = str | os.PathLike[str] | int  # a path, or an open descriptor
 WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more of them take names that nobody reuses
@@ -117,6 +119,10 @@ def check_suffix(path: Path) -> None:
     """Raise when a path's suffix names no format that can be written."""
     if _form(path) not in WRITERS:
         raise InputError(f"cannot write {path}: the suffix {path.suffix!r} names no known format; known are {itemize(WRITERS)}")
+    if _form(path) == SHEET:
+        from adjudge.io.spreadsheet import require_writer
+
+        require_writer(path)
 
 
 def _form(path: Path) -> str:
@@ -189,6 +195,10 @@ def _write(frame: pl.DataFrame | pl.LazyFrame, batches: Iterable[pl.DataFrame], 
     name, options = WRITERS[_form(path)]
     if name == "json":
         _write_json(batches, aside)
+    elif name == "sheet":
+        from adjudge.io.spreadsheet import write_sheet
+
+        write_sheet(batches, path, aside)
     else:
         getattr(frame, f"{'sink' if isinstance(frame, pl.LazyFrame) else 'write'}_{name}")(aside, **options)
 

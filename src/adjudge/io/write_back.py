@@ -37,7 +37,7 @@ WIDE: Final = "wide"  # in what reading calls a table of one line per task
 FRAME: Final = "the frame"
 WRITABLE_EXPORTS: Final = tuple(form.name for form in FORMATS.values() if form.writes_back)  # tools with a form of their own
 WRITTEN: Final = (*WRITABLE_EXPORTS, TABLE)
-TEXT_SUFFIXES: Final = ("", ".csv", ".tsv")  # files that hold no lists
+TEXT_SUFFIXES: Final = ("", ".csv", ".tsv", ".xlsx")  # files that hold no lists
 
 
 def join(

@@ -21,6 +21,7 @@ from adjudge.engines.registry import EngineChoice, resolve
 from adjudge.errors import InputError, OptionError
 from adjudge.io.answers import gold_frame, read_answers, read_matching_answers
 from adjudge.io.columns import ANYBODY
+from adjudge.io.families import is_families, require_families
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import ANSWERS_LIKE, group_votes, read_groups, read_workers, require_in_memory, without_workers
@@ -271,7 +272,7 @@ def _fitted(
         result = fit(votes, gold)  # it stays where it shows no groups
         mapping = answering_alike(result)
     elif groups is not None:
-        mapping = read_groups(groups)
+        mapping = require_families(votes.workers.texts()) if is_families(groups) else read_groups(groups)
     for what in earlier:
         require_same_voters(known[what], mapping, what)
     if mapping:

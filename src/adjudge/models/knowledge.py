@@ -15,7 +15,7 @@ from adjudge.data.exact import LOG_UNIT, round_to_unit, sum_of
 from adjudge.data.fit import Fit, Knowledge, Parameters
 from adjudge.data.options import Choice, Rules
 from adjudge.data.vocabulary import Vocabulary, require_array
-from adjudge.data.votes import WorkerRows
+from adjudge.data.votes import Understood, WorkerRows
 from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import InputError, itemize, quote
 from adjudge.io.encode import sort_order
@@ -242,6 +242,25 @@ def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
 def _rows(array: Floats, place: NDArray[np.int64]) -> Floats:
     """Return the lines at these places, whatever for -1."""
     return array[np.maximum(place, 0)] if len(array) else np.ones((len(place), *array.shape[1:]))
+
+
+COLUMN_FACT: Final = "{} column"  # the fact that names the column of a role in the votes that a fit learned from
+
+
+def columns_as_facts(understood: Understood | None) -> dict[str, str]:
+    """Return the columns of a table of votes as facts of a fitted model."""
+    columns = {} if understood is None else understood.table_columns()
+    return {COLUMN_FACT.format(role): name for role, name in columns.items()}
+
+
+def columns_of_facts(facts: Mapping[str, object]) -> dict[str, str]:
+    """Return the columns that facts name, by role.
+
+    >>> columns_of_facts({"votes": 7, "task column": "item"})
+    {'task': 'item'}
+    """
+    named = {role: facts.get(COLUMN_FACT.format(role)) for role in ("task", "worker", "label")}
+    return {role: name for role, name in named.items() if isinstance(name, str)}
 
 
 def learned_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MAX_SQUARES: Final = 40  # votes that a line shows
 MAX_SIGN: Final = 3  # characters of a label that fits into a square
 MAX_KEYS: Final = 12  # labels that the key names
+MAX_ITEM_TEXT: Final = 300  # characters of a part of an item before it folds
 MAX_TEXT: Final = 200  # characters of a name on hover
 MAX_DATA: Final = 200  # lines of a folded table
 GOLD_ASKED: Final = 50  # known labels that show how good the others are
@@ -125,8 +126,20 @@ def task_line(
     return tag("details", head, tag("div", inside, class_="inside"), class_="task")
 
 
+def item_parts(item: Mapping[str, str]) -> Markup:
+    """Return what was judged, part by part, as text; what is long is folded behind its beginning."""
+    parts = []
+    for name, text in item.items():
+        short = [tag("b", words.name(name)), ": ", words.shorten(" ".join(text.split()), MAX_ITEM_TEXT)]
+        whole = [tag("p", words.name(line)) for line in text.splitlines()]
+        parts.append(tag("p", *short) if len(text) <= MAX_ITEM_TEXT else fold(short, *whole))
+    return join(parts)
+
+
 def _inside(one: Explanation, gain: float) -> Markup:
     """Return why the task has its label: sentences, then the waterfall of log-odds."""
+    if one.item:
+        return join([item_parts(one.item), _inside(replace(one, item={}), gain)])
     if one.known:
         return tag("p", "This label is known (gold): its votes did not decide it.")
     if one.runner_up is None:

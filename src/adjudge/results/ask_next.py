@@ -22,6 +22,7 @@ from adjudge.data.options import Number
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.errors import InputError, OptionError, quote
 from adjudge.io.frames import column, match_ids, numbers, vocabulary
+from adjudge.io.items import with_items
 from adjudge.io.workers import Cost, read_costs
 from adjudge.models.knowledge import Learned
 from adjudge.models.temperature import probability_pieces
@@ -126,7 +127,7 @@ def ask_next(
         pays = int(budget / cheapest) + 1
         limit = pays if n is None else min(n, pays)
     ranked = gains.ranked(limit, only_gains=n is None)
-    return gains.frame(ranked, _affordable(ranked, n, budget))
+    return with_items(gains.frame(ranked, _affordable(ranked, n, budget)), result.votes)
 
 
 def ask_next_sets(

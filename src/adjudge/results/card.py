@@ -7,13 +7,15 @@ what a fit has left; nothing slow is computed for one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import piece
 from adjudge.errors import make_visible
+from adjudge.io.items import items_of
 from adjudge.results.overview import UNCLEAR_VERDICT, is_few, least_certain, workers_in_brief
 from adjudge.results.result import Result
 
@@ -106,7 +108,10 @@ def of_result(result: Result) -> str:
     tables = [_first_labels(result)] if here else []
     if here and not result.is_on_disk:
         doubtful = [(one.task, one.label, one.confidence, one.votes) for one in least_certain(result)]
-        tables.append(CardTable("least certain", ("task", "label", "confidence", "votes"), doubtful))
+        items = {} if votes.item_source is None else items_of(votes, [text_of(task) for task, *_ in doubtful])
+        shown = [(*row, _item_text(items.get(text_of(row[0]), {}))) for row in doubtful]
+        columns = ("task", "label", "confidence", "votes", *(("item",) if items else ()))
+        tables.append(CardTable("least certain", columns, shown if items else doubtful))
     found, nobody, unjudged = _workers(result)
     return Card(
         title=repr(result),
@@ -196,6 +201,11 @@ def _workers(result: Result) -> tuple[list[CardTable], list[str], str]:
 def _measured_figures(facts: Any) -> list[tuple[str, object]]:
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     return [] if votes is None or effective is None else [("effective votes per task", f"{effective:.3g} of {votes:.3g}")]
+
+
+def _item_text(item: Mapping[str, str]) -> str:
+    """Return what was judged as one line."""
+    return item[next(iter(item))] if len(item) == 1 else "; ".join(f"{name}: {text}" for name, text in item.items())
 
 
 def _wrong(expected: float, tasks: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
@@ -19,6 +19,7 @@ from adjudge.data.votes import Votes
 from adjudge.engines.base import OffersScoring
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import column, match_ids
+from adjudge.io.items import items_of
 from adjudge.models.knowledge import Learned
 from adjudge.results.evidence import (
     CERTAIN_LOG_ODDS,
@@ -79,7 +80,11 @@ def explain_many(
     options.check({"settled": settled, "by": by}, RULES)
     require_here(result, "explain")
     prepared = Prepared(result, settled, by)
-    return [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explain_tasks(some)]
+    found = [one for some in _batches(result, np.asarray(codes, np.int64)) for one in prepared.explain_tasks(some)]
+    if getattr(result.votes, "item_source", None) is None:
+        return found
+    items = items_of(result.votes, [text_of(one.task) for one in found])
+    return [replace(one, item=items[text_of(one.task)]) if text_of(one.task) in items else one for one in found]
 
 
 def explain_set(

@@ -22,6 +22,7 @@ from adjudge.results.plotting import Picture, Theme, draw
 BAR_CHARACTERS: Final = 16  # characters of the longest bar, to each side of zero
 MAX_PRINTED_NAME_CHARACTERS: Final = 24  # characters of a worker, a label or a step
 MAX_PRINTED_VOTES: Final = 24  # votes on the screen; of others the sum is shown
+MAX_PRINTED_ITEM_CHARACTERS: Final = 280  # of each part of an item
 MAX_SEEN: Final = 3  # members of a group, or workers, that are named
 EVIDENCE_SCHEMA: Final = {
     "worker": None,  # of the ids' own kind
@@ -111,6 +112,7 @@ class Explanation:
     confidence_by: str  # "honest" or "posterior": what the probabilities are
     frame_kind: FrameKind = "polars"
     not_cast: tuple[MemberVote, ...] = field(default=())  # votes of groups whose members tied, which did not count
+    item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty where nothing says
 
     def __repr__(self) -> str:
         return f"Explanation({self.task!r}: {self.label!r}, confidence {self.confidence:.2f}, {len(self.evidence)} votes)"
@@ -163,6 +165,7 @@ class Explanation:
                 for vote in self.evidence
             ],
             "steps": [step._asdict() for step in self.steps],
+            **({"item": dict(self.item)} if self.item else {}),
             **({"not_cast": [one._asdict() for one in self.not_cast]} if self.not_cast else {}),
             **{name: getattr(self, name) for name in flags},
         }
@@ -180,7 +183,7 @@ class Explanation:
         return of_explanation(self)
 
     def __str__(self) -> str:
-        return "\n".join([*self.sentences(), "", *self._waterfall()])
+        return "\n".join([*item_lines(self.item), *self.sentences(), "", *self._waterfall()])
 
     def sentences(self) -> Iterator[str]:
         """Yield the answer in sentences."""
@@ -263,6 +266,20 @@ class Explanation:
         elif vote.flips_if_changed and len(self.evidence) > 1:
             notes.append(f"decisive, had it been {shown_id(self.runner_up)}")
         return shown_id(vote.worker), shown_id(vote.label), vote.contribution, "; ".join(notes)
+
+
+def item_lines(item: Mapping[str, str]) -> Iterator[str]:
+    """Yield what was judged, a line for each part, with an empty line behind them; long text is cut.
+
+    >>> list(item_lines({"text": "How  are you?"}))
+    ['text: How are you?', '']
+    """
+    for name, text in item.items():
+        line = " ".join(text[: 4 * MAX_PRINTED_ITEM_CHARACTERS].split())
+        cut = line if len(line) <= MAX_PRINTED_ITEM_CHARACTERS else f"{line[:MAX_PRINTED_ITEM_CHARACTERS].rstrip()}…"
+        yield f"{make_visible(name)}: {make_visible(cut)}"
+    if item:
+        yield ""
 
 
 def bar(share: float) -> str:

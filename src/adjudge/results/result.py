@@ -26,7 +26,7 @@ from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import GroupedVotes
 from adjudge.io.write import check_files
-from adjudge.models.knowledge import Learned, learned_from
+from adjudge.models.knowledge import Learned, columns_as_facts, learned_from
 from adjudge.models.temperature import posterior_pieces, probability_pieces
 from adjudge.results.promise.methods import Promises
 
@@ -274,6 +274,7 @@ class Result(Promises):
             "tasks": v.n_tasks,
             "log_likelihood": None if np.isnan(self.log_likelihood) else self.log_likelihood,
             **self.fit.facts,
+            **columns_as_facts(self.understood),
             "confidence": "posterior" if self.fit.honest is None else "honest",
         }
         found = learned_from(

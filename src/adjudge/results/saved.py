@@ -35,7 +35,7 @@ from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
 from adjudge.models.careful import known_counts
 from adjudge.models.honest import DEPENDENCE, Dependence, Honest, HonestProbabilities, rule_of, wide_lines
-from adjudge.models.knowledge import Learned, Scoring, transfer
+from adjudge.models.knowledge import Learned, Scoring, columns_of_facts, transfer
 from adjudge.models.prior_knowledge import HasLearned, as_learned
 from adjudge.models.temperature import COLDEST, HOTTEST, tempered_fit
 from adjudge.results.result import Result, confusion_frame
@@ -236,7 +236,7 @@ def predict(
     place = resolve(engine, source=opened)
     if learned.groups:
         require_in_memory("a model with groups", place, "group the votes first")
-    votes = place.read(opened, reading)
+    votes = place.read(opened, reading if opened.is_read else reading.recall(columns_of_facts(learned.facts)))
     if votes.n_rows and not len(votes.workers):
         raise OptionError(
             f"predict needs the workers of the votes in one process, and those of {votes.n_rows} rows stay on the executors: "

@@ -29,7 +29,7 @@ from adjudge.io.reading import PLAIN_READING, Reading
 from adjudge.io.sets import NO_YES, SetVotes, read_sets
 from adjudge.io.sources import Source
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.models.knowledge import Learned
+from adjudge.models.knowledge import Learned, columns_as_facts, columns_of_facts
 from adjudge.results.result import Result
 from adjudge.results.saved import ARRAYS, META, FittedModel, check_model, model_contents, predict
 from adjudge.results.workers import gold_frame
@@ -233,7 +233,8 @@ class MultiResult:
 
     def learned_sets(self) -> LearnedSets:
         """Return what was learned of workers and options: what `save` writes."""
-        return LearnedSets(self.votes.options, tuple(r.learned() for r in self.results))
+        parts, columns = (r.learned() for r in self.results), columns_as_facts(self.understood)
+        return LearnedSets(self.votes.options, tuple(replace(part, facts={**part.facts, **columns}) for part in parts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what was learned (not the votes, nor the sets of tasks) to one file at `path`, for `adjudge.load`."""
@@ -469,7 +470,7 @@ def predict_sets(
     reading: Reading = PLAIN_READING,
 ) -> MultiResult:
     """Return the sets of votes under a model that was learned on others."""
-    options = learned.options
+    options, reading = learned.options, reading.recall(columns_of_facts(learned.parts[0].facts))
     sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
     if sets.options.texts() != options.texts():
         raise InputError(

@@ -17,7 +17,7 @@ from adjudge.errors import CopiedVotes, InputError, warn
 from adjudge.evaluation.agreement import coefficients, pairs
 from adjudge.evaluation.agreement.coefficients import MeasurementScale, measure_errors
 from adjudge.evaluation.agreement.pairs import CopyingPairs, PairFigures, TooManyError, VotePairs
-from adjudge.evaluation.inputs import read_truth_codes
+from adjudge.evaluation.inputs import group_judges, read_truth_codes
 from adjudge.evaluation.intervals import Bootstrap, Estimate, Floats, Integers, estimates, or_none
 from adjudge.io.frames import column, label_columns, to_native
 from adjudge.io.read import as_votes
@@ -246,6 +246,7 @@ def agreement(
     pairs: bool = True,
     resamples: int = 1000,
     level: float = 0.95,
+    groups: Source | None = None,
     seed: int = 0,
     truth_task: str | None = None,
     truth_label: str | None = None,
@@ -264,6 +265,8 @@ def agreement(
     - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
     - `seed`: what they are drawn from.
+    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
+      of judges) or "answers_like".
     - `reading`: the options of `adj.read`.
 
     Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
@@ -276,6 +279,8 @@ def agreement(
     """
     options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
     votes = as_votes(source, Reading.of(reading), study="agreement")
+    if groups is not None:
+        votes = group_judges(votes, groups, "agreement")
     require_unweighted(votes, "agreement", "read the votes without weight")
     kind = coefficients.scale_of(votes.labels, scale)
     paired = int(np.count_nonzero(np.diff(votes.task_ptr) > 1))

@@ -18,7 +18,7 @@ from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, 
 from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
 from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
-from adjudge.evaluation.inputs import KnownLabels, read_gold_codes, read_truth, truth_codes
+from adjudge.evaluation.inputs import KnownLabels, group_judges, read_gold_codes, read_truth, truth_codes
 from adjudge.evaluation.intervals import Integers, Paired, or_none, without_nan
 from adjudge.io.answers import gold_frame
 from adjudge.io.frames import Frame, column, to_native
@@ -228,6 +228,7 @@ def compare(
     level: float = 0.95,
     seed: int = DEFAULTS.seed,
     threads: int | None = None,
+    groups: Source | None = None,
     progress: Progress | None = None,
     truth_task: str | None = None,
     truth_label: str | None = None,
@@ -251,6 +252,8 @@ def compare(
     - `seed`: decides ties, folds and resamples.
     - `threads`: how many to use; all cores by default. Fits run side by side, each on one thread where there are enough fits.
     - `progress`: called as progress(model, fits done, fits in all) after every fit.
+    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
+      of judges) or "answers_like".
     - `reading`: the options of `adj.read`.
 
     A model that cannot run (too large, no weights) is listed with its reason.
@@ -267,6 +270,8 @@ def compare(
     options.check({**given, "level": level, "seed": seed}, RULES)
     chosen, how = compared_models(models, seed), Reading.of(reading)
     votes = as_votes(source, how, study="compare")
+    if groups is not None:
+        votes = group_judges(votes, groups, "compare")
     if models is None and may_be_grades(votes.labels):
         from adjudge.evaluation.scores.rounded import RoundedScores  # for labels on a scale
 

@@ -14,7 +14,7 @@ from adjudge.data.votes import Votes, require_unweighted
 from adjudge.errors import InputError, OptionError, pluralize, quote
 from adjudge.evaluation.agreement.agreement import fit_labels
 from adjudge.evaluation.agreement.coefficients import measure_errors
-from adjudge.evaluation.inputs import read_truth_codes, vote_tasks
+from adjudge.evaluation.inputs import group_judges, read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
 from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
@@ -53,6 +53,7 @@ def panel(
     sizes: Iterable[int] | None = None,
     subsets: int = 50,
     within: float = 0.01,
+    groups: Source | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
     truth_task: str | None = None,
@@ -76,6 +77,8 @@ def panel(
       ends below adds nothing.
     - `seed`: what panels are drawn from.
     - `progress`: called with what is being done, some hundred times.
+    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
+      of judges) or "answers_like".
     - `reading`: the options of `adj.read`.
 
     >>> import adjudge as adj
@@ -87,6 +90,8 @@ def panel(
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)
     every_vote = as_votes(source, Reading.of(reading), study="panel")
+    if groups is not None:
+        every_vote = group_judges(every_vote, groups, "panel")
     require_unweighted(every_vote, "panel", "read the votes without weight")
     every_vote = replace(load_votes(every_vote), found_gold=None)  # panels are to learn from their votes alone
     if every_vote.n_workers < 2 or every_vote.n_tasks < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -12,14 +12,16 @@ import polars as pl
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood
-from adjudge.errors import InputError, MissingLabels, quote, warn
+from adjudge.errors import InputError, MissingLabels, OptionError, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
 from adjudge.io.columns import ANYBODY, SIDES, normalize_name
 from adjudge.io.encode import narrow_ids
+from adjudge.io.families import is_families, require_families
 from adjudge.io.frames import prepare_ids, require_present, vocabulary
 from adjudge.io.reading import Reading
 from adjudge.io.records import OpenTable, concat
 from adjudge.io.sources import Source, is_spark_frame, open_table
+from adjudge.io.workers import ANSWERS_LIKE, plurality, read_groups, require_known
 
 # Words for the winner beside ids of items, compared in lower case without spaces and punctuation.
 THINGS: Final = ("", *SIDES.split())
@@ -247,6 +249,42 @@ def read_comparisons(
     told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
     clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
     return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
+
+
+def group_comparisons(known: Comparisons, groups: Source) -> Comparisons:
+    """Return comparisons in which a group of judges counts once for each pair of a cluster, in one order."""
+    if not known.has_judges:
+        raise OptionError("groups are of judges, and no column says who compared: name it with worker=… (--worker)")
+    if known.cluster is None:
+        raise OptionError(
+            "groups compare once per prompt, and no column says which comparisons are of one: name it with cluster=… (--cluster)"
+        )
+    if isinstance(groups, str) and groups == ANSWERS_LIKE:
+        raise OptionError("groups='answers_like' is for votes; of comparisons give a table worker, group, or 'families'")
+    judges = known.judges.texts()
+    mapping = require_families(judges) if is_families(groups) else read_groups(groups)
+    require_known(Vocabulary.of_texts(list(mapping)), known.judges, "groups")
+    names = sorted({mapping.get(judge, judge) for judge in judges})
+    lone = {judge for judge in judges if judge not in mapping}
+    same = lone & set(mapping.values())
+    if same:
+        raise InputError(f"{quote(min(same))} is a group and a judge in no group: call the group otherwise")
+    voter = np.array([names.index(mapping.get(judge, judge)) for judge in judges], np.int64)[known.judge]
+    key = np.stack([known.cluster, known.left, known.right])
+    pairs, pair = np.unique(key, axis=1, return_inverse=True)
+    said = np.rint(2 * known.outcome).astype(np.int64)
+    at, judge, outcome, tied = plurality(pair.ravel(), voter, said, len(names), 3)
+    cluster, left, right = pairs[:, at]
+    return replace(
+        known,
+        judges=Vocabulary.of_texts(names),
+        left=left,
+        right=right,
+        outcome=outcome / 2,
+        judge=judge,
+        cluster=np.unique(cluster, return_inverse=True)[1].astype(np.int64),
+        abstentions=known.abstentions + len(tied),
+    )
 
 
 def _open(source: Any, wanted: dict[str, str | None], reading: Reading) -> OpenTable:

@@ -10,7 +10,14 @@ from adjudge.data import options
 from adjudge.data.options import Number, Rules
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers
-from adjudge.evaluation.ranking.comparisons import Comparisons, Tournament, components, has_maximum, read_comparisons
+from adjudge.evaluation.ranking.comparisons import (
+    Comparisons,
+    Tournament,
+    components,
+    group_comparisons,
+    has_maximum,
+    read_comparisons,
+)
 from adjudge.evaluation.ranking.errors import Clusters, errors, estimate_clustered_errors
 from adjudge.evaluation.ranking.fit import fit, problem_of
 from adjudge.evaluation.ranking.ranking import Ranking
@@ -44,6 +51,7 @@ def rank(
     winner: str | None = None,
     worker: str | None = None,
     cluster: str | None = None,
+    groups: Source | None = None,
     separator: str | None = None,
     header: bool = True,
 ) -> Ranking:
@@ -69,6 +77,8 @@ def rank(
     - `cluster`: the column of what makes comparisons depend on each other: all judges and both orders of one prompt share its
       quirks. A column called prompt, document or conversation (or prompt_id, …) is found by itself; "" takes all comparisons
       for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
+    - `groups`: which judges compare as one: a table worker to group, or "families" (model families, told by their names). A group
+      gives each pair of a cluster, in one order, the outcome that most of its members gave; members who disagree evenly abstain.
     - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
     - `separator`: between the fields of a text file, where its header does not show it.
     - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
@@ -86,6 +96,8 @@ def rank(
             raise OptionError(f"{name} is {quote(value)}: give True, False or 'auto'")
     columns = {"left": left, "right": right, "winner": winner, "worker": worker, "cluster": cluster}
     known = read_comparisons(comparisons, **columns, separator=separator, header=header)
+    if groups is not None:
+        known = group_comparisons(known, groups)
     if cluster and known.clusters < MIN_CLUSTERS:
         raise OptionError(
             f"cluster={quote(cluster)} (--cluster) has {known.clusters} values, too few to tell how comparisons of one depend on "

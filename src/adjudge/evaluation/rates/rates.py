@@ -16,7 +16,7 @@ from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood, Votes
 from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
-from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, read_gold_codes
+from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, group_judges, read_gold_codes
 from adjudge.evaluation.intervals import FIGURE_DECIMALS, Floats, Integers, quantile
 from adjudge.evaluation.rates import shares
 from adjudge.evaluation.rates.shares import MIN_GOLD, Needed, ShareDifference, ShareEstimate, TaskBeliefs
@@ -219,6 +219,7 @@ def rates(
     baseline: object = None,
     level: float = 0.9,
     sample: bool = True,
+    groups: Source | None = None,
     model: ModelName | Model = DEFAULTS.model,
     seed: int = 0,
     **reading: Unpack[ReadOptions],
@@ -240,6 +241,8 @@ def rates(
       traffic of the week). False asks for the share among these very tasks.
     - `model`: the model that judges the workers, as for `adj.aggregate`.
     - `seed`: that of the model, which decides ties.
+    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
+      of judges) or "answers_like".
     - `reading`: the options of `adj.read`.
 
     >>> import adjudge as adj
@@ -256,6 +259,8 @@ def rates(
         raise OptionError(f"sample is {quote(sample)}: give True or False")
     how = Reading.of(reading)
     every_vote = as_votes(source, how, study="rates")
+    if groups is not None:
+        every_vote = group_judges(every_vote, groups, "rates")
     votes = replace(load_votes(every_vote), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")
@@ -270,17 +275,17 @@ def rates(
     result = (model if isinstance(model, Model) else as_model(model, seed)).fit(votes)
     beliefs = _beliefs(result)
     confusion = None if known is None else shares.table_of(beliefs, known)
-    estimates, groups = [], []
+    estimates, shown = [], []
     for code in range(len(grouping.names)):
         tasks = grouping.tasks(code)
         estimate = shares.estimate_shares(beliefs, tasks, known, confusion, sample=sample)
         estimates.append(estimate)
-        groups.append(_group(beliefs.of(tasks), tasks, estimate, known, float(level), sample=sample))
-    corrected = zip(grouping.names.texts(), groups, strict=True)
+        shown.append(_group(beliefs.of(tasks), tasks, estimate, known, float(level), sample=sample))
+    corrected = zip(grouping.names.texts(), shown, strict=True)
     return Rates(
         groups=grouping.names,
         labels=votes.labels,
-        found=tuple(groups),
+        found=tuple(shown),
         compared=tuple(shares.differences(estimates, pairs, items, float(level))),
         level=float(level),
         facts={

@@ -383,7 +383,7 @@ def encode_to(
         raise OptionError("resume needs files, and these votes are not files: encode them again")
     if not temporary:
         _check_target(target, opened)
-    table = open_table(opened, None, reading)
+    table = open_table(opened, None, reading, timed=True)
     votes_estimate = None if paths is None else votes_in(paths)
     plan = plan or job.EncodingPlan.of(parse_memory(memory), votes_estimate, shard_votes)
     identity = {} if paths is None else job.fingerprint(paths, reading)
@@ -413,6 +413,7 @@ def encode_to(
                 work.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
             votes = open_encoded(aside, check=resumed)  # what an earlier run has written, before it replaces anything
+            table.notes.duplicates, table.notes.resent = reading.duplicates, state.resent
             understood = table.notes.understood(votes=len(votes), abstentions=state.missing, repeated=state.repeated)
             check_read(votes, opened, understood, table.notes, declared=declared is not None, strict=reading.strict)
         except OSError as error:

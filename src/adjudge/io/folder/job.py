@@ -71,6 +71,7 @@ class EncodingState(msgspec.Struct, forbid_unknown_fields=True):
     taken: Count = 0  # rows read of it
     rows: Count = 0  # rows read of all files
     missing: Count = 0  # those without label
+    resent: Count = 0  # votes that equal another one, its time included, in the same partitions
     repeated: Count = 0  # votes beyond the first of a worker on a task, in partitions that are in the shards
     kind: Kind | None = None  # of the tasks' ids
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
@@ -269,6 +270,7 @@ class EncodingJob:
                     shards.add(*arranged[:4])
                     unvoted.add(arranged.unvoted)
                     state.repeated += arranged.repeated
+                    state.resent += arranged.resent
                 state.done, state.shards, state.unvoted = part + 1, shards.state(), unvoted.state()
                 state.save(folder)
                 shutil.rmtree(partitions.folder / f"{part:05d}", ignore_errors=True)
@@ -321,7 +323,7 @@ class EncodingJob:
         state.kind = kind
         if self._is_text and state.whole:
             state.whole = narrow_ids(tasks).kind == "integer"
-        self._partitions.add(task, row, hash_ids(tasks))
+        self._partitions.add(task, row, hash_ids(tasks), batch["moment"] if "moment" in batch.columns else None)
 
     def _save_read(self) -> None:
         """Write what is in memory, and store how far the input was read."""

@@ -175,12 +175,13 @@ class Spill:
         self._held: list[tuple[pl.DataFrame, NDArray[np.int64]]] = []
         folder.mkdir(exist_ok=True)
 
-    def add(self, task: pl.Series, row: NDArray[np.uint32], hashes: NDArray[np.uint64]) -> None:
-        """Take votes, [n] each, in their order."""
+    def add(self, task: pl.Series, row: Codes, hashes: NDArray[np.uint64], moment: pl.Series | None = None) -> None:
+        """Take votes, [n] each, in their order; `moment` has a number for the time of each, where times are known."""
         part = _leading(hashes, self.skip, self.bits)
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part, minlength=1 << self.bits))
-        self._held.append((pl.DataFrame({"task": task, "row": row})[order], ends))
+        columns = {"task": task, "row": row} | ({} if moment is None else {"moment": moment})
+        self._held.append((pl.DataFrame(columns)[order], ends))
         self.waiting += len(task)
 
     def flush(self) -> None:
@@ -189,7 +190,8 @@ class Spill:
             frames = [frame[0 if not part else int(ends[part - 1]) : int(ends[part])] for frame, ends in self._held]
             frames = [frame for frame in frames if len(frame)]
             if frames:
-                self._write(part, pl.concat(frames))
+                whole = pl.concat(frames, how="diagonal")
+                self._write(part, whole.with_columns(pl.col("moment").fill_null(0)) if "moment" in whole.columns else whole)
         self._held, self.waiting = [], 0
 
     def restore(self, votes: list[int], sizes: list[int], sums: list[int], first: int) -> None:
@@ -235,7 +237,7 @@ def split(spill: Spill, part: int, bits: int) -> Spill | None:
     skip = spill.skip + spill.bits
     finer = Spill(spill.folder / f"{part:05d}", min(bits, 64 - skip), skip)
     for frame in spill.read(part):
-        finer.add(frame["task"], frame["row"].to_numpy(), hash_ids(vocabulary(frame["task"])))
+        finer.add(frame["task"], frame["row"].to_numpy(), hash_ids(vocabulary(frame["task"])), frame.to_dict().get("moment"))
         if finer.waiting >= MAX_HELD_VOTES:
             finer.flush()
     finer.flush()
@@ -267,14 +269,15 @@ def append_streams(path: Path, frame: pl.DataFrame, crc32: int = 0) -> tuple[int
 
 
 def read_streams(path: Path, ids: str, *others: str) -> Iterator[pl.DataFrame]:
-    """Yield the frames of a file as they were written: a column of ids, and others of codes."""
-    types = dict.fromkeys(others, pl.UInt32)
+    """Yield the frames of a file as they were written: a column of ids, others of codes, and times if there are some."""
+    types: dict[str, Any] = dict.fromkeys(others, pl.UInt32)
     try:
         with path.open("rb") as file:
             while length := file.read(8):
                 frame = pl.read_ipc_stream(io.BytesIO(file.read(int.from_bytes(length, "little"))))
                 kind = frame.schema.get(ids)
-                if kind not in encode.KIND_OF_DTYPE or frame.schema != {ids: kind, **types}:
+                timed = {"moment": pl.UInt64()} if others and "moment" in frame.columns else {}
+                if kind not in encode.KIND_OF_DTYPE or frame.schema != {ids: kind, **types, **timed}:
                     raise InputError(f"{path} has unexpected columns: start again without resume")
                 yield frame
     except (OSError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -314,11 +317,13 @@ class Arranged(NamedTuple):
     tasks: Vocabulary
     unvoted: Vocabulary
     repeated: int  # votes beyond the first of a worker on a task, counted or dropped
+    resent: int  # votes that equal another one, its time included, and are dropped
 
 
 def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, narrow: bool) -> Arranged:
     """Return the votes of a partition (frames of task and row code, in input order) in their final order."""
-    task, row, ids = _encode_votes(votes, rows.final_row)
+    task, row, moment, ids = _encode_votes(votes, rows.final_row)
+    resent = encode.drop_resent({"task": task, "label": row}, moment) if len(moment) else 0
     if narrow:
         ids = narrow_ids(ids)
     worker, repeated = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr)), 0
@@ -331,9 +336,9 @@ def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, 
     repeated = repeated or count_repeats(task_ptr, row, worker)
     voted = task_ptr[1:] > task_ptr[:-1]
     if voted.all():
-        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated)
+        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated, resent)
     task_ptr = np.concatenate([task_ptr[:-1][voted], task_ptr[-1:]])
-    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated)
+    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated, resent)
 
 
 def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -347,10 +352,13 @@ def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     return order, ordered
 
 
-def _encode_votes(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, Vocabulary]:
-    """Return (the task of each vote, its final row, the tasks in order of first appearance)."""
+def _encode_votes(votes: Iterable[pl.DataFrame], final_row: Codes) -> tuple[Codes, Codes, NDArray[np.uint64], Vocabulary]:
+    """Return (the task of each vote, its final row, its time, the tasks in order of first appearance); no times: none known."""
     running, task, row = Dictionary("task"), [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    moment, is_timed = [np.zeros(0, np.uint64)], False
     for frame in votes:
         task.append(running.encode(frame["task"]))
         row.append(final_row[np.minimum(frame["row"].to_numpy(), len(final_row) - 1)])
-    return np.concatenate(task), np.concatenate(row), running.vocabulary()
+        is_timed |= "moment" in frame.columns
+        moment.append(frame["moment"].to_numpy() if "moment" in frame.columns else np.zeros(len(frame), np.uint64))
+    return np.concatenate(task), np.concatenate(row), np.concatenate(moment if is_timed else moment[:1]), running.vocabulary()
