@@ -131,7 +131,7 @@ def _two(one, other, votes, skill, gold, item, seed):
                 rows.append((task, f"w{judge}", f"l{int(rng.random() < judges[judge, true, 1])}"))
     groups = {task: task[0] for task in truth}
     known = known_of(groups, truth, rng, gold) if gold else None
-    found = adj.rates(rows, by=groups, gold=known, item=items if item else None, labels=["l0", "l1"])
+    found = adj.rates(rows, by=groups, gold=known, cluster=items if item else "", labels=["l0", "l1"])
     true = [("A", "l0", one), ("A", "l1", 1 - one), ("B", "l0", other), ("B", "l1", 1 - other)]
     shares = pl.DataFrame(true, schema=["group", "label", "true"], orient="row")
     rated = held(found, shares, groups, truth)

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
         UnknownWorkers,
     )
     from adjudge.evaluation.agreement.agreement import Agreement, agreement
+    from adjudge.evaluation.bias.bias import Bias, bias
     from adjudge.evaluation.compare.compare import Comparison, compare
+    from adjudge.evaluation.compare.several import SetsComparison, compare_sets
     from adjudge.evaluation.evaluate import Evaluation, evaluate
+    from adjudge.evaluation.gate.check import CheckResult, check
     from adjudge.evaluation.panel.panel import panel
     from adjudge.evaluation.panel.study import BestPanel, PanelStudy
+    from adjudge.evaluation.public_sets import Dataset, datasets
     from adjudge.evaluation.ranking.rank import rank
     from adjudge.evaluation.ranking.ranking import Ranking
     from adjudge.evaluation.rates.rates import Rates, rates
@@ -71,8 +75,16 @@ _MODULE_OF_NAME = {
     "agreement": "evaluation.agreement.agreement",
     "AsyncClient": "service.client",
     "Client": "service.client",
+    "Bias": "evaluation.bias.bias",
+    "bias": "evaluation.bias.bias",
+    "check": "evaluation.gate.check",
+    "CheckResult": "evaluation.gate.check",
     "compare": "evaluation.compare.compare",
     "Comparison": "evaluation.compare.compare",
+    "compare_sets": "evaluation.compare.several",
+    "SetsComparison": "evaluation.compare.several",
+    "Dataset": "evaluation.public_sets",
+    "datasets": "evaluation.public_sets",
     "CopiedVotes": "errors",
     "DamagedCheckpoint": "errors",
     "InputError": "errors",
@@ -167,12 +179,15 @@ __all__ = [
     "AutoEngine",
     "AutoModel",
     "BestPanel",
+    "Bias",
+    "CheckResult",
     "Client",
     "Comparison",
     "CopiedVotes",
     "Cpu",
     "Cuda",
     "DamagedCheckpoint",
+    "Dataset",
     "DawidSkene",
     "Disk",
     "Draw",
@@ -209,6 +224,7 @@ __all__ = [
     "Scores",
     "SetEvaluation",
     "SetExplanation",
+    "SetsComparison",
     "Simulation",
     "Spark",
     "SparkStream",
@@ -222,7 +238,11 @@ __all__ = [
     "ZeroBasedSkill",
     "aggregate",
     "agreement",
+    "bias",
+    "check",
     "compare",
+    "compare_sets",
+    "datasets",
     "encode",
     "evaluate",
     "load",

@@ -20,9 +20,9 @@ def crowd(tmp_path, monkeypatch):
 
 
 def test_tables_files_and_json(run, crowd):
-    done = run("rates", "votes.csv", "--by", "system", "--item", "prompt", "--gold", "gold.csv")
+    done = run("rates", "votes.csv", "--by", "system", "--cluster", "prompt", "--gold", "gold.csv")
     assert (done.code, done.err) == (0, "")
-    wanted = adj.rates("votes.csv", by="system", item="prompt", gold="gold.csv")
+    wanted = adj.rates("votes.csv", by="system", cluster="prompt", gold="gold.csv")
     lines = done.out.splitlines()
     assert lines[0].startswith("read votes.csv as a table (csv)")
     assert lines[1] == wanted.sentences()[0]
@@ -32,7 +32,7 @@ def test_tables_files_and_json(run, crowd):
     assert "known labels that would halve the widest interval" in done.out
     files = {"-o": "rates.csv", "--differences": "differences.csv", "--gold-needed": "needed.parquet"}
     typed = [part for pair in files.items() for part in pair]
-    quiet = run("rates", "votes.csv", "--by", "system", "--item", "prompt", "--gold", "gold.csv", "--quiet", *typed)
+    quiet = run("rates", "votes.csv", "--by", "system", "--cluster", "prompt", "--gold", "gold.csv", "--quiet", *typed)
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
     assert pl.read_csv("rates.csv").equals(wanted.rates)
     assert pl.read_csv("differences.csv").equals(wanted.differences)

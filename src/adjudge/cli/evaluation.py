@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,6 +12,7 @@ import typer
 import adjudge as adj
 from adjudge.cli import output as out
 from adjudge.cli.options import (
+    Cluster,
     Flags,
     Groups,
     Json,
@@ -19,13 +21,14 @@ from adjudge.cli.options import (
     Threads,
     VotesFiles,
     command,
+    existing_file,
     for_knowledge,
     for_model,
     for_output,
     split_words,
 )
 from adjudge.data.options import DEFAULTS, ScaleName
-from adjudge.errors import InputError, OptionError
+from adjudge.errors import InputError, OptionError, quote
 
 if TYPE_CHECKING:
     from adjudge.cli.console import Screen
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from adjudge.evaluation.compare.compare import Comparison
     from adjudge.evaluation.evaluate import Evaluation
 
+SET_FOLDER: Final = "{dir}"  # in --truth: the folder of each file of votes, which is then a set of its own
 AXIS_CHARACTERS: Final = 40  # of the axis that accuracies are drawn on
 MAX_SHOWN_MATRIX_WORKERS: Final = 12
 MAX_SHOWN_COPYING_PAIRS: Final = 10
@@ -57,6 +61,10 @@ def evaluate(
     order: Annotated[
         str | None, typer.Option(help="Labels from the lowest to the highest grade, joined by commas; numbers need none.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Prompt, document or conversation of each task: a column of the labels, or a table; '' for none."),
+    ] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Labels are sets of options, joined by | or as lists.")] = False,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only the accuracy.")] = False,
@@ -68,6 +76,7 @@ def evaluate(
     their mean absolute error, quadratic-weighted kappa and rank correlation.
     """
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
+    columns["cluster"] = cluster
     columns["order"] = None if order is None else split_words(order, "order")
     result = adj.evaluate(labels, truth, **columns, multi=multi, probabilities=probabilities)
     if not result.tasks:
@@ -89,7 +98,14 @@ def _show_evaluation(screen: Screen, result: Evaluation) -> None:
         screen.heading(title)
         screen.table(["", ""], [[name, value] for name, value in figures.items() if value == value])
 
-    screen.say(f"accuracy {result.accuracy:.4f} ({result.correct} of {result.tasks} tasks that have both a label and truth)")
+    ends = f"90% interval {result.interval.low:.4f} to {result.interval.high:.4f}"
+    screen.say(
+        f"accuracy {result.accuracy:.4f}, {ends} ({result.correct} of {result.tasks} tasks that have both a label and truth)"
+    )
+    if result.clusters is not None:
+        from adjudge.evaluation.clusters import describe_clusters
+
+        screen.say(describe_clusters(*result.clusters))
     screen.say(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
     if result.gold:
         screen.say(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
@@ -125,6 +141,8 @@ def _show_evaluation(screen: Screen, result: Evaluation) -> None:
     ("Models compared on votes alone:", "adjudge compare votes.csv"),
     ("Accuracy with intervals, and which differences are real:", "adjudge compare votes.csv --truth truth.csv"),
     ("The same from known labels that models learn from:", "adjudge compare votes.csv --gold gold.csv"),
+    ("Your own labels among the models:", "adjudge compare votes.csv --truth truth.csv --own-labels mine=truth.csv"),
+    ("Several sets, each with its truth:", "adjudge compare sets/*/votes.csv --truth '{dir}/truth.csv'"),
     ("Two models, and the tasks in dispute:", "adjudge compare votes.csv --models auto,ds --disagreements disputed.csv"),
     without=("set_separator",),
 )
@@ -137,6 +155,10 @@ def compare(
         str | None,
         for_model(help="Names of models, joined by commas, or all; mv is always one (default: auto and the paper's)."),
     ] = None,
+    own_labels: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels of your own as NAME=FILE, judged with the models; as often as needed."),
+    ] = None,
     folds: Annotated[int, for_model(help="Parts of the gold, each hidden from the fit that it judges.")] = 5,
     refits: Annotated[
         int | None, for_model(help="Fits without a fifth of the workers, and of the tasks (default: 5 without truth and gold).")
@@ -144,6 +166,7 @@ def compare(
     resamples: Resamples = 1000,
     level: Level = 0.95,
     seed: Annotated[int, for_model(help="Decides ties, folds and resamples.")] = DEFAULTS.seed,
+    cluster: Cluster = None,
     output: Annotated[Path | None, for_output("-o", "--output", help="Write the figures of all models here.")] = None,
     differences: Annotated[Path | None, for_output(help="Write the differences between every two models here.")] = None,
     disagreements: Annotated[Path | None, for_output(help="Write the tasks on which majority vote is overruled here.")] = None,
@@ -163,28 +186,69 @@ def compare(
     from adjudge.evaluation.compare.compare import EVERY_MODEL, compared_models
 
     targets = {"--output": output, "--differences": differences, "--disagreements": disagreements}
-    inputs = {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the groups": out.groups_file(groups)}
+    inputs = {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the clusters": existing_file(cluster)}
+    inputs["the groups"] = out.groups_file(groups)
     out.check(targets, inputs, to_stdout=True)
     chosen: Any = None
     if models is not None:  # names are checked before anything is read
         chosen = list(compared_models(models if models == EVERY_MODEL else split_words(models, "models")))
-    known = adj.read(out.source_of(votes), **how_read)
-    fits = {
+    if truth["truth"] is not None and SET_FOLDER in str(truth["truth"]):
+        refused = {"--gold": gold, "--groups": groups, "--refits": refits, "--cluster": cluster, "--own-labels": own_labels}
+        refused |= {"--differences": differences, "--disagreements": disagreements}
+        for option, value in refused.items():
+            if value:
+                raise OptionError(f"{option} is for one set of votes: leave it out, or name one truth without {SET_FOLDER}")
+        given: Any = {"models": chosen, "resamples": resamples, "level": level, "seed": seed, "threads": threads, **how_read}
+        _compare_sets(votes, str(truth["truth"]), given, output, as_json=as_json, quiet=quiet)
+        return
+    own = dict(_split_own(text) for text in own_labels or [])
+    fits: Any = {
         "groups": groups,
+        "own_labels": own,
         "gold": gold,
         "models": chosen,
         "folds": folds,
         "refits": refits,
         "threads": threads,
-        "strict": how_read["strict"],
+        "cluster": cluster,
     }
+    drawn: Any = {"resamples": resamples, "level": level, "seed": seed}
     with out.progress("steps", quiet=quiet or as_json) as progress:
-        comparison = adj.compare(known, resamples=resamples, level=level, seed=seed, progress=progress, **fits, **truth)
+        comparison = adj.compare(out.source_of(votes), progress=progress, **drawn, **fits, **truth, **how_read)
     out.write_frames(targets.values(), (comparison.models_frame, comparison.differences_frame, comparison.disagreements_frame))
     show = partial(_show_comparison, comparison)
-    judges = known.workers if groups is None else None
+    judges = comparison.votes.workers if groups is None else None
     shown: Any = {"as_json": as_json, "quiet": quiet, "judges": judges}
-    out.present(comparison.summary, show, votes, known.understood, answer=comparison.best, **shown)
+    out.present(comparison.summary, show, votes, comparison.votes.understood, answer=comparison.best, **shown)
+
+
+def _split_own(text: str) -> tuple[str, str]:
+    """Return name and file of NAME=FILE."""
+    name, sign, file = text.partition("=")
+    if not (name and sign and file):
+        raise OptionError(f"--own-labels is {quote(text)}: give NAME=FILE, like mine=labels.csv")
+    return name, file
+
+
+def _compare_sets(votes: list[str], truth: str, given: Any, output: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Compare models on every file of votes, a set each, and print the table."""
+    files = [Path(name) for pattern in votes for name in (sorted(glob(pattern)) or [pattern])]
+    parents = [file.resolve().parent.name for file in files]
+    names = parents if len(set(parents)) == len(files) else [file.stem for file in files]
+    if len(set(names)) < len(files):
+        names = [str(file) for file in files]
+    sets: Any = {name: (str(file), truth.replace(SET_FOLDER, str(file.parent))) for name, file in zip(names, files, strict=True)}
+    with out.progress("steps", quiet=quiet or as_json) as progress:
+        found = adj.compare_sets(sets, progress=progress, **given)
+    out.write_frames([output], (lambda: found.table,))
+    if as_json:
+        out.document(found.to_dict())
+    elif quiet:
+        typer.echo(found.table["model"][0])
+    else:
+        screen = out.screen()
+        screen.say(f"accuracy in percent on {len(sets)} sets; * is the best of a set, rank the mean rank")
+        screen.table(*found.overview())
 
 
 def _show_comparison(comparison: Comparison, screen: Screen) -> None:

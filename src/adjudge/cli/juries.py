@@ -11,6 +11,7 @@ import typer
 import adjudge as adj
 from adjudge.cli import output as out
 from adjudge.cli.options import (
+    Cluster,
     Cost,
     Flags,
     Groups,
@@ -67,6 +68,7 @@ def panel(
     subsets: Annotated[int, for_model(help="Random panels of each size, at most.")] = 50,
     within: Annotated[float, for_model(help="Accuracy that does not matter.")] = 0.01,
     seed: Annotated[int, for_model(help="Seed of the random panels.")] = 0,
+    cluster: Cluster = None,
     curve: Annotated[Path | None, for_output(help="Write a line per size here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
     panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
@@ -84,8 +86,7 @@ def panel(
     prices = None if cost is None else parse_cost(cost)
     targets = {"--curve": curve, "--judges": judges, "--panels": panels}
     inputs = {"the votes": votes, "the truth": truth["truth"], "the costs": existing_file(cost)}
-    out.check(targets, inputs, to_stdout=True)
-    known = adj.read(out.source_of(votes), **how_read)
+    out.check(targets, inputs | {"the clusters": existing_file(cluster)}, to_stdout=True)
     settings: Any = {
         "cost": prices,
         "budget": budget,
@@ -94,15 +95,15 @@ def panel(
         "subsets": subsets,
         "within": within,
         "seed": seed,
+        "cluster": cluster,
     }
     settings["sizes"] = None if sizes is None else split_numbers(sizes, "--sizes", int, "1,3,5")
     with out.progress("status", quiet=quiet or as_json) as progress:
-        study = adj.panel(known, groups=groups, **truth, **settings, progress=progress)
+        study = adj.panel(out.source_of(votes), groups=groups, **truth, **settings, progress=progress, **how_read)
     out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
     show = partial(_show_panels, study)
-    named = known.workers if groups is None else None
-    shown: Any = {"as_json": as_json, "quiet": quiet, "judges": named}
-    out.present(study.to_dict, show, votes, known.understood, answer=study.enough, **shown)
+    shown: Any = {"as_json": as_json, "quiet": quiet, "judges": study.workers if groups is None else None}
+    out.present(study.to_dict, show, votes, study.understood, answer=study.enough, **shown)
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
@@ -172,7 +173,7 @@ def _show_panel_judges(study: PanelStudy, screen: Screen) -> None:
     ("Corrected by known labels of random tasks:", "adjudge rates votes.csv --by systems.csv --gold gold.csv"),
     (
         "Every system against one, on the same prompts:",
-        "adjudge rates votes.csv --by systems.csv --item prompt --baseline v1",
+        "adjudge rates votes.csv --by systems.csv --cluster prompt --baseline v1",
     ),
     without=("set_separator",),
 )
@@ -182,10 +183,12 @@ def rates(
         str | None, for_input(help="The group of each task: a column of the votes, or a table of task and group.")
     ] = None,
     gold: Annotated[Path | None, for_knowledge(help="Known labels of random tasks of each group, to correct by.")] = None,
-    item: Annotated[
-        str | None, for_input(help="What a task is about, to pair groups by: a column of the votes or of --by, or a table.")
-    ] = None,
+    cluster: Cluster = None,
     baseline: Annotated[str | None, for_model(help="The group to compare all others with; else every two are.")] = None,
+    good: Annotated[
+        str | None, for_model(help="The label that is better to have more of (default: pass, good, yes, …, or the last).")
+    ] = None,
+    difference: Annotated[float | None, for_model(help="Say how many tasks would show a difference of so much: 0.03.")] = None,
     level: Level = 0.9,
     these_tasks: Annotated[
         bool, for_model("--these-tasks", help="Shares among these very tasks, not among what they are a sample of.")
@@ -206,22 +209,23 @@ def rates(
     Shares are corrected for what judges get wrong: by the votes alone, or by known labels.
     """
     targets = {"--output": output, "--differences": differences, "--gold-needed": gold_needed}
-    inputs: dict[str, Any] = {
-        "the votes": votes,
-        "the gold": gold,
-        "the groups of tasks": existing_file(by),
-        "the items": existing_file(item),
-    }
-    inputs["the groups"] = out.groups_file(groups)
+    inputs: dict[str, Any] = {"the votes": votes, "the gold": gold, "the groups of tasks": existing_file(by)}
+    inputs |= {"the clusters": existing_file(cluster), "the groups": out.groups_file(groups)}
     out.check(targets, inputs, to_stdout=True)
-    settings: Any = {"model": model, "seed": seed, "level": level, "sample": not these_tasks}
-    settings |= {"by": by, "groups": groups, "gold": gold, "item": item, "baseline": baseline}
+    settings: Any = {"model": model, "seed": seed, "level": level, "sample": not these_tasks, "good": good}
+    settings |= {"by": by, "groups": groups, "gold": gold, "cluster": cluster, "baseline": baseline}
     estimated = adj.rates(out.source_of(votes), **settings, **how_read)
     out.write_frames(targets.values(), (estimated.rates_frame, estimated.differences_frame, estimated.gold_needed_frame))
-    out.present(estimated.to_dict, partial(_show_rates, estimated), votes, estimated.understood, as_json=as_json, quiet=quiet)
+    needed = None if difference is None else estimated.tasks_needed_frame(difference)
+
+    def summary() -> dict[str, object]:
+        return estimated.to_dict() | ({} if needed is None else {"tasks_needed": needed.to_dicts()})
+
+    show = partial(_show_rates, estimated, needed, difference)
+    out.present(summary, show, votes, estimated.understood, as_json=as_json, quiet=quiet)
 
 
-def _show_rates(estimated: Rates, screen: Screen) -> None:
+def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float | None, screen: Screen) -> None:
     """Print shares, differences and what more known labels would do."""
 
     def points(part: float) -> str:
@@ -256,6 +260,9 @@ def _show_rates(estimated: Rates, screen: Screen) -> None:
         ]
         screen.table(["group", "less", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
         screen.more(len(frame), MAX_SHOWN_RATES, "--differences FILE has all")
+    if needed is not None and difference is not None:
+        screen.heading(f"tasks of each group that show a difference of {100 * difference:g} points in 8 of 10 cases")
+        screen.table(["group", "other", "label", "tasks now", "needed"], needed.head(MAX_SHOWN_RATES).rows(), ids=3)
     frame = estimated.gold_needed_frame()
     screen.heading("known labels that would halve the widest interval")
     screen.table(["group", "more", "that is"], frame.select("group", "more", "why").head(MAX_SHOWN_RATES).rows(), ids=1)

@@ -32,8 +32,15 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "ask-next": "results",
         "report": "aggregate",
     },
-    "Promises": {"draw-gold": "promises", "certify": "promises"},
-    "Juries and systems": {"panel": "juries", "rates": "juries", "rank": "juries", "scores": "scores", "push": "push"},
+    "Promises and gates": {"draw-gold": "promises", "certify": "promises", "check": "gate"},
+    "Juries and systems": {
+        "panel": "juries",
+        "rates": "juries",
+        "rank": "juries",
+        "scores": "scores",
+        "bias": "gate",
+        "push": "push",
+    },
     "The live service": {
         "serve": "serve",
         "vote": "client",

@@ -163,6 +163,12 @@ Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, jo
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
 Threads = Annotated[int | None, for_engine(help="Threads to use (default: all cores).")]
 Resamples = Annotated[int, for_model(help="Resamples of the tasks for each interval; 0 for none.")]
+Cluster = Annotated[
+    str | None,
+    for_input(
+        help="Prompt, document or conversation of each task, whose tasks depend on each other: a column, or a table; '' for none."
+    ),
+]
 Level = Annotated[float, for_model(help="Level of the intervals.")]
 Json = Annotated[bool, for_output("--json", help="Print one JSON document instead of tables.")]
 Silent = Annotated[bool, for_output("--quiet", help="Print nothing but warnings.")]

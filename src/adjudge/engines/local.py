@@ -92,61 +92,6 @@ class MemoryStore(VoteStore):
         if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
             self.cells = CellCounts(votes, engine.threads)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
-        return _unpickled_engine, (self.name, self.kernels.__name__, self.threads, self.shard_votes, self.memory)
-
-    def read(self, source: Votes | Source | Opened, reading: Reading = PLAIN_READING) -> Votes:
-        """Return the votes of any source, in memory."""
-        return as_votes(source, reading)
-
-    def load(
-        self,
-        votes: Votes,
-        *,
-        seed: int,
-        ties: str,
-        gold: Source | None = None,
-        history: Callable[[WorkerRows], Others] | None = None,
-    ) -> LocalSession:
-        """Return a session over these votes; raise beforehand if memory is too small."""
-        require(votes, self.shard_votes if self.kernels is reference else 0, self.threads)  # compiled passes need no such room
-        rules = rules_for(votes, self.kernels, self.threads, ties)
-        given = None if gold is None else read_gold(gold, votes.labels)
-        store = MemoryStore(self, votes, seed, rules, None if given is None else gold_codes(given, votes.tasks))
-        return LocalSession(store, rules, gold=given, history=history)
-
-
-class MemoryStore(VoteStore):
-    """Votes in memory, divided into shards that keep the label of every task."""
-
-    def __init__(self, engine: LocalEngine, votes: Votes, seed: int, rules: PassRules, gold: NDArray[np.int32] | None) -> None:
-        self.votes = votes
-        self.gold = gold
-        self.rules = rules
-        self._engine, self._seed = engine, seed
-        self._task_key = TieKeys(engine.kernels, votes.tasks, seed, engine.threads)
-        self._cuts = cuts(votes.task_ptr, engine.shard_votes)
-        self.in_memory = [
-            (
-                cut,
-                Shard(
-                    rules,
-                    votes.task_ptr[cut.start : cut.stop + 1],
-                    votes.row,
-                    self._task_key.within(cut),
-                    gold=None if gold is None else gold[cut],
-                ),
-            )
-            for cut in self._cuts
-        ]
-        takes_cells = engine.kernels is cpu and rules.row_weight is None and votes.n_labels >= WIDE_TABLE
-        if takes_cells and is_wide(votes.n_rows, votes.n_labels, len(votes)):
-            self.cells = CellCounts(votes, engine.threads)
-
-    def _shard(self, cut: slice) -> Shard:
-        task_ptr, gold = self.votes.task_ptr[cut.start : cut.stop + 1], None if self.gold is None else self.gold[cut]
-        return Shard(self.rules, task_ptr, self.votes.row, self._task_key.within(cut), gold=gold)
-
     def __reduce__(self) -> tuple[Any, ...]:  # shards and keys follow from these; their labels are in the outcome of the fit
         return _unpickled_store, (self._engine, self.votes, self._seed, self.rules.by_prior, self.gold)
 

@@ -14,12 +14,15 @@ from adjudge.data.grades import Grades, check_order, grades_of, numbers_of
 from adjudge.data.options import SET_SEPARATOR
 from adjudge.data.votes import FrameKind
 from adjudge.errors import OptionError
-from adjudge.evaluation.inputs import places, read_labels, read_probabilities, read_truth
-from adjudge.evaluation.intervals import Flags, Floats, or_none, without_nan
+from adjudge.evaluation.clusters import ClusterSource, TaskClusters, read_clusters
+from adjudge.evaluation.inputs import TaskValues, places, read_labels, read_probabilities, read_truth
+from adjudge.evaluation.intervals import Estimate, Flags, Floats, clustered_share, or_none, without_nan
 from adjudge.evaluation.sets import SetEvaluation, evaluate_sets
 from adjudge.io import frames
-from adjudge.io.frames import Frame, label_columns, text_column
+from adjudge.io.answers import is_dict
+from adjudge.io.frames import Frame, label_columns, text_column, vocabulary
 from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_unmatched, warn_suspicious
+from adjudge.io.reading import PLAIN_READING
 from adjudge.io.sources import Source
 from adjudge.models.temperature import log_loss
 from adjudge.results.result import Result
@@ -32,6 +35,7 @@ MAX_CONFIDENCE_BINS: Final = 10  # at most
 ENOUGH: Final = 20  # tasks to a bin: the accuracy of fewer says little
 CONFIDENCE_DECIMALS: Final = 3  # confidences that differ by less are the same: else most bins of an EM model say "1.000"
 NAN: Final = float("nan")
+ACCURACY_LEVEL: Final = 0.9  # of the interval of the accuracy
 MAX_CARD_LABELS: Final = 8  # lines of a card
 FIGURES: Final = ("mean_absolute_error", "quadratic_kappa", "rank_correlation", "rank_correlation_of_means")
 
@@ -183,6 +187,8 @@ class Evaluation:
     gold_correct: int = 0
     calibration: Calibration = field(default_factory=Calibration)
     grades: GradeFigures | None = None  # where labels have an order
+    interval: Estimate = field(default_factory=lambda: Estimate(NAN))  # the accuracy with its 90% interval (Wilson's)
+    clusters: tuple[str, int] | None = None  # of tasks, which the interval allows for: what they are called, how many
 
     def __repr__(self) -> str:
         return f"Evaluation(accuracy {self.accuracy:.4f} on {self.tasks} tasks)"
@@ -191,7 +197,8 @@ class Evaluation:
         from adjudge.results.card import Card, CardTable
 
         known, warnings = self.calibration, []
-        figures = [("accuracy", self.accuracy), ("macro F1", self.macro_f1), ("tasks with truth", self.tasks)]
+        shown = f"{self.accuracy:.4g} ({self.interval.low:.3g} to {self.interval.high:.3g})" if self.tasks else "–"
+        figures: list[tuple[str, Any]] = [("accuracy", shown), ("macro F1", self.macro_f1), ("tasks with truth", self.tasks)]
         if known.tasks:
             figures += [("wrong labels", known.errors), ("foretold by confidence", known.expected_errors)]
             figures.append(("calibration error", known.expected_calibration_error))
@@ -303,6 +310,9 @@ class Evaluation:
         known = self.calibration.tasks > 0
         return {
             "accuracy": or_none(self.accuracy),
+            "accuracy_low": or_none(self.interval.low),
+            "accuracy_high": or_none(self.interval.high),
+            "clusters": None if self.clusters is None else self.clusters[1],
             "macro_f1": or_none(self.macro_f1),
             "tasks": self.tasks,
             "correct": self.correct,
@@ -334,6 +344,7 @@ class Columns(TypedDict, total=False):
     truth_label: str | None
     set_separator: str
     order: Sequence[object] | None
+    cluster: ClusterSource | None
 
 
 @overload
@@ -370,6 +381,7 @@ def evaluate(
     set_separator: str = SET_SEPARATOR,
     probabilities: Truth | None = None,
     order: Sequence[object] | None = None,
+    cluster: ClusterSource | None = None,
 ) -> Evaluation | SetEvaluation:
     """Return how well labels meet the truth.
 
@@ -387,6 +399,8 @@ def evaluate(
       of a label is then its probability there; a result knows its own.
     - `order`: the labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows
       its order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
+    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as
+      for `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.
 
     >>> import adjudge as adj
     >>> adj.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
@@ -397,6 +411,8 @@ def evaluate(
             raise OptionError("probabilities are for labels, not for sets of options: leave them out")
         if order is not None:
             raise OptionError("order is for labels, not for sets of options: leave it out")
+        if cluster is not None:
+            raise OptionError("cluster is for labels, not for sets of options: leave it out")
         columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
         return evaluate_sets(cast(Any, labels), cast(Any, truth), **columns, set_separator=set_separator)
     chosen, kind = read_labels(labels, task, label)
@@ -416,6 +432,8 @@ def evaluate(
     matrix = np.zeros((len(names), len(names)), np.int64)
     for row in both.group_by("label_true", "label").len().iter_rows():
         matrix[code[row[0]], code[row[1]]] = row[2]
+    clusters = _clusters(labels, both, task, cluster)
+    right = (both["label"] == both["label_true"]).to_numpy()
     return Evaluation(
         tasks=len(both),
         correct=int(np.trace(matrix)),
@@ -426,9 +444,20 @@ def evaluate(
         frame_kind=kind,
         gold=int(both["gold"].sum()),
         gold_correct=int((both["gold"] & (both["label"] == both["label_true"])).sum()),
+        interval=clustered_share(right, None if clusters is None else clusters.code, ACCURACY_LEVEL),
+        clusters=None if clusters is None else (clusters.column, clusters.number),
         calibration=_calibration(both.filter(~pl.col("gold")), probabilities),
         grades=None if grades is None else _grade_figures(matrix, names, grades, labels, both),
     )
+
+
+def _clusters(labels: object, both: pl.DataFrame, task: str | None, cluster: ClusterSource | None) -> TaskClusters | None:
+    """Return the clusters of the tasks that have a label and truth."""
+    if not len(both) or (cluster is None and is_dict(labels)):
+        return None
+    source = labels.votes if isinstance(labels, Result) else labels
+    usual = "task" if cluster is None else None  # as `adjudge aggregate` calls it
+    return read_clusters(TaskValues(source, vocabulary(both["task"]), PLAIN_READING, task or usual), cluster)
 
 
 def _order(names: Sequence[str], order: Sequence[object] | None, labels: object) -> tuple[str, ...] | None:

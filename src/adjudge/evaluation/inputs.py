@@ -264,14 +264,21 @@ class TaskGrouping:
 class TaskValues:
     """Reads a value of every task, such as its group or item: from a dict, a table, or a column of the votes' own source."""
 
-    source: Any  # that the votes were read from
-    votes: Votes
+    source: Any  # that the votes or labels were read from
+    tasks: Vocabulary  # with votes, or labels
     reading: Reading
+    task: str | None = None  # the column of the task in the source
+
+    @classmethod
+    def of(cls, source: Any, votes: Votes, reading: Reading) -> TaskValues:
+        """Return what reads values for the tasks of votes."""
+        columns = {} if votes.understood is None else votes.understood.columns
+        return cls(source, votes.tasks, reading, columns.get("task"))
 
     def grouping(self, by: object) -> tuple[TaskGrouping, pl.DataFrame | None]:
         """Return the groups of tasks, and the table that they came from, where it was one; without `by` there is one group."""
         if by is None:
-            return TaskGrouping(Vocabulary.of([UNGROUPED_NAME]), np.zeros(self.votes.n_tasks, np.int64)), None
+            return TaskGrouping(Vocabulary.of([UNGROUPED_NAME]), np.zeros(len(self.tasks), np.int64)), None
         frame, table = self._read(by, "by", "group")
         is_number = frame["value"].dtype.is_integer() or isinstance(by, str | os.PathLike)
         known = _one_each(frame, "group")
@@ -291,7 +298,17 @@ class TaskValues:
         A text may also name a column of `table`.
         """
         known = _one_each(self._read(given, option, option, table)[0], option)
-        return self._codes(known, vocabulary(known["value"].unique()), f"{option}s")
+        return self._codes(known, vocabulary(known["value"].unique().sort()), f"{option}s")
+
+    def texts(self, given: object, option: str) -> list[str | None]:
+        """Return the value of each task as text, [tasks]; None where it is not said."""
+        frame = self._read(given, option, option)[0]
+        if frame["value"].dtype.is_float():
+            frame = frame.with_columns(pl.col("value").fill_nan(None).cast(pl.String))
+        known = _one_each(frame, option)
+        names = vocabulary(known["value"].unique().sort())
+        codes, words = self._codes(known, names, f"values of {option}"), names.texts()
+        return [None if code < 0 else words[code] for code in codes]
 
     def _read(
         self, given: object, option: str, thing: str, table: pl.DataFrame | None = None
@@ -324,15 +341,14 @@ class TaskValues:
             raise OptionError(f"{what}, a column, and this source can be read only once: {remedy}")
         if isinstance(source, np.ndarray) or (isinstance(source, list) and source and isinstance(source[0], tuple | list)):
             raise OptionError(f"{what}, a column, and these votes have none: give a dict task -> {thing}")
-        known = {} if self.votes.understood is None else self.votes.understood.columns
         layout: Any = {name: getattr(self.reading, name) for name in ("separator", "header", "format", "question")}
-        table = open_table(source, {"task": known.get("task"), thing: name}, Reading.of(layout))
+        table = open_table(source, {"task": self.task, thing: name}, Reading.of(layout))
         frame = pl.concat([batch.select("task", thing) for batch in table.batches], how="vertical_relaxed")
         return frame.rename({thing: "value"}).unique(maintain_order=True)
 
     def _codes(self, known: pl.DataFrame, names: Vocabulary, what: str) -> Integers:
         """Return the code of the value of every task with votes, [tasks]; -1 for tasks without; it is an error where all are."""
-        given, tasks = vocabulary(known["task"]), self.votes.tasks
+        given, tasks = vocabulary(known["task"]), self.tasks
         place = match_ids(tasks, given)
         if not (place >= 0).any():
             theirs, ours = (itemize(map(quote, ids.take(np.arange(min(len(ids), 3))).ids())) for ids in (given, tasks))

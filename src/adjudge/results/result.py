@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
 RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay small
+MAX_CONFUSION_CELLS = 20_000_000  # of all workers together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -223,6 +224,35 @@ class Result(Promises):
         [('cat', 0.0, 1.0), ('dog', 0.0, 0.0)]
         """
         return self._native(confusion_frame(self.votes.labels, self.confusion_matrix(worker)))
+
+    @property
+    def confusions(self) -> Frame:
+        """The confusions of all workers: worker, true, given, share; a line per worker, true label and given label.
+
+        >>> import adjudge as adj
+        >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (2, "ann", "dog")], model="mv")
+        >>> result.confusions.filter(worker="bob").rows()
+        [('bob', 'cat', 'cat', 1.0), ('bob', 'cat', 'dog', 0.0), ('bob', 'dog', 'cat', 0.0), ('bob', 'dog', 'dog', 0.0)]
+        """
+        return self._native(self.confusions_frame())
+
+    def confusions_frame(self) -> pl.DataFrame:
+        """Return `confusions` as a polars frame."""
+        names, labels = self.votes.workers, self.votes.labels
+        n, k = len(names), len(labels)
+        if n * k * k > MAX_CONFUSION_CELLS:
+            raise InputError(
+                f"the confusions of {n} workers have {n * k * k} cells: ask for those of some with confusion(worker)"
+            )
+        shares = [self.confusion_matrix(worker).ravel() for worker in names.ids()]
+        return pl.DataFrame(
+            {
+                "worker": column(names, np.repeat(np.arange(n), k * k)),
+                "true": column(labels, np.tile(np.repeat(np.arange(k), k), n)),
+                "given": column(labels, np.tile(np.arange(k), n * k)),
+                "share": np.concatenate([np.zeros(0), *shares]),
+            }
+        )
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
         """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""

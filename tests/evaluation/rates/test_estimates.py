@@ -8,9 +8,12 @@ from scipy import stats
 
 from adjudge.evaluation.inputs import KnownLabels
 from adjudge.evaluation.intervals import quantile, share_intervals, two_sided
+from adjudge.evaluation.rates.planning import gold_needed, plan_labels
 from adjudge.evaluation.rates.shares import (
     INVERTED,
     PPI,
+    UNCANCELLED,
+    JudgeShares,
     ShareEstimate,
     TaskBeliefs,
     by_votes,
@@ -18,7 +21,6 @@ from adjudge.evaluation.rates.shares import (
     differences,
     estimate_inverted,
     estimate_shares,
-    gold_needed,
     most_likely,
     table_of,
 )
@@ -185,16 +187,20 @@ def test_luck_with_the_same_items_cancels_out():
     luck = np.array([0.03, -0.01, 0.02])
     a = estimate_of(0.7, 0.0014, np.array([0, 1, 2]), luck)
     b = estimate_of(0.5, 0.0014, np.array([3, 4, 5]), luck)
-    [alone] = differences([a, b], [(0, 1)], None, 0.9)
-    [paired] = differences([a, b], [(0, 1)], np.array([7, 8, 9, 7, 8, -1]), 0.9)
+    same = [JudgeShares.of(np.array([0, 1, 2]))] * 2
+    [alone] = differences([a, b], [(0, 1)], None, 0.9, same)
+    [paired] = differences([a, b], [(0, 1)], np.array([7, 8, 9, 7, 8, 10]), 0.9, same)
     assert (alone.value[1], alone.pairs, paired.pairs) == (pytest.approx(0.2), 0, 2)
     z = quantile(0.9, math.inf)
     assert alone.high[1] - 0.2 == pytest.approx(z * math.sqrt(0.0028))
     assert paired.high[1] - 0.2 == pytest.approx(z * math.sqrt(0.0028 - 2 * (0.03**2 + 0.01**2)))
     assert alone.p_value[1] == pytest.approx(2 * stats.norm.sf(0.2 / math.sqrt(0.0028)))
     c = estimate_of(0.5, 0.0014, np.array([3, 4, 5]), luck, shared=0.01)
-    [doubted] = differences([a, c], [(0, 1)], np.array([7, 8, 9, 7, 8, 9]), 0.9)
-    assert doubted.high[1] - 0.2 == pytest.approx(z * 0.1)  # what judges may share does not cancel
+    items, others = np.array([7, 8, 9, 7, 8, 9]), [same[0], JudgeShares.of(np.array([3, 4]))]
+    [doubted] = differences([a, c], [(0, 1)], items, 0.9, others)
+    assert doubted.high[1] - 0.2 == pytest.approx(z * 0.1)  # errors that judges share do not cancel out of those of others
+    [same_judges] = differences([a, c], [(0, 1)], items, 0.9, same)
+    assert same_judges.high[1] - 0.2 == pytest.approx(z * math.sqrt(UNCANCELLED * 0.01))
 
 
 def test_the_labels_that_halve_an_interval_do():
@@ -211,11 +217,11 @@ def test_the_labels_that_halve_an_interval_do():
     ratios = []
     for _ in range(20):
         estimate, now = width(30)
-        needed = gold_needed(found, estimate, 30, now, 0.9, sample=True)
+        needed = gold_needed(plan_labels(found, estimate, 30, sample=True), now, 0.9)
         assert needed.half_width == pytest.approx(now.max())
         ratios.append(width(30 + needed.more)[1].max() / now.max())
     assert np.mean(ratios) == pytest.approx(0.5, abs=0.05)
     few = found.of(np.arange(40))
-    never = gold_needed(few, by_votes(few, np.arange(40), sample=True), 0, np.array([0.1, 0.1]), 0.9, sample=True)
+    never = gold_needed(plan_labels(few, by_votes(few, np.arange(40), sample=True), 0, sample=True), np.array([0.1, 0.1]), 0.9)
     assert never.more is None
     assert never.why.startswith("all 40 tasks known leave ±")

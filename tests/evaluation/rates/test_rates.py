@@ -52,11 +52,12 @@ def test_the_frames(found):
 
 
 def test_groups_are_found_wherever_they_stand(found, tmp_path):
-    VOTES.write_csv(tmp_path / "votes.csv")
+    votes = VOTES.drop("prompt")
+    votes.write_csv(tmp_path / "votes.csv")
     table = pl.DataFrame({"task": list(SYSTEM), "system": list(SYSTEM.values())})
     table.write_csv(tmp_path / "systems.csv")
     ways = [
-        adj.rates(VOTES, by="system"),
+        adj.rates(votes, by="system"),
         adj.rates(tmp_path / "votes.csv", by="system"),
         adj.rates(PLAIN, by=table),
         adj.rates(adj.read(PLAIN), by=tmp_path / "systems.csv"),
@@ -91,8 +92,8 @@ def test_differences_and_pairs(found):
     assert one["low"] > 0
     assert one["p_value"] < 0.01
     for paired in (
-        adj.rates(VOTES, by="system", item="prompt"),
-        adj.rates(VOTES, by=VOTES.unique("task").select("task", group="system", prompt="prompt"), item="prompt"),
+        adj.rates(VOTES, by="system", cluster="prompt"),
+        adj.rates(VOTES, by=VOTES.unique("task").select("task", group="system", prompt="prompt"), cluster="prompt"),
     ):
         assert set(paired.differences["pairs"]) == {200}
     three = {task: "abc"[n % 3] for n, task in enumerate(TRUTH)}
@@ -165,7 +166,7 @@ def test_what_is_left_out_is_counted():
         (PLAIN, {"level": 1.0}, "level is 1.0: give a number of at least 0.5 and at most 0.999"),
         (PLAIN, {"sample": "yes"}, "sample is 'yes': give True or False"),
         (PLAIN, {"seed": -1}, "seed is -1"),
-        (PLAIN, {"item": {"q": 1}}, "none of the 1 tasks of the items has votes"),
+        (PLAIN, {"cluster": {"q": 1}}, "none of the 1 tasks of the clusters has votes"),
         (PLAIN.clear(), {}, "there are no votes"),
     ],
 )
@@ -239,3 +240,28 @@ def test_about_nine_in_ten_intervals_hold_the_rate_that_made_the_labels():
         found = adj.rates(crowd.votes, by={task: int(task[1:]) % 5 for task in crowd.truth["task"]})
         held += [low <= share <= high for low, high in found.rates.filter(label="l1").select("low", "high").iter_rows()]
     assert 0.85 <= np.mean(held) <= 0.985  # 120 intervals, few of them independent: benchmarks/rates_coverage.py has many more
+
+
+def test_a_column_of_prompts_is_used_and_reported():
+    by_itself = adj.rates(VOTES, by="system")
+    assert by_itself.facts["clusters"] == 200
+    assert "Tasks with the same prompt depend on each other" in str(by_itself)
+    assert by_itself.differences.equals(adj.rates(PLAIN, by=SYSTEM, cluster={t: t[4:] for t in SYSTEM}).differences)
+    apart = adj.rates(VOTES, by="system", cluster="")
+    assert apart.facts["clusters"] is None
+    assert apart.differences.equals(adj.rates(PLAIN, by=SYSTEM).differences)
+    judge_prompt = VOTES.with_columns(prompt="worker")  # of the judge: a task has several, and is in no cluster
+    assert adj.rates(judge_prompt, by="system").facts["clusters"] is None
+
+
+def test_tasks_of_one_cluster_count_less():
+    groups = adj.rates(PLAIN, cluster={task: int(task[5:]) // 4 for task in TRUTH})
+    plain = adj.rates(PLAIN)
+    width, alone = ((one.rates["high"] - one.rates["low"]).mean() for one in (groups, plain))
+    assert width / alone == pytest.approx(1.0, abs=0.25), "clusters at random cost next to nothing"
+    alike = {task: f"{TRUTH[task]} {int(task[5:]) // 10}" for task in TRUTH}  # tasks of one cluster have one true label
+    gold = {task: TRUTH[task] for task in TRUTH}
+    one, other = adj.rates(PLAIN, cluster=alike, gold=gold), adj.rates(PLAIN, gold=gold)
+    assert (one.rates["high"] - one.rates["low"]).min() > 2.0 * (other.rates["high"] - other.rates["low"]).max()
+    with pytest.raises(adj.InputError, match="too few to tell how tasks of one depend on each other: 5 are needed"):
+        adj.rates(PLAIN, cluster=SYSTEM)

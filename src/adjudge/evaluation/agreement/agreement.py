@@ -17,7 +17,8 @@ from adjudge.errors import CopiedVotes, InputError, warn
 from adjudge.evaluation.agreement import coefficients, pairs
 from adjudge.evaluation.agreement.coefficients import MeasurementScale, measure_errors
 from adjudge.evaluation.agreement.pairs import CopyingPairs, PairFigures, TooManyError, VotePairs
-from adjudge.evaluation.inputs import group_judges, read_truth_codes
+from adjudge.evaluation.clusters import ClusterSource, read_clusters
+from adjudge.evaluation.inputs import TaskValues, group_judges, read_truth_codes
 from adjudge.evaluation.intervals import Bootstrap, Estimate, Floats, Integers, estimates, or_none
 from adjudge.io.frames import column, label_columns, to_native
 from adjudge.io.read import as_votes
@@ -86,6 +87,7 @@ class Agreement:
     effective_votes: Estimate  # without truth that of `result.facts`
     resamples: int
     level: float  # of intervals
+    clusters: int | None = None  # of tasks, which are resampled; None: tasks are
     pair_figures: PairFigures | None = None
     same_wrong: Integers | None = None  # [pairs]
     ring: Integers  # [workers] the smallest code in the worker's ring; -1 for workers in none
@@ -219,6 +221,7 @@ class Agreement:
             "labels": len(self.labels),
             "level": self.level,
             "resamples": self.resamples,
+            "clusters": self.clusters,
             **{name: estimate.summary() for name, estimate in self.estimates().items()},
             "pairs": None if self.pair_figures is None else len(self.pair_figures),
             "without_pairs": self.without_pairs,
@@ -248,6 +251,7 @@ def agreement(
     level: float = 0.95,
     groups: Source | None = None,
     seed: int = 0,
+    cluster: ClusterSource | None = None,
     truth_task: str | None = None,
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
@@ -267,6 +271,8 @@ def agreement(
     - `seed`: what they are drawn from.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
       of judges) or "answers_like".
+    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes):
+      clusters are then drawn instead of tasks, except for the means over pairs of workers (Cohen's kappa, Scott's pi).
     - `reading`: the options of `adj.read`.
 
     Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
@@ -278,7 +284,8 @@ def agreement(
     (0.35, 8.8, ())
     """
     options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
-    votes = as_votes(source, Reading.of(reading), study="agreement")
+    how = Reading.of(reading)
+    votes = as_votes(source, how, study="agreement")
     if groups is not None:
         votes = group_judges(votes, groups, "agreement")
     require_unweighted(votes, "agreement", "read the votes without weight")
@@ -294,13 +301,15 @@ def agreement(
         fitted = _fit(votes, model, seed)
         reference = ReferenceLabels(fitted.fit.outcome.labels.astype(np.int64), model)
         compared = fitted.session.majority().labels.astype(np.int64)
+    clusters = None if cluster is None else read_clusters(TaskValues.of(source, votes, how), cluster)
+    drawn = None if clusters is None else clusters.code
     vote_pairs = VotePairs(votes)
     seen = _study_pairs(vote_pairs, reference, model, bootstrap) if pairs else {"without_pairs": "pairs=False leaves them out"}
-    errors = measure_errors(votes, compared, bootstrap)
+    errors = measure_errors(votes, compared, bootstrap, drawn)
     own = {
         "reference": None if reference is None else reference.source,
         "ring": np.full(votes.n_workers, NO_RING),
-        **_task_figures(votes, kind, bootstrap),
+        **_task_figures(votes, kind, bootstrap, drawn),
         **seen,
     }
     out = Agreement(
@@ -316,6 +325,7 @@ def agreement(
         effective_votes=errors.effective_votes,
         resamples=resamples,
         level=level,
+        clusters=None if clusters is None else clusters.number,
         frame_kind=votes.frame_kind,
         **own,
     )
@@ -389,11 +399,11 @@ def _copies(votes: Votes, reference: ReferenceLabels, model: str | None, seed: i
     return find_copies(votes, labels.astype(np.int32), known)
 
 
-def _task_figures(votes: Votes, scale: MeasurementScale, bootstrap: Bootstrap) -> dict[str, Estimate]:
+def _task_figures(votes: Votes, scale: MeasurementScale, bootstrap: Bootstrap, cluster: Integers | None) -> dict[str, Estimate]:
     """Return the figures that depend only on how many votes each label got in each task."""
     rng = bootstrap.rng(1)
     numbers = 5 + 2 * votes.n_labels + (votes.n_labels**2 if scale.kind == "ordinal" else 0)  # that a unit holds
-    units = coefficients.by_pattern(votes, numbers, rng)
+    units = coefficients.by_pattern(votes, numbers, rng, cluster)
     chosen = coefficients.NOMINAL if scale.kind == "nominal" else coefficients.ORDERED
     bound: Any = {name: partial(lambda figure, sums: figure(sums, scale), figure) for name, figure in chosen.items()}
     return estimates(bound, coefficients.task_sums(votes, units, scale), units, bootstrap, rng)

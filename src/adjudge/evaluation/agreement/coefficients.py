@@ -83,14 +83,14 @@ def scale_of(labels: Vocabulary, kind: str) -> MeasurementScale:
     return MeasurementScale(kind, rank)
 
 
-def by_pattern(votes: Votes, numbers: int, rng: np.random.Generator) -> ResamplingUnits:
-    """Return units for figures that depend only on how many votes each label got in a task."""
-    key = _patterns(votes)
+def by_pattern(votes: Votes, numbers: int, rng: np.random.Generator, cluster: Integers | None = None) -> ResamplingUnits:
+    """Return units for figures that depend only on how many votes each label got in a task; clusters of tasks are units."""
+    key = None if cluster is not None else _patterns(votes)
     if key is not None:
         _, first, unit_sizes = np.unique(key, return_index=True, return_counts=True)
         if len(first) <= intervals.max_units(numbers):
             return ResamplingUnits(first, np.arange(len(first)), unit_sizes, votes.n_tasks)
-    return intervals.by_task(votes.n_tasks, numbers, rng)
+    return intervals.by_task(votes.n_tasks, numbers, rng, cluster)
 
 
 def task_sums(votes: Votes, units: ResamplingUnits, scale: MeasurementScale) -> Sums:
@@ -300,20 +300,20 @@ class ErrorFigures:
     effective_votes: Estimate  # number of independent votes that the votes of a task amount to
 
 
-def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap) -> ErrorFigures:
+def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap, cluster: Integers | None = None) -> ErrorFigures:
     """Return the correlation of errors and the effective votes, as `result.facts` has them, with intervals.
 
     `labels` are what votes are compared with, [tasks] codes: K for a label that nobody gave, -1 for one that is not known.
     Let x be 1 for a right vote and 0 for a wrong one, less its worker's rate q (see `own_rates`). The correlation is the sum
-    of x x' over all pairs of votes on the same task, divided by that of the square root of q (1 - q) q' (1 - q'). Tasks are
-    resampled; the workers' rates are held fixed.
+    of x x' over all pairs of votes on the same task, divided by that of the square root of q (1 - q) q' (1 - q'). Tasks, or
+    their clusters, are resampled; the workers' rates are held fixed.
     """
     if labels is None:
         return ErrorFigures(_votes_per_task(np.diff(votes.task_ptr)), Estimate(np.nan), Estimate(np.nan))
     rng = bootstrap.rng(3)
     rate = _right_rates(votes, labels)
     deviation = np.sqrt(rate * (1.0 - rate))
-    units = intervals.by_task(votes.n_tasks, 4, rng)
+    units = intervals.by_task(votes.n_tasks, 4, rng, cluster)
     sums = {name: np.zeros(len(units)) for name in ("together", "apart", "votes", "pairs")}
     row_worker = votes.row_worker()
     for start in range(0, votes.n_tasks, CHUNK_TASKS):

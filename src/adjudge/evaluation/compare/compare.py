@@ -15,10 +15,19 @@ from adjudge.data.grades import numbers_of
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import FrameKind, Gold, Votes
 from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, quote
+from adjudge.evaluation.clusters import ClusterSource, TaskClusters, clusters_of, describe_clusters, read_clusters
 from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
 from adjudge.evaluation.compare.judging import SIGNIFICANCE_LEVEL, Labels, ModelFigures
-from adjudge.evaluation.inputs import KnownLabels, group_judges, read_gold_codes, read_truth, truth_codes
+from adjudge.evaluation.inputs import (
+    KnownLabels,
+    TaskValues,
+    group_judges,
+    read_gold_codes,
+    read_labels,
+    read_truth,
+    truth_codes,
+)
 from adjudge.evaluation.intervals import Integers, Paired, or_none, without_nan
 from adjudge.io.answers import gold_frame
 from adjudge.io.frames import Frame, column, to_native
@@ -222,11 +231,13 @@ def compare(
     truth: Result | Source | None = None,
     gold: Source | None = None,
     models: Iterable[ModelName | Model | Any] | Literal["all"] | None = None,
+    own_labels: Mapping[str, Source] | None = None,
     resamples: int = 1000,
     folds: int = 5,
     refits: int | None = None,
     level: float = 0.95,
     seed: int = DEFAULTS.seed,
+    cluster: ClusterSource | None = None,
     threads: int | None = None,
     groups: Source | None = None,
     progress: Progress | None = None,
@@ -245,11 +256,15 @@ def compare(
       `adj.aggregate` takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and
       "scores" (numbers merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to
       beat.
+    - `own_labels`: labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every
+      task with votes needs one.
     - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
     - `folds`: parts of the gold, each hidden from the fit that it judges.
     - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
       see which labels stay; by default 5 without truth and gold, else 0.
     - `seed`: decides ties, folds and resamples.
+    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
+      for `adj.rates`: intervals and tests then take clusters for independent, not tasks, and folds keep clusters together.
     - `threads`: how many to use; all cores by default. Fits run side by side, each on one thread where there are enough fits.
     - `progress`: called as progress(model, fits done, fits in all) after every fit.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
@@ -277,17 +292,40 @@ def compare(
 
         scaled = ["ordinal", *([RoundedScores()] if numbers_of(votes.labels.texts()) is not None else [])]
         chosen = compared_models([*DEFAULT_COMPARED_MODELS, *scaled], seed)
+    for name, labels in (own_labels or {}).items():
+        if name in chosen:
+            raise OptionError(f"own_labels has {quote(name)}, which is a model here: call them something else")
+        chosen[name] = as_model(OwnLabels.read(name, labels), seed)
     if not len(votes):
         raise InputError("there are no votes to compare models on")
     learned, votes = _read_gold(votes, gold, strict=how.strict)
     known = _read_known(votes, truth, learned, truth_task, truth_label)
     if refits is None:
         refits = PARTS if known is None else 0
-    plan = ComparisonPlan(votes, chosen, learned, known, folds, seed)
+    clusters = read_clusters(TaskValues.of(source, votes, how), cluster)
+    plan = ComparisonPlan(votes, chosen, learned, known, folds, seed, clusters)
     done = _fit_all(plan, leave_out(votes, refits, seed), threads, progress)
     if "mv" not in done.whole:  # nothing takes less than majority vote
         raise AdjudgeError(f"not even majority vote could run: {done.refused['mv']}")
     return _compare_fits(plan, done, resamples, level)
+
+
+@dataclass(frozen=True)
+class OwnLabels:
+    """Labels that somebody else has decided, as a model: `fit` only looks them up."""
+
+    name: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def read(cls, name: str, source: Source) -> OwnLabels:
+        """Return the labels of a dict, frame or file."""
+        frame, _ = read_labels(source, None, None)
+        return cls(name, dict(frame.select("task", "label").rows()))
+
+    def fit(self, votes: Votes) -> dict[str, str]:
+        """Return the label of each task with votes that has one."""
+        return {task: self.labels[task] for task in votes.tasks.texts() if task in self.labels}
 
 
 def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.seed) -> dict[str, Model]:
@@ -321,6 +359,12 @@ class ComparisonPlan:
     known: KnownLabels | None  # what is judged by
     folds: int
     seed: int
+    clusters: TaskClusters | None = None
+
+    @property
+    def cluster(self) -> Integers | None:
+        """The clusters of the known tasks, [n] codes from 0 on; None where tasks are independent."""
+        return None if self.known is None else clusters_of(self.clusters, self.known.tasks)
 
     @property
     def hides(self) -> bool:
@@ -344,7 +388,7 @@ class ComparisonPlan:
         """Return the fold of each known task, [n]; a model that learns nothing is the same in all of them."""
         assert self.known is not None
         folds = min(self.folds, len(self.known)) if self.hides and self.models[name].learns else 1
-        return judging.assign_folds(self.known, folds, np.random.default_rng([self.seed, 4]))
+        return judging.assign_folds(self.known, folds, np.random.default_rng([self.seed, 4]), self.cluster)
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,10 +436,11 @@ def _compare_fits(plan: ComparisonPlan, done: Fits, resamples: int, level: float
     if known is not None:
         fits = {name: done.held_out[name] if plan.hides else [done.whole[name]] for name in names}
         answers = {name: judging.answers_of(fits[name], plan.fold_of(name), known) for name in names}
-        figures = {name: judging.measure(one, known, resamples, level, plan.seed) for name, one in answers.items()}
+        figures = {name: judging.measure(one, known, resamples, level, plan.seed, plan.cluster) for name, one in answers.items()}
         names.sort(key=lambda name: -figures[name].right)  # a stable sort: equal ones stay in the order of the registry
         right = {name: answers[name].chosen == known.labels for name in names}
-        pairs, choice = judging.compare_pairs(right, resamples, level, plan.seed), judging.choose(right)
+        pairs = judging.compare_pairs(right, resamples, level, plan.seed, plan.cluster)
+        choice = judging.choose(right, plan.cluster)
     labels = {name: done.whole[name].labels for name in names}
     trusted = done.whole[judging.cautious_of(done.whole)]
     overruled = judging.find_overruled(votes, labels, trusted.accuracy)
@@ -409,6 +454,8 @@ def _compare_fits(plan: ComparisonPlan, done: Fits, resamples: int, level: float
     else:
         best, said = choice.best, judging.advise_by_truth(choice, figures, pairs, known, folds)
         below = {name: judging.is_below(name, choice.highest, pairs) for name in names}
+    if plan.clusters is not None and known is not None:
+        said.append(f"{describe_clusters(plan.clusters.column, plan.clusters.number)}.")
     said += [f"{name} did not converge in its iterations." for name, one in done.whole.items() if not one.converged]
     said += [f"{name} could not run: {why}." for name, why in done.refused.items()]
     rows = [

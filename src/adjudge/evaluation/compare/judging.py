@@ -33,8 +33,13 @@ WORTH: Final = 0.02  # a difference in accuracy that is worth finding
 POWER: Final = (1.96 + 0.84) ** 2  # of finding it in four cases of five, at the level of 5%
 
 
-def assign_folds(known: KnownLabels, folds: int, rng: np.random.Generator) -> Integers:
-    """Return the fold of each known task, [n]: at random, but every label is spread evenly over the folds."""
+def assign_folds(known: KnownLabels, folds: int, rng: np.random.Generator, cluster: Integers | None = None) -> Integers:
+    """Return the fold of each known task, [n]: at random, but every label is spread evenly over the folds.
+
+    With `cluster`, [n] codes, the tasks of a cluster share a fold.
+    """
+    if cluster is not None:
+        return (rng.permutation(int(cluster.max()) + 1) % folds)[cluster]
     order = rng.permutation(len(known))
     order = order[np.argsort(known.labels[order], kind="stable")]
     out = np.empty(len(known), np.int64)
@@ -76,15 +81,22 @@ class ModelFigures:
     expected_wrong: float  # among the judged tasks
 
 
-def measure(answers: JudgedAnswers, known: KnownLabels, resamples: int, level: float, seed: int) -> ModelFigures:
-    """Return what the known labels say of one model."""
+def measure(
+    answers: JudgedAnswers, known: KnownLabels, resamples: int, level: float, seed: int, cluster: Integers | None = None
+) -> ModelFigures:
+    """Return what the known labels say of one model; `cluster` has codes of the known tasks, [n]."""
     is_right, true = answers.chosen == known.labels, known.labels
     right, k = int(is_right.sum()), answers.probabilities.shape[1] if answers.probabilities is not None else 0
     worth = calibration(answers.confidence, is_right, answers.probabilities, np.where(true < k, true, -1))
+    rng = np.random.default_rng([seed, 1])
+    if cluster is None:
+        accuracy = intervals.accuracy_interval(right, len(known), resamples, level, rng)
+    else:
+        accuracy = intervals.clustered_accuracy(is_right.astype(np.float64), cluster, resamples, level, rng)
     return ModelFigures(
         tasks=len(known),
         right=right,
-        accuracy=intervals.accuracy_interval(right, len(known), resamples, level, np.random.default_rng([seed, 1])),
+        accuracy=accuracy,
         f1=macro_f1(answers.chosen, true),
         calibration_error=worth.expected_calibration_error,
         log_loss=worth.log_loss,
@@ -104,10 +116,14 @@ def macro_f1(chosen: Integers, true: Integers) -> float:
     return float((2 * hit[both > 0] / both[both > 0]).mean()) if size else float("nan")
 
 
-def compare_pairs(right: Mapping[str, Flags], resamples: int, level: float, seed: int) -> dict[tuple[str, str], Paired]:
+def compare_pairs(
+    right: Mapping[str, Flags], resamples: int, level: float, seed: int, cluster: Integers | None = None
+) -> dict[tuple[str, str], Paired]:
     """Return how every two models differ, both ways round; `right` says by model where its labels are right, [n] each."""
     rng = np.random.default_rng([seed, 2])
-    pairs = {(a, b): intervals.compare_paired(right[a], right[b], resamples, level, rng) for a, b in combinations(right, 2)}
+    pairs = {
+        (a, b): intervals.compare_paired(right[a], right[b], resamples, level, rng, cluster) for a, b in combinations(right, 2)
+    }
     adjusted = intervals.holm(np.array([pair.p_value for pair in pairs.values()]))
     out = {}
     for ((a, b), pair), corrected in zip(pairs.items(), adjusted.tolist(), strict=True):
@@ -139,7 +155,7 @@ class ChosenModel(NamedTuple):
     highest: str  # the model with the highest accuracy
 
 
-def choose(right: Mapping[str, Flags]) -> ChosenModel:
+def choose(right: Mapping[str, Flags], cluster: Integers | None = None) -> ChosenModel:
     """Return the choice; `right` says by model where its labels are right, [n] each on the same tasks.
 
     The difference of a model from the cautious one is seen with an error, which is large on few tasks. Its expected value
@@ -152,15 +168,16 @@ def choose(right: Mapping[str, Flags]) -> ChosenModel:
     ('auto', 'ds')
     """
     cautious = cautious_of(right)
-    gains = {name: 0.0 if name == cautious else _expected_gain(right[name], right[cautious]) for name in right}
+    gains = {name: 0.0 if name == cautious else _expected_gain(right[name], right[cautious], cluster) for name in right}
     best = max(gains, key=lambda name: (gains[name], name == cautious))
     return ChosenModel(best, cautious, max(right, key=lambda name: (right[name].mean(), name == best)))
 
 
-def _expected_gain(right: Flags, cautious: Flags) -> float:
+def _expected_gain(right: Flags, cautious: Flags, cluster: Integers | None) -> float:
     """Return the expected difference in accuracy, of what was seen and of what was known beforehand."""
     ahead, behind, n = int((right & ~cautious).sum()), int((cautious & ~right).sum()), len(right)
-    seen, known = intervals.standard_error(ahead, behind, n) ** -2, PRIOR_GAIN_SD**-2
+    effect = 1.0 if cluster is None else intervals.design_effect(right.astype(np.float64) - cautious, cluster)
+    seen, known = intervals.standard_error(ahead, behind, n) ** -2 / max(effect, 1e-9), PRIOR_GAIN_SD**-2
     return ((ahead - behind) / n * seen + PRIOR_MEAN * known) / (seen + known)
 
 

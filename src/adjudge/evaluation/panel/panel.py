@@ -14,7 +14,8 @@ from adjudge.data.votes import Votes, require_unweighted
 from adjudge.errors import InputError, OptionError, pluralize, quote
 from adjudge.evaluation.agreement.agreement import fit_labels
 from adjudge.evaluation.agreement.coefficients import measure_errors
-from adjudge.evaluation.inputs import group_judges, read_truth_codes, vote_tasks
+from adjudge.evaluation.clusters import ClusterSource, read_clusters
+from adjudge.evaluation.inputs import TaskValues, group_judges, read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
 from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
@@ -55,6 +56,7 @@ def panel(
     within: float = 0.01,
     groups: Source | None = None,
     seed: int = 0,
+    cluster: ClusterSource | None = None,
     progress: Callable[[str], None] | None = None,
     truth_task: str | None = None,
     truth_label: str | None = None,
@@ -76,6 +78,8 @@ def panel(
     - `within`: the accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval
       ends below adds nothing.
     - `seed`: what panels are drawn from.
+    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
+      for `adj.rates`: intervals allow for tasks that depend on each other, and a choice is measured on other clusters.
     - `progress`: called with what is being done, some hundred times.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
       of judges) or "answers_like".
@@ -89,7 +93,8 @@ def panel(
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)
-    every_vote = as_votes(source, Reading.of(reading), study="panel")
+    how = Reading.of(reading)
+    every_vote = as_votes(source, how, study="panel")
     if groups is not None:
         every_vote = group_judges(every_vote, groups, "panel")
     require_unweighted(every_vote, "panel", "read the votes without weight")
@@ -102,7 +107,10 @@ def panel(
         budget = check_budget(budget if isinstance(budget, bool) else options.to_python(budget), costs is not None)
     kind = _kind(every_vote, by)
     codes = None if truth is None else read_truth_codes(every_vote, truth, truth_task, truth_label)
-    votes, codes, some = _sample(every_vote, codes, kind, seed)
+    clusters = read_clusters(TaskValues.of(source, every_vote, how), cluster)
+    votes, codes, looked_at = _sample(every_vote, codes, kind, seed)
+    some = None if looked_at is None else every_vote.n_tasks
+    own = None if clusters is None else clusters.of(np.arange(every_vote.n_tasks) if looked_at is None else looked_at)
     if costs is not None and cost is not None and some is not None:
         costs = read_costs(cost, votes.workers)
     wanted, step = _sizes(votes, kind, sizes), progress or (lambda _: None)
@@ -113,7 +121,9 @@ def panel(
         yardstick, reference = measures.of_result(result), fit_labels(votes, "mv", seed)
     else:
         yardstick, reference = measures.of_truth(codes, votes.n_labels), codes
-    correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, seed)).correlation
+    if own is not None:
+        yardstick = replace(yardstick, cluster=np.unique(own[yardstick.tasks], return_inverse=True)[1])
+    correlation = measure_errors(votes, reference, Bootstrap(RESAMPLES, 0.9, seed), own).correlation
     panels = Panels(measures.Decider(votes, chosen_model), yardstick, costs, seed, step)
     points = tuple(panels.points(kind, wanted, subsets, labels, max(float(np.nan_to_num(correlation)), 0.0)))
     chosen: list[Chosen] = []
@@ -140,6 +150,8 @@ def panel(
         chosen=tuple(chosen),
         error_correlation=correlation,
         budget=budget,
+        clusters=None if clusters is None else (clusters.column, clusters.number),
+        understood=every_vote.understood,
         frame_kind=every_vote.frame_kind,
     )
 
@@ -157,8 +169,8 @@ def _kind(votes: Votes, by: str) -> str:
     return "judges" if dense and votes.n_workers <= MAX_STUDY_JUDGES else "votes"
 
 
-def _sample(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, int | None]:
-    """Return the votes to look at, the true labels of their tasks, and how many tasks there were, where not all are looked at."""
+def _sample(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple[Votes, Integers | None, Integers | None]:
+    """Return the votes to look at, the true labels of their tasks, and their codes, None for all tasks."""
     limit = MAX_STUDY_VOTES if kind == "votes" else min(MAX_STUDY_VOTES, MAX_JUDGE_VOTES // votes.n_workers)
     cells = MAX_STUDY_CELLS // max(votes.n_labels, 1)
     if votes.n_tasks > cells:
@@ -167,7 +179,7 @@ def _sample(votes: Votes, codes: Integers | None, kind: str, seed: int) -> tuple
         return votes, codes, None
     first = np.zeros(votes.n_tasks, np.bool_) if codes is None else codes >= 0
     part = measures.some_tasks(votes, first, limit, np.random.default_rng([seed, 0]))
-    return part.votes, None if codes is None else codes[part.tasks], votes.n_tasks
+    return part.votes, None if codes is None else codes[part.tasks], part.tasks
 
 
 def _sizes(votes: Votes, kind: str, sizes: Iterable[int] | None) -> tuple[int, ...]:

@@ -112,7 +112,8 @@ class Panels:
             met.append(float((per_task**2).sum() / per_task.sum()))
             paid.append(cost_per_task(votes, mask, self.costs) or 0.0)
         panels, rng = np.array(right), np.random.default_rng([self.seed, 2, size])
-        elsewhere = rng.binomial(n, np.tile(np.clip(panels, 0.0, 1.0), TASK_DRAWS)) / n
+        worth = max(round(n / max(yardstick.effect(yardstick.right(whole)), 1e-9)), 1)  # independent tasks
+        elsewhere = rng.binomial(worth, np.tile(np.clip(panels, 0.0, 1.0), TASK_DRAWS)) / worth
         low, high = np.quantile(elsewhere, (0.05, 0.95))
         mean = float(panels.mean())
         return CurvePoint(
@@ -134,7 +135,8 @@ class Panels:
         `reference` are the labels that errors are measured against, [tasks].
         """
         votes, rng = self.decider.votes, np.random.default_rng([self.seed, 5])
-        fold = rng.permutation(len(self.yardstick)) % SELECTION_FOLDS
+        cluster = np.arange(len(self.yardstick)) if self.yardstick.cluster is None else self.yardstick.cluster
+        fold = (rng.permutation(int(cluster.max(initial=-1)) + 1) % SELECTION_FOLDS)[cluster]
         seen = np.sort(rng.permutation(len(self.yardstick))[: max(MAX_SELECTION_CELLS // votes.n_labels, SELECTION_FOLDS)])
         given, measure = answers(votes, self.yardstick.tasks[seen]), self.yardstick.of_some(seen)
         known: dict[tuple[int, ...], Floats] = {}
@@ -150,7 +152,7 @@ class Panels:
                 for part in range(SELECTION_FOLDS):
                     right[fold == part] = self._right(parts[part][size], known)[fold == part]
                 mask = self._mask(panel)
-                share = measures.share_interval(float(right.mean()), len(right))
+                share = self.yardstick.interval(right)
                 effective = measures.independent_votes(subset(votes, mask), reference)
                 out[tuple(sorted(panel))] = Chosen(panel, share, effective, cost_per_task(votes, mask, self.costs))
         return sorted(out.values(), key=lambda one: (one.size, one.cost or 0.0))

@@ -12,8 +12,9 @@ from typing import Any, Final
 import polars as pl
 
 from adjudge.data.vocabulary import Id, Vocabulary
-from adjudge.data.votes import FrameKind
+from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
+from adjudge.evaluation.clusters import describe_clusters
 from adjudge.evaluation.intervals import Estimate, or_none
 from adjudge.evaluation.panel.judges import ADDS, ADDS_NOTHING, NOT_LOOKED_AT, REPEATS, TOO_FEW, UNCLEAR, Judge
 from adjudge.evaluation.panel.panels import Chosen, CurvePoint, enough
@@ -64,6 +65,8 @@ class PanelStudy:
     chosen: Sequence[Chosen]
     error_correlation: Estimate  # of two votes on a task
     budget: float | None = None  # per task
+    clusters: tuple[str, int] | None = None  # of tasks: what they are called, and how many there are
+    understood: Understood | None = None  # what reading made of the votes' source
     frame_kind: FrameKind = "polars"
 
     def __repr__(self) -> str:
@@ -238,6 +241,7 @@ class PanelStudy:
         return {
             **{name: getattr(self, name) for name in plain},
             "workers": len(self.workers),
+            "clusters": None if self.clusters is None else self.clusters[1],
             "effective_votes": or_none(self.effective_votes),
             "ceiling": None if math.isinf(self.ceiling) else self.ceiling,
             "error_correlation": self.error_correlation.summary(),
@@ -336,7 +340,8 @@ def basis(study: PanelStudy) -> str:
     drawn = f"{number} random panels of each size" if study.by == "judges" else f"{number} random draws of votes for each size"
     tasks = f"{study.judged_tasks} tasks" + (" with truth" if study.measured_by == "truth" else "")
     some = "" if study.sampled_from is None else f", votes of {study.tasks} of {study.sampled_from} tasks"
-    return f"Looked at: {drawn}, labelled by {study.model}, measured on {tasks}{some}."
+    looked_at = f"Looked at: {drawn}, labelled by {study.model}, measured on {tasks}{some}."
+    return looked_at if study.clusters is None else f"{looked_at} {describe_clusters(*study.clusters)}."
 
 
 def doubt(study: PanelStudy) -> str:

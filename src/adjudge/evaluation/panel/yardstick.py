@@ -22,7 +22,7 @@ from adjudge.engines.registry import AutoEngine
 from adjudge.errors import NotConverged
 from adjudge.evaluation.agreement.coefficients import measure_errors
 from adjudge.evaluation.inputs import VoteSubset, subset, vote_tasks
-from adjudge.evaluation.intervals import Bootstrap, Estimate, Flags, Floats, Integers, wilson
+from adjudge.evaluation.intervals import Bootstrap, Estimate, Flags, Floats, Integers, design_effect, wilson
 from adjudge.models.base import Model
 from adjudge.results.result import Result
 
@@ -37,6 +37,7 @@ class Yardstick:
 
     tasks: Integers  # [judged] codes of the tasks that count
     chance: Floats  # [judged, K]
+    cluster: Integers | None = None  # [judged] codes from 0 on; None where tasks are independent
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -61,7 +62,7 @@ class Yardstick:
         """
         n, mean = len(self), float((shares * self.chance).sum()) / len(self)
         square = float((shares**2 * self.chance).sum()) + pseudo
-        variance = max(square / n - mean**2, 0.0) / n
+        variance = max(square / n - mean**2, 0.0) / n * self.effect((shares * self.chance).sum(axis=1))
         doubt = (self.chance * (1.0 - self.chance)).sum(axis=1)
         variance += (PANEL_SHARED_DOUBT * float((np.abs(shares).sum(axis=1) * doubt).sum()) / n) ** 2
         if panels is not None and len(panels) > 1:
@@ -71,7 +72,17 @@ class Yardstick:
 
     def of_some(self, index: Integers | Flags | slice) -> Yardstick:
         """Return the yardstick of some of the tasks that count."""
-        return Yardstick(self.tasks[index], self.chance[index])
+        cluster = None if self.cluster is None else np.unique(self.cluster[index], return_inverse=True)[1]
+        return Yardstick(self.tasks[index], self.chance[index], cluster)
+
+    def effect(self, values: Floats) -> float:
+        """Return the ratio of the variance of a mean of values, [judged], to that on independent tasks."""
+        return 1.0 if self.cluster is None else design_effect(values, self.cluster)
+
+    def interval(self, right: Floats) -> Estimate:
+        """Return a mean of how likely tasks are right, [judged], with its interval (Wilson's)."""
+        share = float(right.mean())
+        return Estimate(share, *wilson(share, len(right) / max(self.effect(right), 1e-9), Z))
 
 
 def of_truth(codes: Integers, n_labels: int) -> Yardstick:
@@ -122,11 +133,6 @@ def majority_shares(counts: NDArray[np.integer]) -> Floats:
     """
     tied = (counts == counts.max(axis=-1, keepdims=True)) & (counts > 0)
     return np.asarray(tied / np.maximum(tied.sum(axis=-1, keepdims=True), 1))
-
-
-def share_interval(share: float, tasks: int) -> Estimate:
-    """Return a share of tasks with its interval (Wilson's)."""
-    return Estimate(share, *wilson(share, tasks, Z))
 
 
 def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator) -> VoteSubset:

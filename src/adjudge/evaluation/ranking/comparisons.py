@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -14,7 +16,7 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, MissingLabels, OptionError, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
-from adjudge.io.columns import ANYBODY, SIDES, normalize_name
+from adjudge.io.columns import ANYBODY, REMAINING_COLUMNS, SIDES, is_usual, normalize_name
 from adjudge.io.encode import narrow_ids
 from adjudge.io.families import is_families, require_families
 from adjudge.io.frames import prepare_ids, require_present, vocabulary
@@ -197,6 +199,7 @@ class Comparisons:
     understood: Understood
     frame_kind: FrameKind = "polars"
     cluster: Integers | None = None  # [comparisons] codes from 0 on; None where no column says so
+    has_sides: bool = True  # False for columns of winners and losers, which do not say who was on the left
 
     @property
     def clusters(self) -> int:
@@ -224,11 +227,17 @@ def read_comparisons(
     if is_spark_frame(source):
         raise InputError("a ranking is not made on Spark: give the comparisons in memory (frame.toArrow())")
     reading = Reading.of({"separator": separator, "header": header, "format": "table"})
-    wanted = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
+    wanted: dict[str, str | None] = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
     if cluster != INDEPENDENT:
         wanted["cluster"] = cluster or ANYBODY
+    won = _winner_and_loser(source, reading) if (left, right, winner) == (None, None, None) else None
+    if won is not None:
+        del wanted["winner"]
+        wanted |= {"left": won[0], "right": won[1]}
     table = _open(source, wanted, reading)
     whole = concat(table.batches)
+    if won is not None:
+        whole = whole.with_columns(winner=pl.lit("left"))
     ids = {role: whole[role] if role == "cluster" else prepare_ids(whole[role], role) for role in whole.columns}
     has_judges = "judge" in ids
     for role, series in ids.items():
@@ -248,7 +257,26 @@ def read_comparisons(
     first, second = np.split(codes, 2)
     told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
     clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
-    return Comparisons(items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
+    plain = (items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
+    return Comparisons(*plain, has_sides=won is None)
+
+
+def _winner_and_loser(source: Any, reading: Reading) -> tuple[str, str] | None:
+    """Return the columns of a table that has one for winners, one for losers, and none for sides; None for any other source."""
+    if hasattr(source, "collect_schema"):
+        names = list(source.collect_schema().names())
+    elif isinstance(source, Mapping) or hasattr(source, "columns"):
+        names = [str(name) for name in getattr(source, "columns", source)]
+    elif isinstance(source, str | os.PathLike) and reading.header and Path(source).is_file():
+        try:
+            names = next(iter(open_table(source, {REMAINING_COLUMNS: None}, reading).batches)).columns
+        except (InputError, StopIteration):  # which reading will explain
+            return None
+    else:
+        return None
+    by_name = {normalize_name(name): name for name in reversed(names)}
+    has_sides = any(is_usual(name, side) for name in names for side in ("left", "right"))
+    return None if has_sides or not {"winner", "loser"} <= by_name.keys() else (by_name["winner"], by_name["loser"])
 
 
 def group_comparisons(known: Comparisons, groups: Source) -> Comparisons:

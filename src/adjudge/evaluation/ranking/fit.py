@@ -37,6 +37,7 @@ ON_A_LINE: Final = 0.9  # squared cosine of two steps that are taken for paralle
 MAX_STRETCH: Final = 10.0  # times that a step is lengthened, or shortened
 MAX_STEP_NATS: Final = 4.0  # nats that an estimate moves in one step
 MAX_EXACT: Final = 2000  # parameters whose matrix is inverted as a whole: a second, and 100 MB
+MAX_DENSE_STEP: Final = 300  # parameters of a step that is solved as a whole: conjugate gradients are faster beyond
 NEWTON_RESIDUAL: Final = 1e-9  # residual of a Newton step by conjugate gradients, relative
 MAX_SOLVER_STEPS: Final = 5000  # of conjugate gradients
 
@@ -460,7 +461,7 @@ class Information:
 
     def solution(self, right: Floats, gauge: Gauge) -> Floats:
         """Return the solution within the gauge for one right side, [parameters]: exact for small matrices."""
-        if not self.is_small:
+        if self.pattern.size > MAX_DENSE_STEP:
             return self.solve(right, gauge)
         pinned = self._pin(_directions_of(gauge, self.pattern.size), float(self.diagonal.mean()))
         return gauge.within(np.asarray(np.linalg.solve(pinned, gauge.within(right)), np.float64))

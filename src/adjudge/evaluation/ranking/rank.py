@@ -63,7 +63,8 @@ def rank(
 
     - `comparisons`: a path, several paths or a pattern, a frame of pandas, polars or pyarrow, a dict of columns, or tuples
       (left, right, winner) or (left, right, winner, worker). The winner is the id of one of the two, or a word for it: left,
-      right, a, b, model_a, model_b, tie, draw, both. Without a winner a comparison is an abstention.
+      right, a, b, model_a, model_b, tie, draw, both. Without a winner a comparison is an abstention. A table with the columns
+      winner and loser, and none for the sides, is read as such.
     - `judges`: True estimates the reliability of every worker, False takes all for equal; "auto" does so where two workers or
       more have ten comparisons each.
     - `position`: True estimates the advantage of the left side, of every judge where `judges` are estimated; False takes it for
@@ -110,7 +111,9 @@ def rank(
     exists = has_maximum(t, component)
     with_judges, judges_why = _use_judges(known, t, judges)
     weights, prior_why = _prior(known, t, component, exists, prior, with_judges)
-    with_position, position_why = _use_position(t, position)
+    if position is True and not known.has_sides:
+        raise OptionError("position=True needs the sides, and columns of winners and losers have none: leave it out")
+    with_position, position_why = _use_position(t, position) if known.has_sides else (False, "")
     if len(exists) > 1:
         sizes = itemize(np.bincount(component).tolist(), 5)
         warn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Final, TypeAlias, Unpack
@@ -16,10 +16,13 @@ from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood, Votes
 from adjudge.errors import InputError, OptionError, itemize, pluralize, quote
-from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, group_judges, read_gold_codes
+from adjudge.evaluation.clusters import ClusterSource, describe_clusters, read_clusters
+from adjudge.evaluation.inputs import KnownLabels, TaskGrouping, TaskValues, group_judges, read_gold_codes, vote_tasks
 from adjudge.evaluation.intervals import FIGURE_DECIMALS, Floats, Integers, quantile
 from adjudge.evaluation.rates import shares
-from adjudge.evaluation.rates.shares import MIN_GOLD, Needed, ShareDifference, ShareEstimate, TaskBeliefs
+from adjudge.evaluation.rates.planning import LabelPlan, Needed, gold_needed, plan_labels
+from adjudge.evaluation.rates.shares import MIN_GOLD, JudgeShares, ShareDifference, ShareEstimate, TaskBeliefs
+from adjudge.evaluation.rates.verdicts import CAVEAT, GroupVerdict, judge_pairs, tasks_needed
 from adjudge.io.frames import Frame, column, to_native
 from adjudge.io.read import as_votes
 from adjudge.io.reading import Reading
@@ -31,9 +34,11 @@ from adjudge.results.plotting import Picture, Theme, draw
 from adjudge.results.result import Result
 
 MAX_NAMED_GROUPS: Final = 3  # groups in a sentence
+MAX_NAMED_VERDICTS: Final = 10  # sentences about pairs of groups
 MAX_CARD_SHARES: Final = 8  # lines of a card
 MAX_GROUP_PAIRS: Final = 2_000  # of groups that are compared
 RULES: Final[Rules] = {"level": Number(least=0.5, most=0.999), "seed": Number(least=0, whole=True)}
+POWER_RULES: Final[Rules] = {"difference": Number(least=1e-6, most=1.0), "power": Number(least=0.5, most=0.999)}
 VOTE_SHARE_SCORINGS: Final = ("heads", "weight")  # whose posterior is a share of votes: not what votes say of a task
 FACTS: Final = ("shared_error", "effective_votes", "chose", "why")  # of the fit
 TaskGroups: TypeAlias = Mapping[Any, object] | Source | str
@@ -50,6 +55,7 @@ class GroupRate:
     high: Floats
     naive: Floats  # [K] shares of the labels that the fit gives
     method: str  # votes, ppi, rogan-gladen or gold
+    plan: LabelPlan
     needed: Needed
 
 
@@ -70,6 +76,7 @@ class Rates:
     labels: Vocabulary
     found: Sequence[GroupRate]  # one per group
     compared: Sequence[ShareDifference]
+    verdicts: Sequence[GroupVerdict]  # one per pair of groups
     level: float  # of intervals
     facts: Mapping[str, Any]
     understood: Understood | None = None  # what reading made of the votes' source
@@ -117,7 +124,7 @@ class Rates:
     def differences(self) -> Frame:
         """A line per two groups and label: group, other, label, difference (of group less other), low, high, p_value, pairs.
 
-        `pairs` is the number of items that both groups have: with `item` given, luck with these cancels out. `p_value` is the
+        `pairs` is the number of clusters that both groups have: luck with these cancels out. `p_value` is the
         probability of a difference as large where there is none; many of them at once need a correction, which they do not have.
         """
         return to_native(self.differences_frame(), self.frame_kind)
@@ -130,6 +137,36 @@ class Rates:
         number of them would, as the group has too few tasks.
         """
         return to_native(self.gold_needed_frame(), self.frame_kind)
+
+    def tasks_needed(self, difference: float, *, power: float = 0.8) -> Frame:
+        """Return how many tasks per group show such a difference: group, other, label, tasks, needed.
+
+        Parameters
+        ----------
+        difference : float
+            The difference of two shares that is to be shown: 0.03 is 3 points.
+        power : float
+            How often it is to be shown, from 0.5 to 0.999.
+
+        Returns
+        -------
+        Frame
+            `tasks` are those of the smaller group now, and `needed` those of each group, if known labels grow with them; null
+            beyond a billion.
+
+        """
+        return to_native(self.tasks_needed_frame(difference, power), self.frame_kind)
+
+    def tasks_needed_frame(self, difference: float, power: float = 0.8) -> pl.DataFrame:
+        """Return `tasks_needed` as a polars frame."""
+        options.check({"difference": difference, "power": power}, POWER_RULES)
+        rows = []
+        for pair in self.compared:
+            tasks = min(self.found[pair.one].tasks, self.found[pair.other].tasks)
+            for code in range(len(self.labels)):
+                rows.append((tasks, tasks_needed(pair, tasks, code, float(difference), float(power), self.level)))
+        frame = pl.DataFrame(rows, schema={"tasks": pl.Int64, "needed": pl.Int64}, orient="row")
+        return self.differences_frame().select("group", "other", "label").with_columns(frame["tasks"], frame["needed"])
 
     def rates_frame(self) -> pl.DataFrame:
         """Return `rates` as a polars frame, whatever the caller's kind."""
@@ -177,11 +214,18 @@ class Rates:
         """Return what the figures rest on, as sentences."""
         facts, methods = self.facts, {one.method for one in self.found}
         whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
-        out = [f"{100 * self.level:g}% intervals of the shares among {whose}; labels by {facts['model']}"]
+        out = [one.sentence() for one in self.verdicts[:MAX_NAMED_VERDICTS]]
+        if len(self.verdicts) > MAX_NAMED_VERDICTS:
+            out.append(f"{len(self.verdicts) - MAX_NAMED_VERDICTS} more pairs of groups are in differences")
+        if self.verdicts and "votes" in methods:
+            out.append(CAVEAT)
+        out += [f"{100 * self.level:g}% intervals of the shares among {whose}; labels by {facts['model']}"]
         if "votes" in methods:
             out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
         if "rogan-gladen" in methods:
             out.append("rogan-gladen takes the known labels of all groups, and judges to err alike in all of them")
+        if facts["clusters"]:
+            out.append(describe_clusters(facts["cluster"], facts["clusters"]))
         if facts["gold_unused"]:
             out.append(f"{facts['gold_unused']} known labels are of tasks without votes: they are not used")
         if facts["without_group"]:
@@ -199,7 +243,8 @@ class Rates:
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain Python values, ready for JSON."""
         tables = {name: getattr(self, f"{name}_frame")().to_dicts() for name in ("rates", "differences", "gold_needed")}
-        return {"level": self.level, **tables, "facts": dict(self.facts), "sentences": self.sentences()}
+        verdicts = [{**asdict(one), "sentence": one.sentence()} for one in self.verdicts]
+        return {"level": self.level, **tables, "verdicts": verdicts, "facts": dict(self.facts), "sentences": self.sentences()}
 
 
 def _join(parts: Sequence[object], **names: str) -> dict[str, Floats]:
@@ -215,8 +260,9 @@ def rates(
     *,
     by: TaskGroups | None = None,
     gold: Source | None = None,
-    item: TaskGroups | None = None,
+    cluster: ClusterSource | None = None,
     baseline: object = None,
+    good: object = None,
     level: float = 0.9,
     sample: bool = True,
     groups: Source | None = None,
@@ -233,9 +279,12 @@ def rates(
     - `gold`: known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
       labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
       them. From 10 known labels in a group on, they correct what the votes say.
-    - `item`: what a task is about, as `by` is given. Tasks of two groups about the same item (answers of two systems to one
-      prompt) are pairs, which makes the interval of the difference narrower.
+    - `cluster`: the prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
+      intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
+      difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
     - `baseline`: the group that all others are compared with; by default every two groups are compared.
+    - `good`: the label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or
+      else the last.
     - `level`: how often an interval is to hold the truth.
     - `sample`: True where the tasks of a group are a sample, and the interval is for what they are a sample of (all prompts, all
       traffic of the week). False asks for the share among these very tasks.
@@ -264,29 +313,39 @@ def rates(
     votes = replace(load_votes(every_vote), found_gold=None)  # known labels correct the fit: it may not learn from them
     if not votes.n_tasks or not len(votes):
         raise InputError("there are no votes: a share needs tasks that somebody has judged")
-    values = TaskValues(source, votes, how)
+    values = TaskValues.of(source, votes, how)
     grouping, table = values.grouping(by)
-    items = None if item is None else values.codes(item, "item", table)
+    clusters = read_clusters(values, cluster, table)
     pairs, not_compared = _pairs(grouping, baseline)
+    names, wanted = votes.labels.texts(), None if good is None else text_of(good)
+    if wanted is not None and wanted not in names:
+        raise InputError(f"good is {quote(good)}, which no vote has: the labels are {itemize(names)}")
     known, unused = None, 0
     if gold is not None:
         codes, unused = read_gold_codes(votes, gold)
         known = KnownLabels.of(codes, "gold")
     result = (model if isinstance(model, Model) else as_model(model, seed)).fit(votes)
-    beliefs = _beliefs(result)
+    beliefs = beliefs_of(result)
     confusion = None if known is None else shares.table_of(beliefs, known)
     estimates, shown = [], []
     for code in range(len(grouping.names)):
         tasks = grouping.tasks(code)
         estimate = shares.estimate_shares(beliefs, tasks, known, confusion, sample=sample)
+        if clusters is not None:
+            estimate = shares.allow_for_clusters(estimate, clusters.code)
         estimates.append(estimate)
         shown.append(_group(beliefs.of(tasks), tasks, estimate, known, float(level), sample=sample))
+    judge, task = votes.row_worker()[votes.row], vote_tasks(votes)
+    judges = [JudgeShares.of(judge[grouping.group[task] == code]) for code in range(len(shown))] if pairs else []
+    code_of = None if clusters is None else clusters.code
+    compared = tuple(shares.differences(estimates, pairs, code_of, float(level), judges))
     corrected = zip(grouping.names.texts(), shown, strict=True)
     return Rates(
         groups=grouping.names,
         labels=votes.labels,
         found=tuple(shown),
-        compared=tuple(shares.differences(estimates, pairs, items, float(level))),
+        compared=compared,
+        verdicts=tuple(judge_pairs(compared, [one.plan for one in shown], grouping.names.texts(), names, wanted, float(level))),
         level=float(level),
         facts={
             "model": result.model,
@@ -297,6 +356,8 @@ def rates(
             "unvoted_tasks": len(votes.unvoted),
             "gold": 0 if known is None else len(known),
             "gold_unused": unused,
+            "cluster": None if clusters is None else clusters.column,
+            "clusters": None if clusters is None else clusters.number,
             "min_gold": MIN_GOLD,
             "few_gold": [name for name, one in corrected if one.gold and one.method == shares.VOTES_METHOD],
             "not_compared": not_compared,
@@ -321,7 +382,7 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
     return list(combinations(range(number), 2)), ""
 
 
-def _beliefs(result: Result) -> TaskBeliefs:
+def beliefs_of(result: Result) -> TaskBeliefs:
     """Return what the votes of a fit say of its tasks.
 
     The posterior over the class priors is the likelihood. Where a posterior is only a share of votes, as that of majority vote,
@@ -344,6 +405,7 @@ def _group(
     """Return what is shown of a group, `tasks` its codes."""
     gold = 0 if known is None else len(known.within(tasks)[0])
     low, high = estimate.interval(quantile(level, estimate.df), len(tasks))
-    needed = shares.gold_needed(found, estimate, gold, (high - low) / 2.0, level, sample=sample)
+    plan = plan_labels(found, estimate, gold, sample=sample)
+    needed = gold_needed(plan, (high - low) / 2.0, level)
     naive = np.bincount(found.label, minlength=len(low)) / len(tasks)
-    return GroupRate(len(tasks), gold, estimate.share, low, high, naive, estimate.method, needed)
+    return GroupRate(len(tasks), gold, estimate.share, low, high, naive, estimate.method, plan, needed)

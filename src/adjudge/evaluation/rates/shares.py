@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,9 @@ GOLD_METHOD: Final = "gold"  # by known labels of all tasks
 PSEUDO_TASKS_PER_LABEL: Final = 0.25  # tasks added to every label: a share of none is not proved by a hundred tasks
 MAX_SHARE_STEPS: Final = 500
 TOLERANCE: Final = 1e-7
+# Of the variance by errors that tasks have in common, the part that does not cancel out of the difference of two groups with the
+# same judges: it makes intervals of differences hold as often as they say (docs/rates.md).
+UNCANCELLED: Final = 0.02
 APART: Final = 0.5  # of the distance between the share and what honest probabilities make of it that may be such an error
 LEAST_KNOWN: Final = 0.01  # of what truth would tell of a share that votes tell at least: keeps variances finite
 MAX_VARIANCE: Final = 0.25  # of any share
@@ -290,6 +293,29 @@ def _is_clearly_tighter(every: TaskBeliefs, found: TaskBeliefs, own: int, pooled
 
 
 @dataclass(frozen=True, eq=False)
+class JudgeShares:
+    """Who judged a group."""
+
+    judge: Integers  # [judges] codes, rising
+    share: Floats  # [judges] of the votes of the group
+
+    @classmethod
+    def of(cls, judge_of_vote: Integers) -> JudgeShares:
+        """Return the shares of the judges of some votes, [votes] codes."""
+        judge, number = np.unique(judge_of_vote, return_counts=True)
+        return cls(judge, number / max(len(judge_of_vote), 1))
+
+    def overlap(self, other: JudgeShares) -> float:
+        """Return how far the judges of two groups are the same: 1 where their votes have the same mix of judges, 0 without any.
+
+        >>> JudgeShares.of(np.array([0, 0, 1, 1])).overlap(JudgeShares.of(np.array([1, 2])))
+        0.5
+        """
+        _, here, there = np.intersect1d(self.judge, other.judge, assume_unique=True, return_indices=True)
+        return float(np.minimum(self.share[here], other.share[there]).sum())
+
+
+@dataclass(frozen=True, eq=False)
 class ShareDifference:
     """By how much shares of one group are above those of another."""
 
@@ -299,28 +325,38 @@ class ShareDifference:
     low: Floats
     high: Floats
     p_value: Floats
-    pairs: int  # items that both groups have
+    pairs: int  # clusters that both groups have
+    error: Floats  # [K] standard error
+    correlation: Floats  # [K] of the luck of the two shares
 
 
 def differences(
-    found: Sequence[ShareEstimate], pairs: Sequence[tuple[int, int]], items: Integers | None, level: float
+    found: Sequence[ShareEstimate],
+    pairs: Sequence[tuple[int, int]],
+    cluster: Integers | None,
+    level: float,
+    judges: Sequence[JudgeShares],
 ) -> Iterator[ShareDifference]:
-    """Yield the difference of every two groups of `pairs`; `items`, [tasks], says which tasks are about the same thing.
+    """Yield the difference of every two groups of `pairs`; `cluster`, [tasks], says which tasks depend on each other.
 
-    Luck that two shares have in common cancels out of their difference: that with known labels which both use, and, where
-    tasks are paired, that with hard and easy items. Errors that tasks may have in common do not: nobody knows that judges err
-    alike in both groups, and LLM judges are known to favour their own kind.
+    Luck that two shares have in common cancels out of their difference: that with known labels which both use, and that
+    with hard and easy clusters. So do most of the errors that tasks have in common, as far as the same judges judged both groups,
+    as `judges` says by group: that these err alike in both is what a difference by votes alone assumes.
     """
-    by_item = [] if items is None else [_by_item(one, items) for one in found]
+    by_cluster = [] if cluster is None else [_sum_by_cluster(one, cluster) for one in found]
     for one, other in pairs:
         a, b = found[one], found[other]
         common, number = np.zeros(len(a.share)), 0
         if INVERTED in (a.method, b.method):  # else no task is in both
             common = _same_tasks(a, b)
-        if items is not None:
-            paired, number = _same_items(by_item[one], by_item[other])
+        if cluster is not None:
+            paired, number = _same_clusters(by_cluster[one], by_cluster[other])
             common = common + paired
-        variance = np.maximum(a.variance + b.variance - 2.0 * common, 0.0) + a.shared + b.shared
+        uncancelled = 1.0 - (1.0 - UNCANCELLED) * judges[one].overlap(judges[other])
+        luck = np.maximum(a.variance + b.variance - 2.0 * common, 0.0)
+        variance = luck + uncancelled * (a.shared + b.shared)
+        both = np.sqrt(a.variance * b.variance)
+        correlation = np.divide(common, both, out=np.zeros_like(both), where=both > 0)
         df = _freedom(a, b)
         error, value = np.sqrt(variance), a.share - b.share
         half = quantile(level, df) * error
@@ -328,7 +364,7 @@ def differences(
         p_value = np.array([two_sided(float(t), df) for t in surprise])
         p_value = np.where((error == 0) & (value != 0), 0.0, p_value)
         low, high = (np.clip(value + sign * half, -1.0, 1.0) for sign in (-1.0, 1.0))
-        yield ShareDifference(one, other, value, low, high, p_value, number)
+        yield ShareDifference(one, other, value, low, high, p_value, number, error, np.clip(correlation, -1.0, 1.0))
 
 
 def _freedom(a: ShareEstimate, b: ShareEstimate) -> float:
@@ -357,60 +393,31 @@ def _sum_influence(found: ShareEstimate, tasks: Integers) -> Floats:
     return out
 
 
-def _same_items(a: tuple[Integers, Floats], b: tuple[Integers, Floats]) -> tuple[Floats, int]:
-    """Return the covariance of two shares by items that both have, [K], and how many there are; see `_by_item`."""
+def _same_clusters(a: tuple[Integers, Floats], b: tuple[Integers, Floats]) -> tuple[Floats, int]:
+    """Return the covariance of two shares by clusters that both have, [K], and how many there are; see `_sum_by_cluster`."""
     both, at_a, at_b = np.intersect1d(a[0], b[0], assume_unique=True, return_indices=True)
     return (a[1][at_a] * b[1][at_b]).sum(axis=0), len(both)
 
 
-def _by_item(found: ShareEstimate, items: Integers) -> tuple[Integers, Floats]:
-    """Return the items of a group, rising codes, and the influence of each on its shares, [items, K]."""
-    item = items[found.tasks[: found.own]]
-    distinct, place = np.unique(item[item >= 0], return_inverse=True)
+def _sum_by_cluster(found: ShareEstimate, cluster: Integers, own: int | None = None) -> tuple[Integers, Floats]:
+    """Return the clusters of a group, rising codes, with the influence of each on its shares, [clusters, K]."""
+    end = found.own if own is None else own
+    distinct, place = np.unique(cluster[found.tasks[:end]], return_inverse=True)
     out = np.zeros((len(distinct), found.influence.shape[1]))
-    np.add.at(out, place, found.influence[: found.own][item >= 0])
+    np.add.at(out, place, found.influence[:end])
     return distinct, out
 
 
-@dataclass(frozen=True)
-class Needed:
-    """How many more known labels would halve the widest interval of a group."""
+def allow_for_clusters(found: ShareEstimate, cluster: Integers) -> ShareEstimate:
+    """Return an estimate whose variance allows for tasks of one cluster that depend on each other; `cluster` has [tasks] codes.
 
-    label: int  # whose interval is the widest
-    half_width: float  # of it
-    more: int | None  # known labels; None where no number of them is enough
-    why: str
-
-
-def gold_needed(
-    found: TaskBeliefs, estimate: ShareEstimate, gold: int, half_width: Floats, level: float, *, sample: bool
-) -> Needed:
-    """Return how many more random tasks of a group must be labelled for half the width; `half_width` is that of now, [K].
-
-    With n known labels of N tasks a corrected share has the variance e / n + v / N: e is that of the errors of predictions, and v
-    that of predictions, whose part only more tasks make smaller. For the share among these very tasks it is (1 - n / N) e / n.
+    The variance grows as the sum of squared influences does, if those of a cluster are added up before they are squared.
     """
-    label = int(np.argmax(half_width.round(9)))  # of two labels that mirror each other the first
-    now, whole = float(half_width[label]), len(found)
-    share, posterior = float(estimate.share[label]), most_likely(found)[1][:, label]
-    honest = found.honest[:, label]
-    spread, errors = float(posterior.var()), float((honest * (1.0 - honest)).mean())
-    if estimate.method in (PPI, GOLD_METHOD) and gold > 1:  # what gold has shown of errors
-        left = float(estimate.variance[label]) - (spread / whole if sample else 0.0)
-        errors = max(left * gold / (1.0 if sample else max(1.0 - gold / whole, 1e-9)), 0.0) or errors
-    wanted = now / 2.0
-
-    def reach(n: int) -> float:
-        variance = errors / n + spread / whole if sample else (1.0 - n / whole) * errors / n
-        alone = share * (1.0 - share) / n * (1.0 if sample else 1.0 - n / whole)  # of known labels without any prediction
-        return quantile(level, n - 1) * math.sqrt(max(min(variance, alone), 0.0))
-
-    if now == 0.0:
-        return Needed(label, now, 0, "every label is known")
-    low, high = max(gold + 1, MIN_GOLD), whole
-    if low > high or reach(high) > wanted:
-        return Needed(label, now, None, f"all {whole} tasks known leave ±{100 * reach(max(whole, 2)):.1f} points")
-    while low < high:  # the smallest number that is enough: the width falls with every label
-        middle = (low + high) // 2
-        low, high = (low, middle) if reach(middle) <= wanted else (middle + 1, high)
-    return Needed(label, now, high - gold, f"{high} of {whole} tasks known, drawn at random")
+    distinct, sums = _sum_by_cluster(found, cluster, len(found.tasks))
+    number = len(distinct)
+    alone = (found.influence**2).sum(axis=0)
+    if number == len(found.tasks) or number < 2 or not alone.any():
+        return found
+    together = (sums**2).sum(axis=0) * number / (number - 1)
+    effect = np.divide(together, alone, out=np.ones_like(alone), where=alone > 0)
+    return replace(found, variance=np.minimum(found.variance * effect, MAX_VARIANCE), df=min(found.df, number - 1))
