@@ -140,8 +140,13 @@ def test_the_audit_judges_the_decision_that_was_drawn():
     for worker in range(2, 6):
         stream.vote("t1", 0, worker)  # now it is another one, which was drawn as well
     assert [audit.label for audit in stream.audits.waiting["t1"]] == [1, 0]
+    copy = snapshot.from_bytes(snapshot.to_bytes(stream.state), MemoryArchive())
     stream.answer("t1", 0)
     assert counts(stream.audits) == (2, 2, 1, 0, 0)
+    first, second = copy.audits.waiting["t1"]
+    copy.run_clock(first.due)
+    assert counts(copy.audits) == (2, 1, 1, 1, 1)
+    assert copy.audits.waiting == {"t1": [second]}
 
 
 def test_without_an_answer_it_counts_as_wrong_at_the_deadline():
@@ -152,6 +157,7 @@ def test_without_an_answer_it_counts_as_wrong_at_the_deadline():
     assert stream.state.next_due() == stream.audits.waiting["t1"][0].due
     stream.tick(0.2)
     assert counts(stream.audits) == (1, 1, 1, 1, 0)
+    assert stream.audits.waiting == {}
     assert stream.state.next_due() == 0
     stream.answer("t1", 0)  # too late: it decides, and counts no more
     assert counts(stream.audits) == (1, 1, 1, 1, 0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MICROSECONDS_PER_DAY: Final = 86_400_000_000
 HASH_BITS: Final = 64  # of the hash that a share is compared with
-MAX_RECENT_AUDITS: Final = 100  # that the reason of an alarm tells of
+MAX_RECENT_AUDITS: Final = 100  # that the reason of an alarm reports
 
 
 class WaitingAudit(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -93,13 +93,15 @@ class Audits(msgspec.Struct):
 
     def expire(self, task: str, due: int, breakers: Breakers) -> None:
         """Count the audits of a task that were due at a time as wrong."""
-        audits = self.waiting.get(task, ())
-        for audit in [audit for audit in audits if audit.due == due]:
-            self.waiting[task].remove(audit)
+        audits = self.waiting.get(task, [])
+        late = [audit for audit in audits if audit.due == due]
+        if len(late) < len(audits):
+            self.waiting[task] = [audit for audit in audits if audit.due != due]
+        elif late:
+            del self.waiting[task]
+        for audit in late:
             self.expired += 1
             self._judge(audit, True, breakers)
-        if audits and not self.waiting[task]:
-            del self.waiting[task]
 
     def adopt(self, plan: AuditPlan) -> None:
         """Go on under another plan; the alarm is restarted if it has another limit. Audits that wait keep their deadline."""
@@ -124,6 +126,10 @@ class Audits(msgspec.Struct):
     def dues(self) -> list[tuple[int, str]]:
         """Return when each audit without an answer counts as wrong, and its task."""
         return [(audit.due, task) for task, audits in self.waiting.items() for audit in audits]
+
+    def count_waiting(self) -> int:
+        """Return how many audits have no answer yet."""
+        return sum(map(len, self.waiting.values()))
 
     @property
     def is_alarmed(self) -> bool:

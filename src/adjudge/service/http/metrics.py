@@ -6,12 +6,13 @@ import os
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from adjudge.service.http.call import Context
+    from adjudge.service.http.types import AuditsView
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
@@ -204,9 +205,33 @@ def format_figures(context: Context) -> str:
     page.metric("tasks", "gauge", "Tasks in memory.", tasks)
     tripped = [({"campaign": name}, float(figures["breaker"] is not None)) for name, figures in stats.items()]
     page.metric("breaker_tripped", "gauge", "1 while a circuit breaker holds decisions.", tripped)
+    _add_audits(page, {name: figures["audits"] for name, figures in stats.items() if figures["audits"] is not None})
     jump = "Seconds by which the clock has jumped; while it is not 0, no events are taken."
     page.gauge("clock_jump_seconds", jump, context.campaigns.clock.jump_s)
     page.gauge("memory_bytes", "Memory that the process has in use.", count_memory_bytes())
     page.gauge("tokens", "Tokens that hold.", len(context.tokens))
     page.gauge("start_seconds", "When the process started, in seconds since 1970.", STARTED)
     return page.text()
+
+
+def _add_audits(page: MetricsPage, audits: Mapping[str, AuditsView]) -> None:
+    """Add the figures of the campaigns that have audits."""
+    outcomes = [
+        ({"campaign": name, "outcome": outcome}, count)
+        for name, view in audits.items()
+        for outcome, count in (
+            ("right", view.audited - view.wrong),
+            ("wrong", view.wrong - view.expired),
+            ("expired", view.expired),
+        )
+    ]
+    page.metric("audits_total", "counter", "Audits judged; expired: without an answer, counted as wrong.", outcomes)
+
+    def add(name: str, text: str, value: Callable[[AuditsView], float]) -> None:
+        page.metric(name, "gauge", text, [({"campaign": campaign}, value(view)) for campaign, view in audits.items()])
+
+    add("audits_waiting", "Audits without an answer yet.", lambda view: view.waiting)
+    add("audit_error_lower", "Lower bound of the error rate of automatic decisions.", lambda view: view.interval[0])
+    add("audit_error_upper", "Upper bound of the error rate of automatic decisions.", lambda view: view.interval[1])
+    add("audit_alarm_level", "How near the alarm of the audits is: it is raised at 1.", lambda view: view.alarm)
+    add("audit_alarm", "1 while audits say that more decisions are wrong than accepted.", lambda view: view.alarmed)

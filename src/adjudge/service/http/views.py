@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from adjudge.errors import quote
+from adjudge.service.campaigns.audits import Audits
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import CODES, Decision, moment
 from adjudge.service.campaigns.policy import PolicyVersion
@@ -54,6 +55,25 @@ def view_campaign(name: str, state: CampaignState, workers: int, archived: int) 
         tasks=state.tasks.counts(),
         archived=archived,
         breaker=state.breakers.tripped,
+    )
+
+
+def view_audits(audits: Audits) -> t.AuditsView:
+    """Return what audits say of automatic decisions."""
+    wrong, audited, _ = audits.state
+    return t.AuditsView(
+        share=audits.plan.share,
+        error=audits.plan.error,
+        decisions=audits.decisions,
+        drawn=audits.drawn,
+        waiting=audits.count_waiting(),
+        audited=audited,
+        wrong=wrong,
+        expired=audits.expired,
+        rate=audits.rate,
+        interval=(audits.lower_bound, audits.upper_bound),
+        alarm=audits.plan.rule.alarm_level(audits.state),
+        alarmed=audits.is_alarmed,
     )
 
 
