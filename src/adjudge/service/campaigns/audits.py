@@ -6,6 +6,7 @@ same ones. The statistics are those of `adjudge.results.promise.audits`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,23 @@ class WaitingAudit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     position: int  # of the event that made the decision
     time: int  # of the draw, in microseconds since 1970
     due: int  # when it counts as wrong
+
+
+class TriedAudits(msgspec.Struct, frozen=True, kw_only=True):
+    """What audits would have found in the past, as far as the true labels are known by now.
+
+    - `decisions`: automatic decisions; `drawn`: those that would have been drawn for an audit.
+    - `known`: drawn decisions on tasks whose label is known: from gold, an audit or an override. `wrong` of them were wrong.
+    - `interval`: bounds of the error rate from these. They hold if known labels are no more common where decisions are wrong.
+    - `alarmed`: whether these would have raised the alarm.
+    """
+
+    decisions: int
+    drawn: int
+    known: int
+    wrong: int
+    interval: tuple[float, float]
+    alarmed: bool
 
 
 class Audits(msgspec.Struct):
@@ -112,6 +130,27 @@ class Audits(msgspec.Struct):
     def restart_alarm(self, position: int) -> None:
         """Forget the evidence of the alarm, after a person dealt with it; audits of earlier decisions add none."""
         self.state, self.recent, self.restarted = self.plan.rule.restart_alarm(self.state), [], position
+
+    def take_waiting(self) -> list[tuple[str, int]]:
+        """Take out all audits without an answer: task and decided label of each, in the order of their draws."""
+        taken = sorted((audit.position, task, audit.label) for task, audits in self.waiting.items() for audit in audits)
+        self.waiting = {}
+        return [(task, label) for _, task, label in taken]
+
+    def try_out(self, wrong: Iterable[bool]) -> TriedAudits:
+        """Return what audits would have said by these answers, in the order of their draws."""
+        rule, state, is_alarmed = self.plan.rule, AuditState(), False
+        for each in wrong:
+            state = rule.add(state, each)
+            is_alarmed = is_alarmed or rule.is_alarmed(state)
+        return TriedAudits(
+            decisions=self.decisions,
+            drawn=self.drawn,
+            known=state.audited,
+            wrong=state.wrong,
+            interval=(rule.lower_bound(state), rule.upper_bound(state)),
+            alarmed=is_alarmed,
+        )
 
     def clamp(self, time: int) -> None:
         """Let no draw be later than now, because the clock was ahead; what waits keeps its time span."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from adjudge.service.campaigns.audits import TriedAudits
 from adjudge.service.campaigns.decision import Decision, Status
 
 MAX_ID_CHARACTERS: Final = 256  # characters
@@ -463,6 +464,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     gold: Annotated[int, says("Decided tasks whose true label is known.")] = 0
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
     breaker: Annotated[str | None, says("Why decisions were held at the end, if a breaker had tripped.")] = None
+    audits: Annotated[TriedAudits | None, says("What audits would have found; None without `audit` in the last policy.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):
