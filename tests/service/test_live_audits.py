@@ -1,4 +1,4 @@
-"""Audits over HTTP: the queue is blind, answers are judged and decide, and the alarm is told everywhere and survives a kill."""
+"""Audits over HTTP: the queue is blind, answers are judged and decide, and the alarm reaches every reader and survives a kill."""
 
 import json
 import time
@@ -173,7 +173,7 @@ def test_the_alarm_is_an_event_and_a_metric_and_holds_decisions(audited):
     assert "id" not in trip
     assert json.loads(trip["data"])["tripped"].startswith(f"audits: {took} of the last {took} audited decisions were wrong")
     late = Stream(audited.client, campaign=audited.path)
-    assert late.event() == trip, "who connects later is told, too"
+    assert late.event() == trip, "who connects later gets it, too"
     late.close()
 
     figures = audited.client("GET", "/metrics").body.decode()

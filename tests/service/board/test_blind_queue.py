@@ -53,7 +53,7 @@ def test_an_answer_is_taken_and_the_next_task_comes(site):
     assert answer.status == 303
     page = site.get(answer.headers["Location"])
     assert shown(page) == "second"
-    assert "Undo" not in page.body.decode(), "it would tell whether the decision was right"
+    assert "Undo" not in page.body.decode(), "it would show whether the decision was right"
     decision = site.client("GET", "tasks/first").json["decision"]
     assert (decision["label"], decision["reason"], decision["by"]) == ("ok", "audit", "local")
     assert [row["event"] for row in log(site, task="first")][-2:] == ["audit answered", "decided"]

@@ -115,7 +115,7 @@ class Tail:
     def __init__(self, store: Store, campaign: int, committed: Callable[[], int]) -> None:
         self._store, self._number, self._committed = store, campaign, committed
         self.listeners = 0
-        self.tripped: str | None = None  # why breakers hold decisions, by what is on disk
+        self.tripped: str | None = None  # the reason for which breakers hold decisions, once it is on disk
         self._reader: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._window: list[Placed] = []  # the decisions between these two places, without a gap
@@ -123,7 +123,7 @@ class Tail:
         self._more: asyncio.Future[None] | None = None  # done when the window has grown
 
     def note_breaker(self, tripped: str | None) -> None:
-        """Note why breakers hold decisions, None if they do not; listeners are told if that is new."""
+        """Note the reason for which breakers hold decisions, None if they do not, and wake listeners if it is new."""
         if tripped != self.tripped:
             self.tripped = tripped
             self._wake_listeners()

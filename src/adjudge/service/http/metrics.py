@@ -227,11 +227,13 @@ def _add_audits(page: MetricsPage, audits: Mapping[str, AuditsView]) -> None:
     ]
     page.metric("audits_total", "counter", "Audits judged; expired: without an answer, counted as wrong.", outcomes)
 
-    def add(name: str, text: str, value: Callable[[AuditsView], float]) -> None:
-        page.metric(name, "gauge", text, [({"campaign": campaign}, value(view)) for campaign, view in audits.items()])
+    def rows(figure: Callable[[AuditsView], float]) -> list[tuple[Labels, float]]:
+        return [({"campaign": name}, figure(view)) for name, view in audits.items()]
 
-    add("audits_waiting", "Audits without an answer yet.", lambda view: view.waiting)
-    add("audit_error_lower", "Lower bound of the error rate of automatic decisions.", lambda view: view.interval[0])
-    add("audit_error_upper", "Upper bound of the error rate of automatic decisions.", lambda view: view.interval[1])
-    add("audit_alarm_level", "How near the alarm of the audits is: it is raised at 1.", lambda view: view.alarm)
-    add("audit_alarm", "1 while audits say that more decisions are wrong than accepted.", lambda view: view.alarmed)
+    lower, upper = "Lower bound of the error rate of automatic decisions.", "Upper bound of that error rate."
+    page.metric("audits_waiting", "gauge", "Audits without an answer yet.", rows(lambda view: view.waiting))
+    page.metric("audit_error_lower", "gauge", lower, rows(lambda view: view.interval[0]))
+    page.metric("audit_error_upper", "gauge", upper, rows(lambda view: view.interval[1]))
+    level, alarm = "How near the alarm of the audits is: it is raised at 1.", "1 while the alarm of the audits is raised."
+    page.metric("audit_alarm_level", "gauge", level, rows(lambda view: view.alarm))
+    page.metric("audit_alarm", "gauge", alarm, rows(lambda view: view.alarmed))
