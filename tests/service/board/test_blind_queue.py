@@ -102,6 +102,7 @@ def test_now_has_the_rate_and_its_bounds(site):
     now = site.get("/c/default/now").body.decode()
     assert "0 tasks escalated, 0 contested, 20 audits" in now
     assert "no audit has an answer yet" in now
+    assert "the alarm of the audits trips them" in now
     for n in range(19):
         site.client("POST", "queue", {"task": f"t{n}", "label": "spam" if n else "ok", "by": "eve"})
     view = site.client("GET", "audits").json

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 EXPIRED: Final = "its earlier votes have expired and are deleted; what they decided holds until there are enough new ones"
+BOUND_DIGITS: Final = 9  # of bounds of error rates: a bound of 0 is computed to be 1e-17
 ROW_US: Final = 20  # microseconds that a vote takes, more or less
 LIST_BATCH_EVENTS: Final = 4096  # events
 MAX_CONFUSION_CELLS_PER_PAGE: Final = (
@@ -71,7 +72,7 @@ def view_audits(audits: Audits) -> t.AuditsView:
         wrong=wrong,
         expired=audits.expired,
         rate=audits.rate,
-        interval=(audits.lower_bound, audits.upper_bound),
+        interval=(round(audits.lower_bound, BOUND_DIGITS), round(audits.upper_bound, BOUND_DIGITS)),
         alarm=audits.plan.rule.alarm_level(audits.state),
         alarmed=audits.is_alarmed,
     )
