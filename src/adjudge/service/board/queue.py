@@ -76,7 +76,7 @@ async def _page(visit: PageRequest, *, status: int = 200, told: str = "", task: 
             *([] if filters["label"] or filters["reason"] else _audits(campaign, visit.name, after)),
             *_waiting(campaign.state, activity, order, after, label=label, reason=filters["reason"]),
         ],
-        len(campaign.state.tasks) // 100,
+        len(campaign.state.tasks) // 100 + (0 if campaign.state.audits is None else len(campaign.state.audits.waiting)),
     )
     wanted = task or query.get("task")
     listed = found[0] if found else None
