@@ -136,9 +136,9 @@ class LabelEvidence:
 
 
 class LabelScores(NamedTuple):
-    """Scores by label, apart from what is impossible."""
+    """Scores by label, with impossible votes counted separately."""
 
-    finite: Floats  # [..., K] sum of what is possible
+    finite: Floats  # [..., K] sum over possible votes
     misses: Floats  # [..., K] votes that are impossible under the label
     ruled_out: NDArray[np.bool_]  # [K] labels whose class prior is 0
 
@@ -210,7 +210,7 @@ def model_evidence(some: TaskVotes) -> LabelEvidence:
     if decided_by == "votes":
         counted = some.counted()
         return share_evidence(some, counted, counted, some.weight)
-    if params is None:  # scores of its own, which are no lines of workers
+    if params is None:  # the model has its own scores, which are not sums over workers
         raise OptionError(f"model {result.model!r} cannot explain its own posterior: fit with confidence='honest', the default")
     if decided_by == "scores":
         return score_evidence(some, params.table[some.row], params.log_prior)
@@ -244,7 +244,7 @@ def stack_evidence(some: TaskVotes) -> LabelEvidence:
 
 
 def stack_flips(some: TaskVotes, runner_up: Codes) -> Flips:
-    """Return on which judges' weights the labels of some tasks hang, with what the votes say without gold as it is."""
+    """Return the votes that decide a label of a panel stack: without them, or if they changed sides, it would differ."""
     each, weights = np.arange(len(some.row)), _stack_weights(some)
     sums = (_before_stack(some) + some.by_label(weights))[some.task]
     label, has_other = some.labels[some.task], (runner_up >= 0)[some.task]
@@ -455,7 +455,7 @@ def _pick_labels(some: TaskVotes, scores: Floats, weights: Floats, task: Codes |
 
 
 def _vote_weights(some: TaskVotes) -> Floats:
-    """Return how many votes each label has in all, [K]: where ties go to the more frequent one."""
+    """Return the total weight of the votes for each label, [K], if ties go to the more frequent label."""
     votes = some.result.votes
     by_row = votes.votes_per_row() * (1.0 if votes.row_weight is None else votes.row_weight)
     return np.bincount(votes.row_label, by_row, minlength=votes.n_labels).astype(np.float64)

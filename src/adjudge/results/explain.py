@@ -151,7 +151,7 @@ def _alike(text: str, known: Vocabulary) -> list[str]:
 
 
 def _batches(result: Result, codes: Codes) -> Iterator[TaskVotes]:
-    """Yield the votes of tasks, of so many at a time that tables of votes x labels stay small."""
+    """Yield the votes of tasks in batches, so that tables of votes x labels stay small."""
     first, cells, k = 0, 0, max(result.votes.n_labels, 1)
     for at, code in enumerate(codes.tolist()):
         cells += result.votes.votes_on(code) * k

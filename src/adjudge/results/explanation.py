@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class VoteEvidence:
-    """One vote on the task: who said what, and what it adds to the log-odds of the label against the runner-up."""
+    """One vote on the task: its worker, its label, and its contribution to the log-odds of the label against the runner-up."""
 
     worker: Id  # or the group that votes
     label: Id  # that it gives
@@ -126,7 +126,7 @@ class Explanation:
         return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
-        """Return `votes` as a polars frame, whatever the caller's kind."""
+        """Return `votes` as a polars frame, regardless of the caller's frame library."""
         columns = {
             name: series_of([getattr(vote, name) for vote in self.evidence], name)
             if kind is None
@@ -363,7 +363,7 @@ class SetExplanation:
         return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
-        """Return `votes` as a polars frame, whatever the caller's kind."""
+        """Return `votes` as a polars frame, regardless of the caller's frame library."""
         return pl.concat([_add_option(name, one) for name, one in self.options.items()], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class MemberSession:
 
     def run(self, job: VotePass[Any], function: RowFunction) -> Floats:
         """Return sums by members' row of the probability of every vote's answer, and of its label being wrong, [2, rows]."""
-        assert isinstance(job, Answers)  # the one pass that is asked of members; `own` has the others
+        assert isinstance(job, Answers)  # the only pass over members; `own` runs the others
         fit, members, labels = self.result.votes, self.members, self.result.fit.outcome.labels
         lines, without = self.result.session.gather(function)
         gold, sums = self.gold(), np.zeros((2, members.n_rows))

@@ -128,7 +128,7 @@ def least_certain(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[Uncert
 
 
 def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[tuple[int, float]]:
-    """Return code and confidence of the tasks that `least_certain` tells of."""
+    """Return code and confidence of the tasks that `least_certain` lists."""
     votes, outcome = result.votes, result.fit.outcome
     if len(outcome.confidence) != votes.n_tasks:
         return []

@@ -3,7 +3,7 @@
 EM counts the votes of a task into the confusions that then judge these very votes. With few votes per worker it
 overrates itself. Here every confusion gets pseudo-votes of the mean worker, and a task is judged by confusions that are
 counted without that task: the collapsed posterior of a Dirichlet population (the zero-order approximation known from
-topic models). The posterior without a vote then tells whether its worker looks at the truth, guesses, or evades it.
+topic models). The posterior without a vote then shows whether its worker looks at the truth, guesses, or evades it.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def update_posterior(ballots: Ballots, belief: Belief, out: Singles) -> None:
 
 
 class VoteComparison(NamedTuple):
-    """Every vote beside what the other votes of its task say, [votes] each."""
+    """Every vote compared with the other votes of its task, [votes] each."""
 
     right: Singles  # the posterior of the label it gives
     others: Singles  # the same without the vote: what a worker who looks would answer by
@@ -386,7 +386,7 @@ def mutual_information(ballots: Ballots, belief: Belief) -> Floats:
 
 
 def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> VoteComparison:
-    """Return every vote beside what the others say of its task.
+    """Compare every vote with the others on its task.
 
     Votes that are `repeated` by another of the ring, [votes], stay in the posterior: the other's vote would be there without
     them.

@@ -19,9 +19,9 @@ from adjudge.results.trust.posterior import Flags, Floats, Integers
 MIN_AGREEING: Final = 0.975  # share of agreeing pairs of votes in a ring from which its answers may be called copied
 AGREEING_RISK: Final = 0.01  # probability that the share is less, where some pairs differ: experts may agree by luck
 MIN_LOG_RATIO: Final = 1.0  # log-likelihood by which the others' votes must prefer a lower accuracy
-EXACT_PAIRS: Final = 100  # pairs of votes, none of which differs, from which less is asked:
+EXACT_PAIRS: Final = 100  # from this many pairs without a difference, the next ratio is enough:
 MIN_LOG_RATIO_EXACT: Final = 1 / 3  # independent workers hardly ever agree like that
-MAX_REFITS: Final = 64  # fits without some rings: where there are more rings, several are left out together
+MAX_REFITS: Final = 64  # fits without some rings: if there are more rings, several are left out together
 QUANTILE_POINTS: Final = 4001
 MAX_HALVINGS: Final = 60
 
@@ -130,10 +130,10 @@ def answer_alike(agreeing: int, pairs: int) -> bool:
 
 
 def accuracy_of_agreement(agreeing: int, pairs: int, labels: int) -> float:
-    """Return the accuracy of independent workers who agree in so many of their pairs of votes.
+    """Return the accuracy at which independent workers agree in `agreeing` of `pairs` pairs of votes.
 
-    Two who are right with probability a, and else give any of the other labels alike, agree with probability
-    a^2 + (1 - a)^2 / (K - 1). The share of agreeing pairs is taken for the median of what it may be.
+    Two who are right with probability a, and otherwise give each other label equally often, agree with probability
+    a^2 + (1 - a)^2 / (K - 1). The share of agreeing pairs is used as the median of its distribution.
 
     >>> round(accuracy_of_agreement(100, 100, 2), 4), round(accuracy_of_agreement(980, 1000, 4), 4)
     (0.9989, 0.9899)
