@@ -221,7 +221,7 @@ def test_rounding_is_no_bad_confidence():
         ({"task": ["a"], "x": [0.5], "y": [0.1]}, "the probabilities of task 'a' sum to 0.6, not 1: give a column per label"),
         ({"task": ["a"], "x": [0.5], "y": [0.5], "votes": [3]}, "the probability of 'votes' of task 'a' is 3: give a number"),
         ({"task": ["a", "a"], "x": [1.0, 1.0]}, "the probabilities have task 'a' twice"),
-        ({"task": ["a"]}, "the probabilities have no column beside the task"),
+        ({"task": ["a"]}, "the probabilities have no column except the task"),
         ({"x": [0.5], "y": [0.5]}, "no column looks like the task"),
         ([("a", 0.5, 0.5)], "has no column names: give a file, a frame or a dict of columns"),
     ],

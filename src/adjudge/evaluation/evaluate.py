@@ -42,9 +42,9 @@ FIGURES: Final = ("mean_absolute_error", "quadratic_kappa", "rank_correlation", 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What confidence promised beside what came true, on the tasks that have confidence and truth and were not given.
+    """Confidence compared with accuracy, on the tasks that have confidence and truth and are not gold.
 
-    Empty (no tasks, figures NaN) where no confidence is known.
+    Empty (no tasks, figures NaN) if no confidence is known.
     """
 
     tasks: int = 0
@@ -90,7 +90,7 @@ def reliability_bins(confidence: Floats, right: Flags) -> dict[str, NDArray[Any]
     """Return the reliability curve: lowest and highest confidence, tasks, mean confidence and accuracy of each bin.
 
     Bins hold about the same number of tasks; confidences equal to three digits share a bin, so the order of the tasks
-    does not matter. A task's bin is told by how many tasks are less sure.
+    does not matter. The number of less certain tasks decides the bin of a task.
     """
     n = len(confidence)
     wanted = max(1, min(MAX_CONFIDENCE_BINS, n // ENOUGH))
@@ -218,7 +218,7 @@ class Evaluation:
 
     @property
     def per_label(self) -> Frame:
-        """Label, precision, recall, f1, support (tasks whose truth it is); NaN where nothing can be said."""
+        """Label, precision, recall, f1, support (tasks with this true label); NaN if undefined."""
         return frames.to_native(self.per_label_frame(), self.frame_kind)
 
     @property
@@ -289,19 +289,19 @@ class Evaluation:
         return (self.grades or GradeFigures()).rank_correlation_of_means
 
     def per_label_frame(self) -> pl.DataFrame:
-        """Return `per_label` as a polars frame, whatever the caller's kind."""
+        """Return `per_label` as a polars frame, regardless of the caller's frame library."""
         hit, support, chosen = np.diag(self.matrix), self.matrix.sum(axis=1), self.matrix.sum(axis=0)
         with np.errstate(invalid="ignore"):
             figures = {"precision": hit / chosen, "recall": hit / support, "f1": 2 * hit / (support + chosen)}
         return pl.DataFrame({"label": pl.Series(self.label_names, dtype=pl.String), **figures, "support": support})
 
     def confusion_frame(self) -> pl.DataFrame:
-        """Return `confusion` as a polars frame, whatever the caller's kind."""
+        """Return `confusion` as a polars frame, regardless of the caller's frame library."""
         columns = {n: self.matrix[:, i] for i, n in enumerate(label_columns(self.label_names, "true"))}
         return pl.DataFrame({"true": pl.Series(self.label_names, dtype=pl.String), **columns})
 
     def reliability_frame(self) -> pl.DataFrame:
-        """Return `reliability` as a polars frame, whatever the caller's kind; without columns where nothing is known."""
+        """Return `reliability` as a polars frame, without columns if no confidence is known."""
         return pl.DataFrame(self.calibration.bins)
 
     def summary(self) -> dict[str, object]:

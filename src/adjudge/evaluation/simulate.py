@@ -31,7 +31,7 @@ RULES: Final[Rules] = {
     "power": Number(least=0, most=100),
     "seed": Number(least=0, whole=True),
 }
-TASKS_PER_BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
+TASKS_PER_BLOCK = 1 << 16  # tasks; a seed depends on it: another size draws other votes
 LURED_ERRORS, LURED_WEAK = 0.8, 0.6  # shares of wrong votes, and of right votes of weak workers, that a lure attracts
 MAX_REDRAWS = 8  # times a panel is drawn again when a worker sits in it twice
 
@@ -78,7 +78,7 @@ class Spec:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCrowd:
-    """The workers: how each answers, how often each is asked, and whom each copies."""
+    """The workers: their confusions, how many votes each casts, and whom each copies."""
 
     confusions: Floats  # [workers, K true, K given]
     kinds: NDArray[np.str_]  # [workers] ordinary, spammer, adversary or colluder
@@ -175,7 +175,7 @@ def draw(spec: Spec, crowd: SimulatedCrowd, block: int) -> tuple[Integers, Integ
     leader = crowd.leaders[worker]
     luck = rng.random(len(place))
     copied = crowd.kinds[worker] == "colluder"
-    if copied.any():  # a ring gives one answer per task: the luck of (task, leader), whoever of the ring is asked
+    if copied.any():  # a ring gives one answer per task: the luck of (task, leader), for any member
         luck[copied] = _draw_shared_luck(rng, place[copied], leader[copied])
     label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
     if spec.shared_error > 0 and spec.labels > 1:

@@ -1,6 +1,6 @@
-"""The figures of whole tasks, functions of sums over tasks: coefficients of agreement, and what errors have in common.
+"""The coefficients of agreement, and what errors have in common: functions of sums over tasks.
 
-All coefficients but Krippendorff's are (observed - chance) / (1 - chance), and differ in what they take for chance.
+All coefficients except Krippendorff's are (observed - chance) / (1 - chance), and differ in how they define chance.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _coincide(out: Floats, unit: Integers, task: Integers, label: Integers, coun
 
 
 def _gwet_chance(sums: Sums, weight: float) -> Floats:
-    """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, where the figure has no meaning."""
+    """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, for which it is undefined."""
     share = ratio(sums["shares"], sums["tasks"][..., None])
     k = share.shape[-1]
     spread = (share * (1 - share)).sum(axis=-1)

@@ -43,7 +43,7 @@ from adjudge.results.trust.posterior import Ballots
 
 MAX_DENSE_KEYS: Final = 1 << 25  # keys counted in one array, of 32 bits each
 MAX_PENDING_KEYS: Final = 1 << 22  # sorted keys held before they are merged
-MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # distinct keys held at all, where they are sorted
+MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # maximum number of distinct keys, if they are sorted
 BLOCK_PAIRS: Final = 1 << 21  # pairs of votes per block, so that copies stay small
 MAX_LABEL_COUNTS: Final = 1 << 22  # numbers of labels per pair held at once
 MAX_COUNTED_VOTE_PAIRS: Final = 1 << 26  # pairs of votes that are counted; a task of n votes has n (n - 1) / 2

@@ -1,4 +1,4 @@
-"""One call that fits every model to the same votes, judges them, and says which to take; and what it returns."""
+"""Fit every model to the same votes, judge them, and advise which to use."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Comparison:
         - `expected_wrong`: wrong labels among all tasks, as honest confidence foretells them.
         - `agrees_with_mv`: share of all tasks with the label of majority vote.
         - `stable_workers`, `stable_tasks`: share of labels that stay without a fifth of the workers, or of the tasks.
-        - `converged`: whether its stopping rule was met; `seconds`: of one fit, beside others.
+        - `converged`: whether it met its stopping rule; `seconds`: of one fit, run in parallel with others.
         - `refused`: why it could not run.
         """
         return to_native(self.models_frame(), self.frame_kind)
@@ -162,8 +162,8 @@ class Comparison:
         - `task`, `votes`: the task, and how many votes it has.
         - `majority`, `majority_votes`, `majority_accuracy`: its label by majority vote, the votes for it, and the mean accuracy
           of those who gave them, as the advised model without truth ("auto") estimates it.
-        - `label`, `label_votes`, `label_accuracy`: the same of what the `models` named say instead.
-        - `confidence`: of that model in its own label; `known`: the label by truth or gold, where there is one.
+        - `label`, `label_votes`, `label_accuracy`: the same for the label that the `models` named here give instead.
+        - `confidence`: that model's confidence in its own label; `known`: the label by truth or gold, if there is one.
         """
         return to_native(self.disagreements_frame(), self.frame_kind)
 
@@ -264,9 +264,9 @@ def compare(
       see which labels stay; by default 5 without truth and gold, else 0.
     - `seed`: decides ties, folds and resamples.
     - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
-      for `adj.rates`: intervals and tests then take clusters for independent, not tasks, and folds keep clusters together.
-    - `threads`: how many to use; all cores by default. Fits run side by side, each on one thread where there are enough fits.
-    - `progress`: called as progress(model, fits done, fits in all) after every fit.
+      for `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
+    - `threads`: how many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
+    - `progress`: called as progress(model, fits done, fits to do) after every fit.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
       of judges) or "answers_like".
     - `reading`: the options of `adj.read`.
@@ -351,7 +351,7 @@ def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.see
 
 @dataclass(frozen=True, eq=False)
 class ComparisonPlan:
-    """What is compared: votes, models, what is learned from, and what is judged by."""
+    """The inputs of a comparison: votes, models, gold to learn from, and labels to judge by."""
 
     votes: Votes
     models: Mapping[str, Model]
@@ -385,7 +385,7 @@ class ComparisonPlan:
         return Gold(self.votes.tasks.take(tasks), self.gold[tasks].astype(np.int32)) if len(tasks) else None
 
     def fold_of(self, name: str) -> Integers:
-        """Return the fold of each known task, [n]; a model that learns nothing is the same in all of them."""
+        """Return the fold of each known task, [n]; a model that learns nothing needs one fold only."""
         assert self.known is not None
         folds = min(self.folds, len(self.known)) if self.hides and self.models[name].learns else 1
         return judging.assign_folds(self.known, folds, np.random.default_rng([self.seed, 4]), self.cluster)

@@ -25,8 +25,8 @@ from adjudge.models.base import Model
 from adjudge.models.temperature import probability_pieces
 from adjudge.results.result import Result
 
-Progress = Callable[[str, int, int], None]  # (model, fits done, fits in all)
-MAX_FREE_MEMORY_SHARE: Final = 0.5  # of the free memory that fits side by side may take together
+Progress = Callable[[str, int, int], None]  # (model, fits done, fits to do)
+MAX_FREE_MEMORY_SHARE: Final = 0.5  # of the free memory, for all parallel fits together
 PARTS: Final = 5  # that workers, and tasks, are divided into: a refit leaves one of them out
 
 
@@ -56,10 +56,10 @@ class ComparedFit:
 
 
 def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | None = None) -> list[ComparedFit | str]:
-    """Return what came of every job, in order: the fit, or why its model could not run, in one line.
+    """Return the outcome of every job, in order: the fit, or one line that says why its model could not run.
 
-    As many jobs run at once as there are threads, unless memory holds fewer; where there are fewer jobs than threads, each
-    has several. A model that refuses one job is not asked again. `progress` is called in this thread, after every fit.
+    As many jobs run at once as there are threads, unless memory allows fewer; if there are fewer jobs than threads, each
+    has several. A model that refuses one job gets no further ones. `progress` is called in this thread, after every fit.
     """
     if not jobs:
         return []

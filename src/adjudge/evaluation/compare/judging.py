@@ -26,9 +26,9 @@ SIGNIFICANCE_LEVEL: Final = 0.05  # below which a corrected p-value is called si
 # docs/can-you-trust-it.md the seven others are 1.1 points below it in the mean, with a spread of 3.0.
 PRIOR_MEAN: Final = -0.01
 PRIOR_GAIN_SD: Final = 0.03
-CAUTIOUS: Final = ("auto", "mv")  # the first of these that runs is the advice where nothing speaks against it
+CAUTIOUS: Final = ("auto", "mv")  # the first of these that runs is the advice unless known labels favour another
 Pairs = Mapping[tuple[str, str], Paired]
-Stability = Mapping[str, Mapping[str, float]]  # by what is left out, workers or tasks, and by model: share of labels that stay
+Stability = Mapping[str, Mapping[str, float]]  # by the part left out, workers or tasks, and by model: share of labels that stay
 WORTH: Final = 0.02  # a difference in accuracy that is worth finding
 POWER: Final = (1.96 + 0.84) ** 2  # of finding it in four cases of five, at the level of 5%
 
@@ -148,7 +148,7 @@ def cautious_of(names: Mapping[str, object]) -> str:
 
 
 class ChosenModel(NamedTuple):
-    """The model that known labels speak for: the one expected to be most accurate, by what is known of models beforehand."""
+    """The model that known labels favour: the one with the highest expected accuracy, given a prior on models."""
 
     best: str
     cautious: str
@@ -158,9 +158,9 @@ class ChosenModel(NamedTuple):
 def choose(right: Mapping[str, Flags], cluster: Integers | None = None) -> ChosenModel:
     """Return the choice; `right` says by model where its labels are right, [n] each on the same tasks.
 
-    The difference of a model from the cautious one is seen with an error, which is large on few tasks. Its expected value
-    is the mean of what is seen and what is known beforehand, each weighted by its precision. The model with the highest
-    expected value is chosen. On 20 tasks a model must be far ahead for that, on a thousand a little is enough.
+    The difference of a model from the cautious one is observed with an error, which is large on few tasks. Its expected value
+    is the mean of the observation and the prior, each weighted by its precision. The model with the highest expected value is
+    chosen. On 20 tasks a model must be far ahead for that, on a thousand a little is enough.
 
     >>> few = {"auto": np.arange(20) < 15, "ds": np.arange(20) < 16}
     >>> many = {"auto": np.arange(2000) < 1500, "ds": np.arange(2000) < 1600}
@@ -174,7 +174,7 @@ def choose(right: Mapping[str, Flags], cluster: Integers | None = None) -> Chose
 
 
 def _expected_gain(right: Flags, cautious: Flags, cluster: Integers | None) -> float:
-    """Return the expected difference in accuracy, of what was seen and of what was known beforehand."""
+    """Return the expected difference in accuracy, given the observed one and the prior."""
     ahead, behind, n = int((right & ~cautious).sum()), int((cautious & ~right).sum()), len(right)
     effect = 1.0 if cluster is None else intervals.design_effect(right.astype(np.float64) - cautious, cluster)
     seen, known = intervals.standard_error(ahead, behind, n) ** -2 / max(effect, 1e-9), PRIOR_GAIN_SD**-2
@@ -348,7 +348,7 @@ def _why(choice: ChosenModel, scores: Mapping[str, ModelFigures], pairs: Pairs, 
 
 
 def _against_majority(best: str, scores: Mapping[str, ModelFigures], pairs: Pairs) -> str:
-    """Return how majority vote does beside a model: one comparison, which is not corrected for the others."""
+    """Return a sentence that compares majority vote with a model: one comparison, not corrected for the others."""
     pair, accuracy = pairs["mv", best], scores["mv"].accuracy
     if pair.difference == 0.0:
         return f"Majority vote is right as often ({accuracy:.1%})."
@@ -377,7 +377,7 @@ def _describe_needed(best: str, labels: Labels, tasks: int) -> str:
     differing = {name: int((labels[best] != labels[name]).sum()) for name in labels if name != best}
     other = max(differing, key=lambda name: differing[name], default=best)
     share = differing.get(other, 0) / max(tasks, 1)
-    if not share:  # which was said
+    if not share:  # the sentences before cover this
         return ""
     if share <= WORTH:
         return f"No model differs from {best} on more than {share:.1%} of the tasks, so none can be far better."

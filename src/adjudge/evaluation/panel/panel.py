@@ -80,7 +80,7 @@ def panel(
     - `seed`: what panels are drawn from.
     - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
       for `adj.rates`: intervals allow for tasks that depend on each other, and a choice is measured on other clusters.
-    - `progress`: called with what is being done, some hundred times.
+    - `progress`: called with a description of the current step, some hundred times.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
       of judges) or "answers_like".
     - `reading`: the options of `adj.read`.

@@ -4,7 +4,7 @@ Accuracy against size is that of random panels, each labelled by the model and m
 for each price, is chosen judge by judge: each time the one with which majority vote is best measured. What a panel that was
 chosen so is worth is not what it was chosen by: the best of many looks better than it is. So tasks are dealt into five parts; for
 each a panel is chosen by the other four, and its labels, by the model asked for, are measured there. The panel shown is chosen by
-all tasks, and the accuracy beside it is that of panels chosen this way.
+all tasks, and the accuracy next to it is that of panels chosen this way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `panel` returns, and what it says in sentences: the answer first, and what it rests on."""
+"""The result of `panel`, and its summary in sentences: the answer first, then the evidence."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class PanelStudy:
         return itemize([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:
-        """Return `sizes` as a polars frame, whatever the caller's kind."""
+        """Return `sizes` as a polars frame, regardless of the caller's frame library."""
         plain = ("size", "panels", "votes_per_task", "accuracy", "low", "high")
         rows = [
             {
@@ -204,7 +204,7 @@ class PanelStudy:
         return pl.DataFrame(rows, schema_overrides={"cost": pl.Float64, "effective_votes": pl.Float64})
 
     def judges_frame(self) -> pl.DataFrame:
-        """Return `judges` as a polars frame, whatever the caller's kind."""
+        """Return `judges` as a polars frame, regardless of the caller's frame library."""
         rows = [
             {
                 "votes": one.votes,
@@ -222,7 +222,7 @@ class PanelStudy:
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
 
     def panels_frame(self) -> pl.DataFrame:
-        """Return `panels` as a polars frame, whatever the caller's kind."""
+        """Return `panels` as a polars frame, regardless of the caller's frame library."""
         ids = column(self.workers)
         rows = [
             (one.size, ids.gather(list(one.workers)).to_list(), *one.accuracy.rounded(), or_none(one.effective_votes), one.cost)
@@ -315,7 +315,7 @@ def worth(study: PanelStudy) -> str:
         return ""
     against = "the truth" if study.measured_by == "truth" else "majority vote"
     each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
-    limit = "" if math.isinf(study.ceiling) else f"; more of the same kind never reach {study.ceiling:.3g}"
+    limit = "" if math.isinf(study.ceiling) else f"; more like them never reach {study.ceiling:.3g}"
     return f"{each}, by their errors against {against}{limit}."
 
 

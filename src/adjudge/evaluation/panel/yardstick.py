@@ -1,8 +1,8 @@
 """What labels are measured by: the truth, or what all votes together say; and the labels that a model gives to a part of votes.
 
 A yardstick has, for every task that counts, the probability that a label is right. Under truth it is 1 or 0. Without truth it is
-the honest probability of the fit to all votes: so labels of small panels are judged by everything that is known of a task, and
-not by what the small panel thinks of itself, which was further from the truth on public sets.
+the honest probability of the fit to all votes. So labels of small panels are judged by all the evidence on a task, not by
+the small panel's own opinion, which was further from the truth on public sets.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Decider:
         out = np.full(self.votes.n_tasks, -1)
         engine = AutoEngine(threads=1 if len(votes) < MIN_THREADED_VOTES else None)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # that a part may not converge was said of the whole
+            warnings.simplefilter("ignore", NotConverged)  # the fit of all votes has already warned
             out[tasks] = self.model.fit(votes, engine=engine, trace="light", confidence="posterior").fit.outcome.labels
         return out
 
@@ -136,7 +136,7 @@ def majority_shares(counts: NDArray[np.integer]) -> Floats:
 
 
 def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator) -> VoteSubset:
-    """Return the votes of random tasks, about `limit` votes in all; tasks that are `first`, [tasks], come before others."""
+    """Return the votes of random tasks, about `limit` votes altogether; tasks that are `first`, [tasks], come before others."""
     order = np.lexsort((rng.random(votes.n_tasks), ~first))
     size = np.diff(votes.task_ptr)
     taken = order[: max(int(np.searchsorted(np.cumsum(size[order]), limit, side="right")), 1)]

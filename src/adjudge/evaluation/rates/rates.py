@@ -1,4 +1,4 @@
-"""One call from votes to the true share of each label in each group of tasks, and what it returns."""
+"""Estimate the true share of each label in each group of tasks from votes."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Rates:
         return self.differences_frame().select("group", "other", "label").with_columns(frame["tasks"], frame["needed"])
 
     def rates_frame(self) -> pl.DataFrame:
-        """Return `rates` as a polars frame, whatever the caller's kind."""
+        """Return `rates` as a polars frame, regardless of the caller's frame library."""
         k, n = len(self.labels), len(self.found)
         frame = pl.DataFrame(
             {
@@ -183,7 +183,7 @@ class Rates:
         return frame.select("group", "label", "share", "low", "high", "tasks", "gold", "naive", "method")
 
     def differences_frame(self) -> pl.DataFrame:
-        """Return `differences` as a polars frame, whatever the caller's kind."""
+        """Return `differences` as a polars frame, regardless of the caller's frame library."""
         k = len(self.labels)
         one, other = (np.repeat([getattr(two, name) for two in self.compared], k).astype(np.int64) for name in ("one", "other"))
         return pl.DataFrame(
@@ -197,7 +197,7 @@ class Rates:
         )
 
     def gold_needed_frame(self) -> pl.DataFrame:
-        """Return `gold_needed` as a polars frame, whatever the caller's kind."""
+        """Return `gold_needed` as a polars frame, regardless of the caller's frame library."""
         needed = [one.needed for one in self.found]
         return pl.DataFrame(
             {
@@ -223,7 +223,7 @@ class Rates:
         if "votes" in methods:
             out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
         if "rogan-gladen" in methods:
-            out.append("rogan-gladen takes the known labels of all groups, and judges to err alike in all of them")
+            out.append("rogan-gladen pools the known labels of all groups, and assumes that judges err alike in every group")
         if facts["clusters"]:
             out.append(describe_clusters(facts["cluster"], facts["clusters"]))
         if facts["gold_unused"]:
@@ -286,8 +286,8 @@ def rates(
     - `good`: the label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or
       else the last.
     - `level`: how often an interval is to hold the truth.
-    - `sample`: True where the tasks of a group are a sample, and the interval is for what they are a sample of (all prompts, all
-      traffic of the week). False asks for the share among these very tasks.
+    - `sample`: True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of
+      the week). False if the interval is for these tasks only.
     - `model`: the model that judges the workers, as for `adj.aggregate`.
     - `seed`: that of the model, which decides ties.
     - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
@@ -374,7 +374,7 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
     if baseline is not None:
         text = text_of(baseline)
         if text not in names:
-            raise InputError(f"baseline is {quote(baseline)}, which is no group with votes: choose one of {itemize(names)}")
+            raise InputError(f"baseline is {quote(baseline)}, which is not a group with votes: choose one of {itemize(names)}")
         base = names.index(text)
         return [(code, base) for code in range(number) if code != base], ""
     if number * (number - 1) // 2 > MAX_GROUP_PAIRS:
@@ -385,8 +385,8 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
 def beliefs_of(result: Result) -> TaskBeliefs:
     """Return what the votes of a fit say of its tasks.
 
-    The posterior over the class priors is the likelihood. Where a posterior is only a share of votes, as that of majority vote,
-    honest probabilities over their mean stand for it.
+    The posterior over the class priors is the likelihood. If a posterior is only a share of votes, as with majority vote,
+    honest probabilities divided by their mean replace it.
     """
     honest = result.probabilities_frame().drop("task").to_numpy()
     exists = result.votes.given_labels()
