@@ -174,7 +174,7 @@ def test_results_on_disk_say_what_is_left_out(crowd, tmp_path):
     path = tmp_path / "votes.csv"
     crowd[0].write_csv(path)
     text = page(adj.aggregate(path, engine="disk"), truth=crowd[1])
-    assert "Verdicts are not looked for where votes are on disk" in text
+    assert "Verdicts are not computed for votes on disk" in text
     assert "Where one more vote is worth most" in text
 
 

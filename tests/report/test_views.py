@@ -41,7 +41,7 @@ def test_beyond_the_limit_nobody_is_judged_and_that_is_said(monkeypatch, result)
     view = workers(result)
     assert not view.is_judged
     assert not view.verdicts
-    assert "Verdicts are not looked for" in view.sentence
+    assert "Verdicts are not computed" in view.sentence
 
 
 def test_chance_is_a_guess_at_the_rates_of_the_labels():

@@ -103,8 +103,8 @@ def save_svg(chart: Chart, path: Path) -> None:
     """Write the chart to `path` as SVG, by vl-convert: without a browser, and the same bytes for the same chart.
 
     Descriptions of single marks are left out: they are most of the file, and a picture comes with its text. Positions are
-    rounded to a hundredth of a pixel, since the last digits depend on the machine, and what is referred to is numbered anew,
-    since Vega counts on from picture to picture.
+    rounded to a hundredth of a pixel, because the last digits depend on the machine, and ids are renumbered, because Vega
+    keeps counting from picture to picture.
     """
     small = chart.copy(deep=False)
     small.config = {**(small.config if isinstance(small.config, dict) else {}), "aria": False}

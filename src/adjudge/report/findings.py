@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 MAX_UNCERTAIN: Final = 30  # tasks that are listed, with every vote
 MAX_DISPUTED: Final = 20
-BASELINE_MODELS: Final = ("mv", "fds", "auto")  # models whose accuracy stands beside that of the report's own
-MAX_BASELINE_VOTES: Final = 300_000  # votes up to which these are fitted for a report: a second or two
+BASELINE_MODELS: Final = ("mv", "fds", "auto")  # models to compare with the report's own
+MAX_BASELINE_VOTES: Final = 300_000  # votes up to which a report fits them: a second or two
 MAX_GAIN_CELLS: Final = 30_000_000  # tasks x labels up to which the gain of one more vote is computed for all tasks
 NORMAL_95: Final = 1.96  # standard errors of a 95% interval
 MAX_DETAIL_NAME_CHARACTERS: Final = 200  # characters of a name: they may be of any length, a page may not

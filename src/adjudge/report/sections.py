@@ -55,7 +55,7 @@ OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
 
 @dataclass(frozen=True)
 class LabelKeys:
-    """A colour and a short sign for every label, so that squares can be told apart without colours."""
+    """A colour and a short sign for every label, so that squares differ even without colours."""
 
     order: Mapping[str, int]  # label to its rank: the most frequent one first
 
@@ -74,7 +74,7 @@ class LabelKeys:
         return f"c{rank}" if rank < len(palette.CATEGORIES) else "other"
 
     def square(self, label: str, who: str) -> Markup:
-        """Return a vote as a small square; `who` stands on hover."""
+        """Return a vote as a small square; `who` appears on hover."""
         return tag("span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shorten(label, MAX_TEXT)}")
 
     def key(self, labels: Iterable[str]) -> Markup | None:
@@ -115,7 +115,7 @@ def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
 def task_line(
     task: object, label: Content, confidence: float, votes: Content, inside: Content, hover: str | None = None
 ) -> Markup:
-    """Return one task: its label, confidence and votes in a line, which opens to what is `inside`."""
+    """Return one task: a line with its label, confidence and votes, which expands to `inside`."""
     head = tag(
         "summary",
         tag("span", words.shorten(task, 60), class_="id", title=hover),
@@ -308,7 +308,7 @@ def _show(identity: str, question: str, answer: str, picture: Picture, *more: Co
 
 
 def crowd(view: ConfusionView) -> Markup:
-    """Return the section of what the crowd confuses."""
+    """Return the section on which labels the crowd confuses."""
     what = "the true label" if view.against == "the truth" else "the label that was chosen"
     how = (
         f"A row holds all votes on tasks of one label ({what}); its cells are the shares of the labels that were given, and on "
@@ -330,7 +330,7 @@ def balance(view: SharesView) -> Markup:
 
 
 def doubts(found: Findings) -> Markup:
-    """Return the section of the tasks in doubt, with every vote and what it contributed."""
+    """Return the section of the tasks in doubt, with every vote and its contribution."""
     view, names = found.tasks, found.result.votes.labels.texts()
     shares = of_labels.shares(found.result).frame["label"].to_list()
     keys = LabelKeys({label: rank for rank, label in enumerate(shares or names)})

@@ -75,7 +75,7 @@ class HeadlineView:
 
     @property
     def sentence(self) -> str:
-        """What the figures come to."""
+        """The figures in a sentence."""
         if not self.tasks:
             return "There are no votes, and no labels."
         wrong, noun = self.expected_wrong, self.noun
@@ -170,11 +170,11 @@ class TasksView:
 
     @property
     def sentence(self) -> str:
-        """What the picture shows here."""
+        """The picture in a sentence."""
         if not self.n_tasks:
             return "There are no tasks."
         if self.n_tasks == 1:
-            return "There is one task; below stand its votes."
+            return "There is one task; its votes are below."
         if not self.doubtful:
             return words.sentence(f"no label has a confidence below {words.percent(DOUBT)}")
         share = words.percent(self.share_in_doubt)
@@ -316,7 +316,7 @@ class SharesView:
         moved = self.frame.with_columns(by=pl.col("chosen") - pl.col("given")).sort(pl.col("by").abs(), descending=True)
         one = moved.row(0, named=True)
         if abs(one["by"]) < FEW_POINTS:
-            return words.sentence(f"{most}; {self.noun}s are chosen about as often as they are given")
+            return words.sentence(f"{most}; {self.noun}s appear about equally often among votes and chosen labels")
         way = "more" if one["by"] > 0 else "less"
         shift = f"{words.percent(one['given'])} of the votes, {words.percent(one['chosen'])} of the {unit}"
         if one["label"] == first["label"]:

@@ -172,7 +172,7 @@ class ConfusionView:
 
 
 def confusion(result: Result, worker: object = None, *, truth: Integers | None = None) -> ConfusionView:
-    """Return the view of what a worker confuses, or the crowd.
+    """Return the view of the labels that a worker, or the crowd, confuses.
 
     - `result`: of any model.
     - `worker`: the id; None for all workers together.
@@ -311,7 +311,7 @@ class AgreementView:
     def _mean_sentence(self) -> str:
         upper = np.triu(self.shared, 1) * ~np.isnan(self.kappa)
         if not upper.any():
-            return "Workers who share tasks give one label throughout: agreement beyond chance cannot be told."
+            return "Workers who share tasks give one label throughout: agreement beyond chance is undefined."
         mean = float((np.nan_to_num(self.kappa) * upper).sum() / upper.sum())
         return f"Two workers agree {words.percent(max(mean, 0.0))} of the way from chance to always."
 
