@@ -112,9 +112,9 @@ def aggregate(
       ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name, and any object
       with a method `fit(votes)` is one (docs/extending.md).
 
-    - `seed`: decides between labels that score the same, where the model does so by a hash.
+    - `seed`: decides between labels that score the same, if the model does so by a hash.
 
-    Where it runs, and what is told of it:
+    Engine and progress:
 
     - `engine`: "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark",
       one that was registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and
@@ -125,8 +125,8 @@ def aggregate(
 
     Prior knowledge:
 
-    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. Where it
-      is not given, labels that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
+    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. By default,
+      labels that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
     - `history`: earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as
       pseudo-votes in every M-step.
     - `priors`: class priors (by label, in label order, or "uniform"), fixed; or worth `priors_weight` tasks.
@@ -140,8 +140,8 @@ def aggregate(
 
     - `groups`: workers who err together and so vote as one, as copies of one model do: a dict worker -> group, a frame or
       file with the columns worker and group, or "answers_like" for those whose answers are alike beyond chance in a first
-      fit. A group votes once per task, by the plurality of its members' votes; where they tie, it abstains. Other workers
-      vote alone. `result.groups` tells of groups, `result.workers` of their members.
+      fit. A group votes once per task, by the plurality of its members' votes; if they tie, it abstains. Other workers
+      vote alone. `result.groups` lists the groups, `result.workers` their members.
     - `exclude`: workers whose votes are left out: a list or set of ids, a frame or file with a column worker, or a text
       file with one id per line.
 
@@ -149,7 +149,7 @@ def aggregate(
 
     - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|` or another
       `set_separator`) and returns a `MultiResult`.
-    - `per_option`: fits each option apart, where one confusion per worker is pooled by default.
+    - `per_option`: fits each option separately; by default one confusion per worker is pooled.
 
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
@@ -198,7 +198,7 @@ def aggregate(
     if groups is not None:
         require_unweighted(votes, "groups", "leave the groups or the weight out")
     facts: dict[str, object] = {}
-    if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+    if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark do not have it
         gold = gold_frame(votes)
         facts["gold_of_export"] = len(gold)
     if exclude is not None:

@@ -200,7 +200,7 @@ class Model:
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {itemize(sorted({'gold', *self.takes}))}")
         if priors is None and priors_weight is not None:
-            raise OptionError(f"priors_weight is {quote(priors_weight)}, but there are no priors: give priors=…, too")
+            raise OptionError(f"priors_weight is {quote(priors_weight)}, without priors: give priors=…, too")
         opened = Opened.of(votes)
         chosen = resolve(engine, source=opened, room=self.room)
         self.require_engine(chosen)
@@ -216,7 +216,7 @@ class Model:
         if before is not None:
             read = over_labels(read, before.knowledge.labels, "saved model")
             if before.scoring != self.scoring and before.model != self.name:
-                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
+                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same model")
         model = self.suited(read)
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
         believed = past is not None or getattr(self, "strength", 0) != 0

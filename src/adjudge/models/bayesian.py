@@ -176,7 +176,7 @@ class DirichletRecipe(EMRecipe):
         believed = self.pseudo_tasks
         log_shares = expected_log(counts + believed, believed > 0)
         best = float(log_shares.max(initial=-np.inf))
-        if not np.isfinite(best):  # there are no labels
+        if not np.isfinite(best):  # without labels
             return ClassEstimate(np.zeros_like(believed), 0.0, np.zeros_like(believed))
         scaled = np.exp(log_shares - best)
         total = sum_of(scaled)
@@ -356,9 +356,10 @@ class EBCC(Model):
         else:
             threads, beside, each = 1, 0, 32 * (pairs + tasks) * cells
         have = free_memory()
-        if beside + each > have:
+        need = beside + each
+        if need > have:
             raise AdjudgeError(
-                f"model 'ebcc' needs about {gib(beside + each)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "
+                f"model 'ebcc' needs about {gib(need)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "
                 "are free: give fewer subtypes, choose another model, or use a machine with more memory"
             )
         return min(threads, (have - beside) // max(each, 1))

@@ -270,7 +270,7 @@ class GladRecipe:
         self.passes.checkpoint(point, self.model.x)
 
     def fingerprint(self) -> bytes:
-        """Return nothing: the likelihood rises, so there are no cycles."""
+        """Return nothing: the likelihood rises, so cycles are impossible."""
         return b""
 
     def start(self, *, hard: bool) -> PassSums:

@@ -270,8 +270,8 @@ def worker_law(
 ) -> tuple[Floats, Floats]:
     """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
-    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` says
-    how many each worker has, [workers], and `effective` how many the width is that of, where this is another number.
+    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` is the
+    number of votes of each worker, [workers], and `effective` the number that sets the width, if it differs.
     """
     answers, doubts = (panel.by_worker(one) for one in sums)
     return law(answers / votes, doubts / votes, votes if effective is None else effective)

@@ -134,8 +134,8 @@ def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = N
     """Raise unless these are probabilities, [n, K], and codes of at least `least` and below K, [n]."""
     lines = np.shape(posterior)
     if len(lines) != 2 or not isinstance(posterior, np.ndarray) or posterior.dtype.kind != "f":
-        beside = "" if truth is None else f", truth {np.shape(truth)}"
-        raise InputError(f"posterior has shape {lines}{beside}: give [n, K] probabilities as a NumPy array of floats")
+        other = "" if truth is None else f", truth {np.shape(truth)}"
+        raise InputError(f"posterior has shape {lines}{other}: give [n, K] probabilities as a NumPy array of floats")
     within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
     if not within.all():
         at = int(np.argmin(within.all(axis=1)))
@@ -220,7 +220,7 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
     else:
         posterior, truth = _judge(result, read_gold(cast(Source, calibrate), result.votes.labels))
     if len(truth) < MIN_CALIBRATION_TASKS:
-        which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are no gold"
+        which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are not gold"
         raise InputError(f"a temperature needs at least {MIN_CALIBRATION_TASKS} {which}; there are {len(truth)}")
     temperature = fit_temperature(posterior, truth, _believed(result))
     return replace(result, fit=tempered_fit(result.fit, result.session, temperature))
