@@ -137,7 +137,7 @@ def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
         ({}, r"the column '0' occurs twice in the header: rename one of them; .*header=False \(--no-header\)"),
         (
             {"header": False},
-            r"say which with task=…, worker=…, label=…; where there is one column per worker: wide=True \(--wide\)",
+            r"say which with task=…, worker=…, label=…; if there is one column per worker: wide=True \(--wide\)",
         ),
         ({"header": False, "wide": True}, r"task='' \(--task ''\) calls them by their numbers"),
     ):
@@ -147,7 +147,7 @@ def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
     assert triples(found) == [(0, 1, 0), (0, 2, 1), (0, 4, 0), (1, 1, 1), (1, 2, 1), (1, 3, 0)]
     with pytest.raises(adj.OptionError, match="numbers of their lines, which several files have in common"):
         adj.read(["matrix.csv", "matrix.csv"], header=False, wide=True, task="")
-    with pytest.raises(adj.InputError, match=r"no column looks like the task.*where there is one column per worker: wide=True"):
+    with pytest.raises(adj.InputError, match=r"no column looks like the task.*if there is one column per worker: wide=True"):
         adj.read(pl.DataFrame({str(n): [n, 1] for n in range(5)}))
 
 
@@ -197,8 +197,8 @@ def test_refused(source, message):
     ({"wide": True, "count": "n"}, "wide=True and count=… do not go together"),
     ({"wide": True, "label": "score"}, "with wide=True the labels are the cells"),
     ({"separator": ";;"}, "separator is ';;': give one character"),
-    ({"separator": ";"}, "separator and header are for text files"),
-    ({"header": False}, "separator and header are for text files"),
+    ({"separator": ";"}, "encoding and header are for text files"),
+    ({"header": False}, "encoding and header are for text files"),
     ({"count": "nope"}, "there is no column 'nope' for the count"),
     ({"count": 3}, "count is 3: name the column"),
     ({"abstain": object()}, "abstain is"),
@@ -369,7 +369,7 @@ def test_spreadsheets(tmp_path):
     spreadsheet(path, [[1, "ann", "x"], [1, "bob", "y"]])
     assert triples(adj.read(path, header=False)) == triples(found)
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(adj.InputError, match="it is no spreadsheet"):
+    with pytest.raises(adj.InputError, match="it is not a spreadsheet"):
         adj.read(path)
 
 

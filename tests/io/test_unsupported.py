@@ -31,7 +31,7 @@ def test_kinds(value, kind):
 
 @pytest.mark.parametrize(("value", "message"), [
     (BOX, "looks like a box or a shape, but adjudge chooses among labels"),
-    ([0, 10, 30, 40], r"looks like a box or a shape, .* where they are options of a set: multi=True"),
+    ([0, 10, 30, 40], r"looks like a box or a shape, .* if they are options of a set: multi=True"),
     (SPAN, "looks like a span of text, .*: make every token"),
     ([SPAN], "looks like a span of text"),
     (SOFT, "soft votes are not supported: give the likeliest label of each vote"),

@@ -248,8 +248,8 @@ def _check_store(opened: Store) -> Iterator[Finding]:
             beside = f"{log.workers} workers, {log.records} records of archived tasks, {log.ids} ids, {log.snapshots} snapshots"
             beside += f", {log.annotations} rows of Label Studio" if log.annotations else ""
             beside += f", {log.items} items" if log.items else ""
-            told = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
-            yield Finding("ok", name, f"{told}; every checksum is right")
+            summary = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
+            yield Finding("ok", name, f"{summary}; every checksum is right")
             writer = opened.owner(log.campaign)
             yield Finding("ok", name, f"written by {writer}" if writer else "no process writes it now")
             yield _snapshot(opened, log.campaign, log.begins - 1 + log.events, name)

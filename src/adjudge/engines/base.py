@@ -170,7 +170,7 @@ class AlternatingSteps(Protocol):
     """M-steps and E-steps over state that a loop does not see."""
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table from the counts of the last pass, where they are stored."""
+        """Compute the table from the counts of the last pass, without moving the counts."""
         ...
 
     def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:

@@ -348,13 +348,13 @@ def find_ignored_column(column: str | None) -> Iterator[str]:
     >>> next(find_ignored_column("confidence"))
     "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
     >>> next(find_ignored_column("count"))
-    "the column 'count' is not used: where a line stands for several votes, say count='count' (--count 'count')"
+    "the column 'count' is not used: if a line stands for several votes, say count='count' (--count 'count')"
     """
     if column is None:
         return
     name = quote(column)
     if normalize_name(column) in COUNT_NAMES:
-        yield f"the column {name} is not used: where a line stands for several votes, say count={name} (--count {name})"
+        yield f"the column {name} is not used: if a line stands for several votes, say count={name} (--count {name})"
     else:
         yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
 
@@ -464,6 +464,6 @@ def _rankings(texts: Sequence[str]) -> Iterator[str]:
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
     if len(orders) == 1 and len(next(iter(orders))) > 2:
         yield (
-            f"labels look like rankings ({itemize(texts, 3)}), which are no labels: make a comparison of every pair of things, "
+            f"labels look like rankings ({itemize(texts, 3)}), which are not labels: make a comparison of every pair, "
             "and give these to adj.rank (adjudge rank)"
         )

@@ -1,6 +1,6 @@
-"""Tables about workers: whose votes are left out, who votes as one, and what a vote of each costs.
+"""Tables about workers: whom to exclude, who votes as one, and the price of each worker's vote.
 
-Judges that err together (copies of one model, annotators of one team) are no independent votes. A group gives a task the
+Judges that err together (copies of one model, annotators of one team) do not cast independent votes. A group gives a task the
 label that most of its members' votes give it. Members who tie abstain together.
 """
 

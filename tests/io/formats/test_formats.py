@@ -234,7 +234,7 @@ def test_damaged_folders(tmp_path):
     (inference / "label.csv").write_text('item,worker,label\n1,"a,b\n')
     with pytest.raises(adj.InputError, match=r"label.csv"):
         adj.read(inference)
-    with pytest.raises(adj.InputError, match="is a folder that is no known export"):
+    with pytest.raises(adj.InputError, match="is a folder that is not a known export"):
         adj.read(tmp_path)
 
 

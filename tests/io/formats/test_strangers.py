@@ -203,7 +203,7 @@ def test_json_cut_off_in_other_encodings(tmp_path):
     refused(path, "is not valid UTF-16.*save the file as UTF-8")
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "is empty"), (b"null", "no JSON array"), (b"[1, 2]", "no JSON array")])
+@pytest.mark.parametrize(("data", "message"), [(b"", "is empty"), (b"null", "not a JSON array"), (b"[1, 2]", "not a JSON array")])
 def test_json_that_holds_no_objects(tmp_path, data, message):
     path = tmp_path / "a.json"
     path.write_bytes(data)

@@ -144,7 +144,7 @@ def test_numbers_are_for_scores_unless_they_are_declared_grades():
     assert read(rows, Ask(numbers=True)).votes["label"].to_list() == [n % 5 + 1.0 for n in range(10)]
     with pytest.raises(adj.InputError, match=r"a \(C, I\) has labels.*`adjudge aggregate`"):
         read(jury("a"), Ask(numbers=True))
-    with pytest.raises(adj.InputError, match="is 0.5, which is no label"):
+    with pytest.raises(adj.InputError, match="is 0.5, which is not a label"):
         read([*rows, ("a", "a", "x", 0.5)], Ask(declared=True))
 
 

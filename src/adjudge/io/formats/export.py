@@ -220,7 +220,7 @@ def label_text(value: object, where: str, task: object) -> str:
     if isinstance(value, bool | int):
         return text_of(value)
     raise InputError(
-        f"{where}: an answer on task {quote(task)} is {quote(value)}, which is no label: choices and whole numbers are votes; "
+        f"{where}: an answer on task {quote(task)} is {quote(value)}, which is not a label: choices and whole numbers are votes; "
         "boxes, spans, free text and decimals are not"
     )
 

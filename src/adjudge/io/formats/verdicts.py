@@ -93,7 +93,7 @@ class Verdicts:
         self._gold.append((name, task, _comparable(value)))
 
     def extract(self, columns: Mapping[str, str]) -> Extract:
-        """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
+        """Return the verdicts on the requested question, or on the only one; `columns` are the fields by role."""
         if not self._rows:
             raise InputError(f"{self.where} has no verdicts: nobody has scored anything in it")
         names, judges, tasks, values = map(list, zip(*self._rows, strict=True))
@@ -108,7 +108,7 @@ class Verdicts:
                 "they are grades, labels=… (--labels 1,2,3) lists all of them"
             )
         if question.kind == "labels" and self._ask.numbers:
-            raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
+            raise InputError(f"{self.where}: {question} has labels, which are not numbers: `adjudge aggregate` reads them")
         each = [part.votes(self._ask, self.where) for part in chosen]
         if self._questions.issuperset(question.names) and len(chosen) > 1:
             each = _separate_judges(question.names, each)
