@@ -25,7 +25,11 @@ MAX_THREADS = 4096  # more than any machine has cores
 class EngineSettings:
     """Settings of an engine, checked on the way in.
 
-    - `threads`: how many to use; all cores by default.
+    Parameters
+    ----------
+    threads : int, optional
+        How many to use; all cores by default.
+
     """
 
     name: ClassVar[str]
@@ -51,11 +55,18 @@ class AutoEngine(EngineSettings):
 
     Compiled; on disk for files that would not fit in memory; Spark for its frames; and a GPU for many votes where there is one.
 
-    - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+    Parameters
+    ----------
+    memory : str or int, optional
+        The most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> AutoEngine(memory="2GB").memory
     2000000000
+
     """
 
     name: ClassVar[str] = "auto"
@@ -73,11 +84,17 @@ class Reference(EngineSettings):
 class Cpu(EngineSettings):
     """Compiled passes over votes in memory; `engine="cpu"` is `Cpu()`.
 
-    - `threads`: how many to use; all cores by default.
+    Parameters
+    ----------
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Cpu(threads=2)).labels["label"].to_list()
     ['cat']
+
     """
 
     name: ClassVar[str] = "cpu"
@@ -87,14 +104,23 @@ class Cpu(EngineSettings):
 class Disk(EngineSettings):
     """Votes on disk, which need not fit in memory; `engine="disk"` is `Disk()`.
 
-    - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use, as "2GB" or in bytes; by default half of the free memory.
-    - `work`: a folder to work in, which stays; by default one that is removed with the result.
-    - `resume`: True continues a fit that was interrupted in the same `work`.
+    Parameters
+    ----------
+    memory : str or int, optional
+        The most to use, as "2GB" or in bytes; by default half of the free memory.
+    work : str or path, optional
+        A folder to work in, which stays; by default one that is removed with the result.
+    resume : bool, default False
+        True continues a fit that was interrupted in the same `work`.
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Disk(memory="1GB")).labels["label"].to_list()
     ['cat']
+
     """
 
     name: ClassVar[str] = "disk"
@@ -111,9 +137,15 @@ class Disk(EngineSettings):
 class Cuda(EngineSettings):
     """Passes on CUDA devices; `engine="cuda"` is `Cuda()`.
 
-    - `threads`: of the processor, for work without a device kernel; all cores by default.
-    - `devices`: numbers of the devices to use; all by default.
-    - `memory`: the most to use of each device, as "2GB" or in bytes; by default what is free.
+    Parameters
+    ----------
+    devices : sequence of int, optional
+        Numbers of the devices to use; all by default.
+    memory : str or int, optional
+        The most to use of each device, as "2GB" or in bytes; by default what is free.
+    threads : int, optional
+        Of the processor, for work without a device kernel; all cores by default.
+
     """
 
     name: ClassVar[str] = "cuda"
@@ -127,11 +159,19 @@ class Cuda(EngineSettings):
 class Spark(EngineSettings):
     """Passes on the executors of a Spark session; `engine="spark"` is `Spark()`.
 
-    - `threads`: of the driver, for M-steps; all cores by default.
-    - `master`: the cluster of a session that is started; by default that of spark-submit, or else this machine.
-    - `partitions`: of the votes; by default according to their number.
-    - `rows`: where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
-    - `blocks`: of workers, where rows are on the executors; by default according to the number of rows.
+    Parameters
+    ----------
+    master : str, optional
+        The cluster of a session that is started; by default that of spark-submit, or else this machine.
+    partitions : int, optional
+        Of the votes; by default according to their number.
+    rows : {"auto", "driver", "executors"}, default "auto"
+        Where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
+    blocks : int, optional
+        Of workers, where rows are on the executors; by default according to the number of rows.
+    threads : int, optional
+        Of the driver, for M-steps; all cores by default.
+
     """
 
     name: ClassVar[str] = "spark"

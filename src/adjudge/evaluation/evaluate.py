@@ -387,24 +387,48 @@ def evaluate(
 
     Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
 
-    - `labels`: a result, a stream (`adj.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
-      `confidence`: then, as for a result, the evaluation says what confidence is worth.
-    - `truth`: the known labels, as any of these; never learned from. Spark frames of either are gathered.
-    - `task`, `label`: the columns of the labels, where their usual names do not tell; `truth_task`, `truth_label` those
-      of the truth.
-    - `multi`: labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
-      A `MultiResult` needs no saying.
-    - `set_separator`: what joins the options of sets written as text.
-    - `probabilities`: of all labels (a frame or file: the task and a column for each label, or a result). The confidence
-      of a label is then its probability there; a result knows its own.
-    - `order`: the labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows
-      its order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as
-      for `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.
+    Parameters
+    ----------
+    labels : AnyLabels
+        A result, a stream (`adj.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
+        `confidence`: then, as for a result, the evaluation says what confidence is worth.
+    truth : Truth
+        The known labels, as any of these; never learned from. Spark frames of either are gathered.
+    task, label, truth_task, truth_label : str, optional
+        The columns of the labels and of the truth, if they do not have usual names.
+    multi : bool, default False
+        Labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. For a
+        `MultiResult` this is the default.
+    set_separator : str, default "|"
+        What joins the options of sets written as text.
+    probabilities : Truth, optional
+        Of all labels (a frame or file: the task and a column for each label, or a result). The confidence of a label is then
+        its probability there; a result knows its own.
+    order : sequence of object, optional
+        The labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows its
+        order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as for
+        `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.
 
+    Returns
+    -------
+    Evaluation or SetEvaluation
+        Accuracy, figures per label, the confusion, and calibration if confidence is known.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
     Evaluation(accuracy 0.5000 on 2 tasks)
+
     """
     if multi or isinstance(labels, MultiResult):
         if probabilities is not None:

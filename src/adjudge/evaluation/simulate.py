@@ -340,26 +340,54 @@ def simulate(
 ) -> Simulation:
     """Return a crowd with known confusions and its votes on tasks with known truth.
 
-    - `tasks`, `workers`, `labels`: how many there are.
-    - `votes_per_task`: a number, or (least, most) to draw from.
-    - `skill`, `skill_spread`: mean and standard deviation of the probability of a right answer.
-    - `spammers`, `adversaries`, `colluders`: shares of the workers. Spammers answer without looking; adversaries
-      name a wrong label whenever they can; colluders sit in rings of `ring` workers who all copy one of them.
-    - `power`: 0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
-    - `repeats`: the share of votes that their worker casts a second time, perhaps otherwise.
-    - `shared_error`: the share of the tasks on which one wrong label attracts most of those who err, and a majority of the
-      weaker half of the workers: votes are then not independent given the truth.
-    - `label_weights`: how frequent each label is.
-    - `confusions`, [workers, K true, K given], gives the workers instead of drawing them.
-    - `worker_names`, `label_names`: what they are called; else w0, w1, … and l0, l1, …
-    - `seed`: the same settings and seed give the same votes on every machine.
+    Parameters
+    ----------
+    tasks, workers, labels : int
+        How many there are.
+    votes_per_task : int or tuple[int, int], default 5
+        A number, or (least, most) to draw from.
+    skill, skill_spread : float
+        Mean and standard deviation of the probability of a right answer.
+    spammers, adversaries, colluders : float, default 0.0
+        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders sit
+        in rings of `ring` workers who all copy one of them.
+    ring : int, default 4
+        Workers per ring.
+    power : float, default 0.0
+        0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
+    repeats : float, default 0.0
+        The share of votes that their worker casts a second time, perhaps otherwise.
+    shared_error : float, default 0.0
+        The share of the tasks on which one wrong label attracts most of those who err, and a majority of the weaker half of the
+        workers: votes are then not independent given the truth.
+    label_weights : sequence of float, optional
+        How frequent each label is.
+    confusions : array, [workers, K true, K given], optional
+        The confusions of the workers, instead of random ones.
+    worker_names, label_names : sequence of str, optional
+        What they are called; else w0, w1, … and l0, l1, ….
+    seed : int, default 0
+        The same settings and seed give the same votes on every machine.
 
+    Returns
+    -------
+    Simulation
+        The votes, their truth, and the workers.
+
+    Raises
+    ------
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=100, workers=10, seed=1)
     >>> crowd.votes.columns, len(crowd.votes)
     (['task', 'worker', 'label'], 500)
     >>> adj.evaluate(adj.aggregate(crowd.votes), crowd.truth).accuracy > 0.8
     True
+
     """
     given = None if confusions is None else check_confusions(confusions)
     if given is not None:

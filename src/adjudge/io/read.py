@@ -64,37 +64,69 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     Sources are read batch by batch: memory stays near that of the encoded votes. What was understood is in
     `votes.understood`; what looks wrong is warned of (`SuspiciousVotes`).
 
-    - `source`: a path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow, xlsx; .gz or .zst), "-" for standard
-      input, an open file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the
-      Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
-      `adj.encode` made.
-    - `options`: the reading options, one home for all functions that read votes:
-    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell. `worker=""` reads
-      votes that need not say who gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for
-      wide tables without a column for the task: lines are called by their numbers, from 0 on.
-    - `labels`: all labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another
-      label is then an error.
-    - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
-    - `wide`: True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker`
-      may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
-    - `count`: the column that says how many votes a line stands for; the worker may then be absent (for model "mv").
-    - `weight`: the column of vote weights, from 0 (abstain) to a million; without it every vote counts once.
-      Tuples then have a fourth item.
-    - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
-    - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
-    - `strict`: True makes errors of what would be warned of as suspicious.
-    - `separator`: between the fields of a text file, where its header does not show it.
-    - `encoding`: of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
-    - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
-      worker and label.
-    - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
-      and the logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or
-      the name of one, or "table" to always read an ordinary table. `votes.understood` says what was read and how;
-      labels that the export itself gives are in `votes.found_gold`.
-    - `question`: which question of an export with several.
-    - `show`: columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
-    - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.
+    Parameters
+    ----------
+    source : path, file, frame, Arrow data, tuples, dict or array
+        A path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow, xlsx; .gz or .zst), "-" for standard input, an open
+        file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the Arrow interface, an
+        iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that `adj.encode` made.
+    **options
+        Reading options, which all functions that read votes accept: those below.
+    task, worker, label : str, optional
+        The columns, where their usual names (task, question, item…) do not tell. `worker=""` reads votes that need not say who
+        gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for wide tables without a column
+        for the task: lines are called by their numbers, from 0 on.
+    labels : iterable of object, optional
+        All labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another label is then
+        an error.
+    duplicates : Duplicates, optional
+        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
+    wide : bool, optional
+        True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker` may then be
+        a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
+    count : str, optional
+        The column that says how many votes a line stands for; the worker may then be absent (for model "mv").
+    weight : str, optional
+        The column of vote weights, from 0 (abstain) to a million; without it every vote counts once. Tuples then have a fourth
+        item.
+    abstain : iterable of object or object, optional
+        Labels that are abstentions, as ["NA", "skip"] or -1.
+    normalize : bool, optional
+        True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
+    strict : bool, optional
+        True makes errors of what would be warned of as suspicious.
+    separator : str, optional
+        Between the fields of a text file, where its header does not show it.
+    encoding : str, optional
+        Of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
+    header : bool, optional
+        False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task, worker and label.
+    format : str, optional
+        "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …) and the
+        logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or the name of
+        one, or "table" to always read an ordinary table. `votes.understood` says what was read and how; labels that the export
+        itself gives are in `votes.found_gold`.
+    question : str, optional
+        Which question of an export with several.
+    predictions : bool, optional
+        True makes the predictions and suggestions of models in an export votes of these models.
+    show : iterable of str or str, optional
+        Columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
 
+    Returns
+    -------
+    Votes
+        The encoded votes.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = adj.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
     >>> votes
@@ -103,6 +135,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     dict of columns: task=question, worker=annotator, label=answer; 3 votes
     >>> adj.read([(1, "ann", "yes", 0.9), (1, "bob", "no", 0.4)], weight="sure")
     Votes(2 votes, 1 tasks, 2 workers, 2 labels, 2 rows, weighted)
+
     """
     return read_votes(source, Reading.of(options))
 

@@ -185,15 +185,29 @@ class Model:
     ) -> Result:
         """Return the labels, the workers and the rest, decoded.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `engine`: the engine to run on; described in `adjudge.aggregate`.
-        - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
-          labels and the final likelihood are the same.
-        - `progress`: called after every iteration.
-        - `start`: label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
-        - `gold`, `history`, `priors`, `priors_weight`, `warm_start`: what callers know beforehand, described in
-          `adjudge.aggregate`.
-        - `confidence`: "posterior" or "honest", described there, too.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        engine : str or engine, default "auto"
+            The engine to run on; described in `adjudge.aggregate`.
+        trace : {"full", "light"}, default "full"
+            "light" spares hard passes the likelihood, which more than halves their time on the compiled engine; labels and the
+            final likelihood are the same.
+        progress : callable, optional
+            Called after every iteration.
+        start : ArrayLike, optional
+            Label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+        gold, history, priors, priors_weight, warm_start : optional
+            What callers know beforehand, described in `adjudge.aggregate`.
+        confidence : {"honest", "posterior"}, default "honest"
+            "posterior" or "honest", described there, too.
+
+        Returns
+        -------
+        Result
+            The labels, the workers and the rest, decoded.
+
         """
         options.check({"trace": trace, "confidence": confidence}, CHECKED)
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
@@ -269,20 +283,42 @@ class Model:
     def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
         """Fit these votes, and return the label of every task: `fit(votes).labels`.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `options`: those of `fit`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        **options : Any
+            Those of `fit`.
 
+        Returns
+        -------
+        Any
+            The frame `fit(votes).labels`.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> adj.MajorityVote().fit_predict([("t1", "ann", "cat"), ("t1", "bob", "cat")])["label"].to_list()
         ['cat']
+
         """
         return self.fit(votes, **options).labels
 
     def predict_proba(self, votes: Votes | Source, **options: Any) -> Any:
         """Fit these votes, and return the probabilities of every task's labels: `fit(votes).probabilities`.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `options`: those of `fit`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        **options : Any
+            Those of `fit`.
+
+        Returns
+        -------
+        Any
+            The frame `fit(votes).probabilities`.
+
         """
         return self.fit(votes, **options).probabilities
 

@@ -274,18 +274,28 @@ SOFT_EM_RULES: Rules = {**EM_RULES, "accelerate": Flag()}
 class DawidSkene(Model):
     """Dawid and Skene 1979: soft EM (the paper's equations 9 to 11), started from vote shares.
 
-    - `tol`, `max_iter`, `stop`: stop when the priors change by less than `tol` in sum, or with stop="labels" when no label
-      changed; after `max_iter` iterations at the latest, with a warning.
-    - `smoothing`: added to every cell of every confusion. 0 is the paper.
-    - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
-    - `accelerate`: True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood
-      never falls. Not on Spark. False is the paper.
-    - `seed`, `ties`: decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+    Parameters
+    ----------
+    tol, max_iter, stop
+        Stop when the priors change by less than `tol` in sum, or with stop="labels" when no label changed; after `max_iter`
+        iterations at the latest, with a warning.
+    smoothing : float, default 0.0
+        Added to every cell of every confusion. 0 is the paper.
+    strength : Strength, default 0.0
+        Votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+    accelerate : bool, default False
+        True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood never falls. Not
+        on Spark. False is the paper.
+    seed, ties : optional
+        Decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.DawidSkene().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "ds"

@@ -69,13 +69,29 @@ def explain_many(
     Beyond the preparation, which is one look at all workers and, in memory, one pass over the votes, only the votes of these
     tasks are read.
 
-    - `settled`: the confidence from which a label counts as settled.
-    - `by`: "confidence" explains the reported probabilities, "model" the model's own posterior.
+    Parameters
+    ----------
+    result : Result
+        The labels to explain.
+    codes : integers, [tasks]
+        The codes of the tasks.
+    settled : float, default 0.95
+        The confidence from which a label counts as settled.
+    by : By, default "confidence"
+        "confidence" explains the reported probabilities, "model" the model's own posterior.
 
+    Returns
+    -------
+    list[Explanation]
+        One explanation per code, in this order.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate(adj.simulate(tasks=50, workers=5, seed=1).votes)
     >>> [why.task for why in explain_many(result, np.array([3, 0]))]
     ['t3', 't0']
+
     """
     options.check({"settled": settled, "by": by}, RULES)
     require_here(result, "explain")

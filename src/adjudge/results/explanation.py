@@ -173,7 +173,16 @@ class Explanation:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the waterfall of the log-odds as a picture.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            The waterfall of the log-odds as a picture.
+
         """
         return draw("votes:waterfall", self, theme=theme)
 

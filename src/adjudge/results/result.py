@@ -134,9 +134,8 @@ class Result(Promises):
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label), abstained.
 
         If votes have weights, shares are weighted; verdicts count each answer once. `abstained` is the share of the tasks shown
-        to the worker that got no label (refusals included); null if reading did not count it. A worker who only abstained has no
-        votes and no row. If workers voted more than once on a task, `self_consistency` is the share of pairs of such votes that
-        agree.
+        to the worker that got no label (refusals included), if reading counted them. A worker who only abstained has no row.
+        If workers voted more than once on a task, `self_consistency` is the share of pairs of such votes that agree.
 
         Columns that do not depend on the model: accuracy_low and accuracy_high (90% interval), information (bits per vote),
         evidence (total bits), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md). A model may

@@ -172,10 +172,22 @@ class FittedModel:
     ) -> Result:
         """Return the labels of votes under what was learned; unknown workers count as the mean worker and are listed.
 
-        - `votes`: anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
-        - `engine`: where to run, as for `adj.aggregate`.
-        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
-        - `reading`: the options of `adj.read`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
+        engine : str or engine, default "auto"
+            Where to run, as for `adj.aggregate`.
+        confidence : {"honest", "posterior"}, optional
+            "honest" (if the fit was) or "posterior"; by default that of the fit.
+        **reading
+            The options of `adj.read`.
+
+        Returns
+        -------
+        Result
+            The labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+
         """
         return predict(self.content, votes, engine, confidence, Reading.of(reading))
 

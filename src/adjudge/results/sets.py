@@ -250,17 +250,31 @@ class MultiResult:
     ) -> MultiResult:
         """Return the sets of other tasks under what was learned here; nothing is learned from their votes.
 
-        - `votes`: sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
-        - `engine`: where to run, as for `adj.aggregate`.
-        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
-        - `reading`: the options of `adj.read`.
+        Parameters
+        ----------
+        votes : SetVotes or source
+            Sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
+        engine : str or engine, default "auto"
+            Where to run, as for `adj.aggregate`.
+        confidence : {"honest", "posterior"}, optional
+            "honest" (if the fit was) or "posterior"; by default that of the fit.
+        **reading
+            The options of `adj.read`.
 
+        Returns
+        -------
+        MultiResult
+            The sets of other tasks under what was learned here; nothing is learned from their votes.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> new = [("new", "ann", ["joy"]), ("new", "bob", ["joy"]), ("new", "zoe", [])]
         >>> found = adj.aggregate(votes, multi=True).predict(new)
         >>> found.labels["label"].to_list(), found.unknown_workers
         ([['joy']], ['zoe'])
+
         """
         return predict_sets(self.learned_sets(), votes, engine, confidence, Reading.of(reading))
 
@@ -289,13 +303,25 @@ class MultiResult:
 
         A vote answers the questions of all options, so its gain is their sum: expected_gain is in right options.
 
-        - `n`: maximum number of tasks; by default all with a gain.
-        - `cost`, `budget`: price of a vote, and maximum total price.
+        Parameters
+        ----------
+        n : int, optional
+            Maximum number of tasks; by default all with a gain.
+        cost, budget : float, optional
+            Price of a vote, and maximum total price.
 
+        Returns
+        -------
+        Frame
+            The tasks where one more vote is worth most, as `Result.ask_next` does.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> adj.aggregate(votes, multi=True).ask_next(1)["task"].to_list()
         ['t1']
+
         """
         from adjudge.results.ask_next import ask_next_sets
 
@@ -558,10 +584,7 @@ class FittedSets:
     ) -> MultiResult:
         """Return the sets of votes under what was learned; unknown workers count as the mean worker and are listed.
 
-        - `votes`: sets of the model's options, in anything that `adj.aggregate(multi=True)` accepts.
-        - `engine`: where to run, as for `adj.aggregate`.
-        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
-        - `reading`: the options of `adj.read`.
+        `votes`, `engine`, `confidence` and `reading` are those of `MultiResult.predict`.
         """
         return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))
 

@@ -125,7 +125,16 @@ class Comparison:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the accuracy of the models with intervals, majority vote the rule to beat.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            The accuracy of the models with intervals, majority vote the rule to beat.
+
         """
         return draw("studies:comparison", self, theme=theme)
 
@@ -247,32 +256,66 @@ def compare(
 ) -> Comparison:
     """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `truth`: known labels to judge by, as for `adj.evaluate`; never learned from. Its columns are named by `truth_task` and
-      `truth_label` where their usual names do not tell.
-    - `gold`: known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated,
-      so that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
-    - `models`: names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as
-      `adj.aggregate` takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and
-      "scores" (numbers merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to
-      beat.
-    - `own_labels`: labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every
-      task with votes needs one.
-    - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
-    - `folds`: parts of the gold, each hidden from the fit that it judges.
-    - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
-      see which labels stay; by default 5 without truth and gold, else 0.
-    - `seed`: decides ties, folds and resamples.
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
-      for `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
-    - `threads`: how many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
-    - `progress`: called as progress(model, fits done, fits to do) after every fit.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    truth : Result or source, optional
+        Known labels to judge by, as for `adj.evaluate`; never learned from.
+    truth_task, truth_label : str, optional
+        The columns of the truth, if they do not have usual names.
+    gold : source, optional
+        Known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated, so
+        that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
+    models : iterable of ModelName or Model or Any or {"all"}, optional
+        Names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as `adj.aggregate`
+        takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers
+        merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to beat.
+    own_labels : dict, optional
+        Labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every task with votes
+        needs one.
+    resamples : int, default 1000
+        Number of bootstraps over tasks; 0 draws none.
+    level : float, default 0.95
+        Level of the intervals.
+    folds : int, default 5
+        Parts of the gold, each hidden from the fit that it judges.
+    refits : int, optional
+        How often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to see which
+        labels stay; by default 5 without truth and gold, else 0.
+    seed : int, default 0
+        Decides ties, folds and resamples.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
+        `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
+    threads : int, optional
+        How many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        judges) or "answers_like".
+    progress : callable, optional
+        Called as progress(model, fits done, fits to do) after every fit.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    Comparison
+        The figures of every model, their differences, and the advice in sentences.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Notes
+    -----
     A model that cannot run (too large, no weights) is listed with its reason.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=12, seed=1)
     >>> c = adj.compare(crowd.votes, models=["mv", "auto", "fds"])
@@ -280,6 +323,7 @@ def compare(
     ('auto', None)
     >>> c.advice[2]
     'Some model differs from majority vote on 11 of 300 tasks (3.7%); on the others all agree.'
+
     """
     given = {"resamples": resamples, "folds": folds, "refits": 0 if refits is None else refits}
     options.check({**given, "level": level, "seed": seed}, RULES)

@@ -100,7 +100,16 @@ class PanelStudy:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return accuracy and effective votes by the size of a panel, with its cost.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Accuracy and effective votes by the size of a panel, with its cost.
+
         """
         return draw("studies:panel", self, theme=theme)
 
@@ -155,15 +164,28 @@ class PanelStudy:
     def best(self, budget: float | None = None) -> BestPanel:
         """Return the panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
 
-        - `budget`: the money for one task; by default that of the call, or else any.
+        Parameters
+        ----------
+        budget : float, optional
+            The money for one task; by default that of the call, or else any.
 
+        Returns
+        -------
+        BestPanel
+            The panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
+
+        Notes
+        -----
         Without costs the cheapest is the smallest. A crowd has no chosen panels: there it is a number of votes per task.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
         >>> study = adj.panel(crowd.votes, truth=crowd.truth, cost=0.02, subsets=10)
         >>> study.best(budget=0.07).size
         3
+
         """
         budget = self.budget if budget is None else check_budget(budget, self.points[-1].cost is not None)
         every = self._candidates()

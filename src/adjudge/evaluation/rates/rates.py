@@ -104,8 +104,18 @@ class Rates:
     def plot(self, *, label: object = None, theme: Theme = "light") -> Picture:
         """Return shares with their intervals, a line per group.
 
-        - `label`: the label whose share is shown; by default every label, or the last of two.
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        label : object, optional
+            The label whose share is shown; by default every label, or the last of two.
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Shares with their intervals, a line per group.
+
         """
         return draw("studies:rates", self, label, theme=theme)
 
@@ -272,28 +282,56 @@ def rates(
 ) -> Rates:
     """Return the true share of each label in each group of tasks, corrected for what judges get wrong, with intervals.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `by`: the group of each task (the system that made it, a week, a language): a dict task -> group, a frame or file with
-      columns for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are
-      left out, and counted in `facts`.
-    - `gold`: known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
-      labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
-      them. From 10 known labels in a group on, they correct what the votes say.
-    - `cluster`: the prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
-      intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
-      difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
-    - `baseline`: the group that all others are compared with; by default every two groups are compared.
-    - `good`: the label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or
-      else the last.
-    - `level`: how often an interval is to hold the truth.
-    - `sample`: True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of
-      the week). False if the interval is for these tasks only.
-    - `model`: the model that judges the workers, as for `adj.aggregate`.
-    - `seed`: that of the model, which decides ties.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    by : TaskGroups, optional
+        The group of each task (the system that made it, a week, a language): a dict task -> group, a frame or file with columns
+        for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are left out,
+        and counted in `facts`.
+    gold : source, optional
+        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
+        labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
+        them. From 10 known labels in a group on, they correct what the votes say.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
+        intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
+        difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
+    baseline : object, optional
+        The group that all others are compared with; by default every two groups are compared.
+    good : object, optional
+        The label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or else
+        the last.
+    level : float, default 0.9
+        How often an interval is to hold the truth.
+    sample : bool, default True
+        True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of the
+        week). False if the interval is for these tasks only.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        judges) or "answers_like".
+    model : str or Model, default "auto"
+        The model that judges the workers, as for `adj.aggregate`.
+    seed : int, default 0
+        That of the model, which decides ties.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    Rates
+        Shares with intervals, and their differences.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=400, workers=9, labels=2, label_names=["bad", "good"], skill=0.8, seed=3)
     >>> systems = {f"t{n}": "old" if n < 200 else "new" for n in range(400)}
@@ -302,6 +340,7 @@ def rates(
     [('new', 0.566..., 0.482..., 0.646...), ('old', 0.475..., 0.393..., 0.558...)]
     >>> found.differences.columns
     ['group', 'other', 'label', 'difference', 'low', 'high', 'p_value', 'pairs']
+
     """
     options.check({"level": level, "seed": seed}, RULES)
     if not isinstance(sample, bool):

@@ -84,8 +84,12 @@ class Promise:
     def write(self, path: str | os.PathLike[str], inputs: Mapping[str, Source] | None = None) -> None:
         """Write a certificate as JSON: the sentence, its figures, the version, and fingerprints of the files behind it.
 
-        - `path`: the new file.
-        - `inputs`: the files behind the promise by name, such as `{"votes": "votes.csv", "gold": "gold.csv"}`.
+        Parameters
+        ----------
+        path : str or path
+            The new file.
+        inputs : dict, optional
+            The files behind the promise by name, such as `{"votes": "votes.csv", "gold": "gold.csv"}`.
 
         """
         from adjudge.results.promise.certificates import write_certificate

@@ -111,11 +111,17 @@ class Draw:
     def write(self, path: str | os.PathLike[str], source: Source | None = None, *, form: str = "auto") -> None:
         """Write the tasks to be answered to `path`, and the record of the draw next to it.
 
-        - `path`: a table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
-          `gold.csv`. A path that ends in `.draw.json` gets the record alone.
-        - `source`: the source of the votes. With it the tasks are written in the form of this file: tasks of Label Studio without
-          annotations, records of Argilla without responses, or a table with the other columns of each task.
-        - `form`: that form by name, as for `Result.write`; "auto" is the form of the source.
+        Parameters
+        ----------
+        path : str or path
+            A table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
+            `gold.csv`. A path that ends in `.draw.json` gets the record alone.
+        source : source, optional
+            The source of the votes. With it the tasks are written in the form of this file: tasks of Label Studio without
+            annotations, records of Argilla without responses, or a table with the other columns of each task.
+        form : str, default "auto"
+            That form by name, as for `Result.write`; "auto" is the form of the source.
+
         """
         target = Path(path)
         record = record_path(target)
