@@ -101,7 +101,7 @@ def itemize(values: Iterable[object], limit: int = 12) -> str:
     '0, 1, … (2 more)'
     """
     texts = [str(v) for v in values]
-    head = ", ".join(_shortened(make_visible(text), 200) for text in texts[:limit])
+    head = ", ".join(_shorten(make_visible(text), 200) for text in texts[:limit])
     return head if len(texts) <= limit else f"{head}, … ({len(texts) - limit} more)"
 
 
@@ -120,10 +120,10 @@ def quote(value: object, limit: int = 60) -> str:
     >>> quote("x" * 100, limit=5)
     "'xxxx…"
     """
-    return _shortened(make_visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
+    return _shorten(make_visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 

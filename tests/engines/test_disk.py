@@ -156,13 +156,13 @@ def test_shards_are_worked_on_together(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=40))
     apart = disk_files.ShardFiles.of(encoded)
-    together = apart.merged(100, 10**9)
+    together = apart.merge_shards(100, 10**9)
     assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
     assert together.n_votes == apart.n_votes == len(votes)
     assert 80 < max(v.stop - v.start for _, v in together.cuts) <= 100
-    assert apart.merged(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
-    assert apart.merged(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
-    assert apart.merged(0, 0) == apart
+    assert apart.merge_shards(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
+    assert apart.merge_shards(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
+    assert apart.merge_shards(0, 0) == apart
     there = fitted(votes, "fds", LocalEngine())
     for batch in (0, 100, 10**9):
         same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)

@@ -118,15 +118,15 @@ def test_shards_are_divided_where_they_are_too_large(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=400))
     files = replace(disk_files.ShardFiles.of(encoded), weight=(40, 90))
-    small = files.divided(5000)
+    small = files.split_shards(5000)
     assert small.shard_bytes() <= 5500
     assert files.shard_bytes() > 10_000
     assert small.n_votes == files.n_votes == len(votes)
     for (tasks, cast), (after, _) in itertools.pairwise(small.cuts):
         assert tasks.stop == after.start
         assert [encoded.task_ptr[tasks.start], encoded.task_ptr[tasks.stop]] == [cast.start, cast.stop]
-    assert files.divided(10**9) == files
-    assert len(files.divided(0).cuts) == encoded.n_tasks
+    assert files.split_shards(10**9) == files
+    assert len(files.split_shards(0).cuts) == encoded.n_tasks
 
 
 def test_nothing_but_the_result_is_left(tmp_path):

@@ -309,7 +309,7 @@ def test_themes(result):
     assert dark.altair().to_dict()["config"]["background"] == "#14171c"
     assert "#14171c" in dark.svg()
     assert 'width="100%" height="100%" fill' not in none.svg()
-    both = charts.themed(none.altair() | none.altair(), "dark")
+    both = charts.apply_theme(none.altair() | none.altair(), "dark")
     assert both.to_dict()["config"]["background"] == "#14171c"
     with pytest.raises(OptionError, match="unknown theme 'blue': accepted: light, dark, none"):
         result.plot.shares(theme="blue")

@@ -59,7 +59,7 @@ def draw_gold(
     from adjudge.results.promise.draws import record_path
     from adjudge.results.promise.walk import smallest_sample
 
-    asked = _asked(locals())
+    asked = _fit_arguments(locals())
     table = out.table_target(votes, str(output), to, how_read["format"], {"--no-header": not how_read["header"]})
     record = record_path(output)
     out.check({"-o": table}, _inputs(asked), others={"-o": output, "the record of the draw": record})
@@ -117,7 +117,7 @@ def certify(
 
     The labels must come from the same votes and settings as the draw. It ends with the sentence to sign.
     """
-    asked = _asked(locals())
+    asked = _fit_arguments(locals())
     if verify is not None:
         if votes or gold is not None or output is not None:
             raise OptionError("--verify reads the files that the certificate names: leave out VOTES, --gold and -o")
@@ -154,7 +154,7 @@ def certify(
     typer.echo(make_visible(promise.sentence))
 
 
-def _asked(given: dict[str, Any]) -> SimpleNamespace:
+def _fit_arguments(given: dict[str, Any]) -> SimpleNamespace:
     """Return the arguments of a command as `fit_votes` takes them."""
     asked = SimpleNamespace(**given, multi=False, per_option=False)
     if asked.resources["engine"] == "spark":

@@ -226,7 +226,7 @@ def register(name: str, home: str) -> None:
 def engine_named(name: str, threads: int) -> Engine:
     """Return the engine of this name."""
     if name in ENGINES:
-        return cast(Engine, _loaded(ENGINES[name])(threads))
+        return cast(Engine, _load(ENGINES[name])(threads))
     others = extension_names("engines", ENGINES)
     if name not in others:
         raise choice_error("engine", name, ["auto", *ENGINES, *others])
@@ -268,21 +268,21 @@ def resolve(
         where, remedy = REMOTE_VOTE_LOCATIONS.get(home, (home, "collect them"))
         raise OptionError(f"engine is {asked.name!r}, but the votes are on {where}: choose 'auto' or {home!r}, or {remedy} first")
     if isinstance(asked, AutoEngine):
-        return _suited(asked, opened, room)
+        return _choose_for_source(asked, opened, room)
     if not isinstance(asked, EngineSettings):
         return asked
     given = {f.name: getattr(asked, f.name) for f in fields(asked) if f.name != "threads"}
-    return cast(Engine, _loaded(ENGINES[asked.name])(asked.threads or cores(), **given))
+    return cast(Engine, _load(ENGINES[asked.name])(asked.threads or cores(), **given))
 
 
-def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
+def _choose_for_source(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
     """Return the engine that suits a source."""
     threads, chosen = asked.threads or cores(), None if source is None else source.home
     found: Engine | None = None
     if chosen is None:
         need = 0 if source is None else in_memory(source, room, threads)
         fits = not need or need <= (free_memory() if asked.memory is None else int(asked.memory))
-        found = _preferred(source, need, threads) if fits else None
+        found = _find_better(source, need, threads) if fits else None
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     made = engine_named(chosen, threads) if found is None else found
     if hasattr(made, "is_automatic"):  # what it cannot do is then done on the processor
@@ -292,7 +292,7 @@ def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
     return made
 
 
-def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
+def _find_better(source: Opened | None, need: int, threads: int) -> Engine | None:
     """Return the engine that is better for the votes of a source than this process; None where there is none.
 
     `need` is the bytes that files would take in memory, 0 for a source in memory.
@@ -301,11 +301,11 @@ def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
     votes = 0 if is_small or source is None else source.votes()
     if votes < LARGE_VOTES:
         return None
-    found = (_loaded(home)(votes, threads) for home in PREFERRED)
+    found = (_load(home)(votes, threads) for home in PREFERRED)
     return next((engine for engine in found if engine is not None), None)
 
 
-def _loaded(home: str) -> Any:
+def _load(home: str) -> Any:
     """Return the function that "module:function" names."""
     module, function = home.split(":")
     return getattr(import_module(module), function)

@@ -97,7 +97,7 @@ class WorkerState:
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
-        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchored(recipe.anchor))
+        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchor(recipe.anchor))
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
         self._lines = self._params = self._spread = None  # the table before makes room for the one to come
@@ -127,7 +127,7 @@ class WorkerState:
         self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
-    def _anchored(self, share: float) -> Any:
+    def _anchor(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
         kept, counted = self._on_host(self._kept[0]), self._on_host(self._counted[0])
@@ -135,8 +135,8 @@ class WorkerState:
             return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
         kept, counted = np.asarray(kept), np.asarray(counted)
         if self._block.threads:
-            return self._pooled(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
-        return self._pooled(share * kept + (1.0 - share) * counted)
+            return self._pool(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+        return self._pool(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -172,13 +172,13 @@ class WorkerState:
     @property
     def _counts(self) -> Any:
         """The counts of the last pass as models see them, [pairs, K]."""
-        return self._pooled(self._on_host(self._counted[0]))
+        return self._pool(self._on_host(self._counted[0]))
 
     def _on_host(self, counts: Any) -> Any:
         """Return counts by row as an array of this process: a session that counts elsewhere copies them."""
         return counts
 
-    def _pooled(self, by_row: Any) -> Any:
+    def _pool(self, by_row: Any) -> Any:
         """Return the sums by pair of something by row: weighted, where votes have weights."""
         return by_row if self._weights is None else self._weights.pooled(by_row)
 
@@ -447,7 +447,7 @@ class LocalSession(WorkerState):
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         tally = self._count_cells() if hard and wide else tally
         outcome = self._outcome(decided, tally, total(sums).log_likelihood)
-        return outcome if tally is None else self._kept_as_counted(outcome, tally)
+        return outcome if tally is None else self._skip_recount(outcome, tally)
 
     def _right_votes(self, params: Parameters) -> Floats:
         """Return the expected number of right votes in every row under these parameters of pairs, [rows]."""
@@ -470,7 +470,7 @@ class LocalSession(WorkerState):
         self._is_current, weights = False, self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
         self._decided_by, found = "votes", counted or tally or self._count_cells()
-        return self._kept_as_counted(self._outcome(decided, found, float("nan")), found)
+        return self._skip_recount(self._outcome(decided, found, float("nan")), found)
 
     def weighted_majority(self) -> FitOutcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
@@ -478,7 +478,7 @@ class LocalSession(WorkerState):
         self._is_current = False
         _, decided = self._store.decide("last pass", lambda _, shard, *out: shard.weighted_majority(params, tally, *out))
         self._decided_by = "weights"
-        return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)
+        return self._skip_recount(self._outcome(decided, tally, float("nan")), tally)
 
     def posterior(self) -> Pieces:
         """Return T_qc, [tasks, K], as the tasks were decided: probabilities, weight shares or vote shares."""
@@ -537,9 +537,9 @@ class LocalSession(WorkerState):
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
-        return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
+        return self._pool(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
-    def _kept_as_counted(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
+    def _skip_recount(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
         """Return an outcome whose labels need no recount if they are the current ones."""
         self._counted_now(tally, hard=self._store.keeps_decided)
         self._recounted = outcome.labels

@@ -218,9 +218,9 @@ def _columns(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
     """Return the wanted columns of any source as one frame, and the caller's kind of frame; those of Spark are gathered."""
     if not is_spark_frame(source):
         return read_frame(source, wanted)
-    from adjudge.spark.votes import gathered  # loaded for its frames alone
+    from adjudge.spark.votes import gather_columns  # loaded for its frames alone
 
-    return gathered(source, wanted), "polars"
+    return gather_columns(source, wanted), "polars"
 
 
 def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:

@@ -265,20 +265,20 @@ def find_signs(votes: Votes, columns: Mapping[str, str], *, repeated: int, decla
     n, seen = len(votes), int(votes.given_labels().sum())
     if n >= MIN_CHECKED_VOTES and n == votes.n_tasks:
         yield (
-            f"every one of {n} tasks has one vote, so no vote can be compared with another: is {_named(columns, 'task', 'this')} "
+            f"every one of {n} tasks has one vote, so no vote can be compared with another: is {_spell(columns, 'task', 'this')} "
             "the task? (task=…, --task)"
         )
     if n >= MIN_CHECKED_VOTES and seen > MAX_LABELS_PER_VOTE * n:
         what = "every vote has a label of its own" if seen == n else f"there are {seen} labels in {n} votes"
-        yield f"{what}: is {_named(columns, 'label', 'this')} the label? (label=…, --label)"
+        yield f"{what}: is {_spell(columns, 'label', 'this')} the label? (label=…, --label)"
     elif n >= MIN_CHECKED_VOTES and seen > 1 and never_differ(votes):
         yield (
-            f"no task with several votes has two different ones: is {_named(columns, 'label', 'this')} what workers said, "
+            f"no task with several votes has two different ones: is {_spell(columns, 'label', 'this')} what workers said, "
             "or does it describe the task? (label=…, --label)"
         )
     if has_workers and votes.duplicates == "all" and n >= MIN_CHECKED_VOTES and repeated > MAX_REPEATED_VOTE_SHARE * n:
         yield (
-            f"{repeated} votes repeat their worker's vote on a task: is a task more than {_named(columns, 'task', 'this')} "
+            f"{repeated} votes repeat their worker's vote on a task: is a task more than {_spell(columns, 'task', 'this')} "
             "(then make one column of what identifies it), or should one of them count? (duplicates='last', --duplicates last)"
         )
     if not declared:
@@ -410,7 +410,7 @@ def find_unmatched(
     yield f"{given - matched} of the {given} tasks of the {what} have no {among}: {some}"
 
 
-def _named(columns: Mapping[str, str], role: str, otherwise: str) -> str:
+def _spell(columns: Mapping[str, str], role: str, otherwise: str) -> str:
     return quote(columns[role]) if role in columns else otherwise
 
 

@@ -232,7 +232,7 @@ def aggregate(
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
     if gold is not None and Opened.of(votes).home is None:
         gold = read_matching_answers(gold, "gold", votes.tasks, strict=how.strict)
-    return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
+    return _fit_votes(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
 
 
 def _fitted_sets(
@@ -266,7 +266,7 @@ def _fitted_sets(
     return fit_sets(sets, model, gold=gold, set_separator=reading.set_separator, engine=engine, **how)
 
 
-def _fitted(
+def _fit_votes(
     votes: Votes,
     model: Model,
     groups: Source | None,

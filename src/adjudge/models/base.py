@@ -152,7 +152,7 @@ class Model:
 
             require_engine(engine)
 
-    def suited(self, votes: Votes) -> Model:
+    def adapt_to(self, votes: Votes) -> Model:
         """Return the settings for these votes: the same, but where they say what the caller has left open."""
         return self
 
@@ -231,7 +231,7 @@ class Model:
             read = over_labels(read, before.knowledge.labels, "saved model")
             if before.scoring != self.scoring and before.model != self.name:
                 raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same model")
-        model = self.suited(read)
+        model = self.adapt_to(read)
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
         believed = past is not None or getattr(self, "strength", 0) != 0
         require_fit(chosen, read, self.room, believed=believed, honest=confidence == "honest")
@@ -248,7 +248,7 @@ class Model:
         warm = None
         if before is not None:
             before = before.stored_for(wide=getattr(session, "is_wide", False))
-            warm = WarmStart(partial(_carried, loosen(before)), before.priors, before.label_shares(), before.iterations)
+            warm = WarmStart(partial(_carry, loosen(before)), before.priors, before.label_shares(), before.iterations)
         known = Knowns(
             FitOptions(progress, trace == "full", codes, warm),
             read,
@@ -269,7 +269,7 @@ class Model:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
-        again = partial(_refitted, model, chosen, priors, priors_weight)
+        again = partial(_refit, model, chosen, priors, priors_weight)
         return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
@@ -331,7 +331,7 @@ class Model:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
 
 
-def _refitted(
+def _refit(
     model: Model, engine: Engine, priors: Priors | None, weight: float | None, votes: Votes, *, gold: Any, history: Any
 ) -> Result:
     """Return a fit of other votes like an earlier one, which has already warned if it did not converge."""
@@ -341,7 +341,7 @@ def _refitted(
         return model.fit(votes, engine=engine, trace="light", confidence="posterior", **known)
 
 
-def _carried(before: Learned, panel: WorkerRows) -> Parameters:
+def _carry(before: Learned, panel: WorkerRows) -> Parameters:
     return transfer(before, panel).params
 
 

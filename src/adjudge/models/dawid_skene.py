@@ -152,11 +152,11 @@ def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> 
     else:
         every = every + believed.totals
         absent += believed.totals - believed.on_rows
-        on_rows = _expected(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
+        on_rows = _expected_log(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
     return on_rows - float((absent * np.log(np.where(absent > 0, every, 1.0))).sum())
 
 
-def _expected(votes: Floats, table: Floats) -> float:
+def _expected_log(votes: Floats, table: Floats) -> float:
     """Return the sum of pseudo-votes * log pi, if there are any."""
     with np.errstate(invalid="ignore"):
         plain = float(np.vdot(votes, table))

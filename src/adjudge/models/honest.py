@@ -433,14 +433,14 @@ def facts_of(found: Dependence) -> dict[str, object]:
 
 def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:
     """Return the rule for the labels that were counted last; `tasks` says how many tasks have each, [K]."""
-    votes = session.gather(_given, gold=False)
+    votes = session.gather(votes_of_all, gold=False)
     every = float(votes.sum())
     holds = 1.0
     if every:
         chance = _chance(votes)
         agree = float(np.trace(votes)) / every
         holds = _holds(chance, *session.run(PairSums(), partial(_skills, agree, chance)))
-    rule, mean_worker = rule_of(session.gather(_given).T, tasks, exists, dependence.shared_error, holds)
+    rule, mean_worker = rule_of(session.gather(votes_of_all).T, tasks, exists, dependence.shared_error, holds)
     return Honest(rule, mean_worker, dependence)
 
 
@@ -539,10 +539,6 @@ def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
 def _hits(block: WorkerBlock, counts: Any) -> Floats:
     right, votes = right_votes(block, counts)
     return np.array([right.sum(), votes.sum()])
-
-
-def _given(block: WorkerBlock, counts: Any) -> Floats:
-    return votes_of_all(block, counts)
 
 
 def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:

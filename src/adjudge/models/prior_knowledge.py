@@ -98,8 +98,8 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
         )
     for name, ids in columns.items():
         require_present(ids, name, why=" of the history")
-    labels = _sorted(narrow_ids(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
-    workers = _sorted(vocabulary(columns["worker"].unique()))
+    labels = _sort(narrow_ids(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
+    workers = _sort(vocabulary(columns["worker"].unique()))
     codes = {n: _codes(columns[n], workers if n == "worker" else labels) for n in columns}
     k = max(len(labels), 1)
     rows, row = np.unique(codes["worker"] * k + codes["given"], return_inverse=True)
@@ -191,7 +191,7 @@ def _number(value: object) -> float:
     raise OptionError(f"priors hold {quote(value)}: give numbers")
 
 
-def _sorted(ids: Vocabulary) -> Vocabulary:
+def _sort(ids: Vocabulary) -> Vocabulary:
     return ids.take(sort_order(ids))
 
 

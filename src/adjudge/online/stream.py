@@ -559,7 +559,7 @@ class Online:
         return stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
-        return _unpickled, content_of(self, "a pickle")
+        return _unpickle, content_of(self, "a pickle")
 
     @classmethod
     def load(
@@ -596,5 +596,5 @@ class Online:
         )
 
 
-def _unpickled(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
+def _unpickle(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
     return stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))

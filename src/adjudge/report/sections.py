@@ -476,7 +476,7 @@ def _wrong(found: Findings) -> Markup | None:
     return _show("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
-def promised(promise: Promise | None) -> Markup | None:
+def promise_section(promise: Promise | None) -> Markup | None:
     """Return the section of what gold has certified about these labels; None if nobody has asked."""
     if promise is None:
         return None
@@ -509,7 +509,7 @@ def sections(found: Findings) -> list[Markup | None]:
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
     return [
         trust(found),
-        promised(result.latest_promise),
+        promise_section(result.latest_promise),
         workers(found.workers, found.real),
         crowd(found.crowd),
         balance(of_labels.shares(result)),

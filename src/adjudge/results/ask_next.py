@@ -169,7 +169,7 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
         return None
     if worker is None or (isinstance(worker, str) and worker == ANY_WORKER):
         return result.votes.workers
-    named = [worker] if isinstance(worker, str | int | np.integer) else _listed(worker)
+    named = [worker] if isinstance(worker, str | int | np.integer) else _as_list(worker)
     if not named:
         raise OptionError(f"worker is {quote(worker)}: give 'any', a worker, or a list of workers")
     texts = list(dict.fromkeys(text_of(one) for one in named))
@@ -182,7 +182,7 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
     return vocabulary(pl.Series(texts, dtype=pl.String))
 
 
-def _listed(workers: Any) -> list[object]:
+def _as_list(workers: Any) -> list[object]:
     """Return a list, set or column of workers as a list; nothing for anything else."""
     is_many = isinstance(workers, Sequence | Set | np.ndarray | pl.Series) or type(workers).__name__ == "Series"
     return list(workers) if is_many and not isinstance(workers, bytes) else []
@@ -253,7 +253,7 @@ class TaskGains:
             code, value, np.zeros(len(code), np.int64), np.full(len(code), self.prices[0] if len(self.prices) else 0.0)
         )
         found = found if self.candidates is None else self._with_workers(found)
-        unvoted = self._unvoted(limit)
+        unvoted = self._find_unvoted(limit)
         return RankedTasks(*(np.concatenate(both) for both in zip(unvoted, found, strict=True)))
 
     def gains(self) -> Iterator[tuple[int, Floats]]:
@@ -387,7 +387,7 @@ class TaskGains:
         out: Floats = np.where(exists, counts + 1.0, 0.0) / max(float((counts + 1.0)[exists].sum()), 1.0)
         return out
 
-    def _unvoted(self, limit: int | None) -> RankedTasks:
+    def _find_unvoted(self, limit: int | None) -> RankedTasks:
         """Return tasks that have nothing but abstentions, as codes -1, -2, …: their first vote is worth most."""
         number = len(self.result.votes.unvoted)
         number = number if limit is None else min(number, limit)

@@ -30,7 +30,7 @@ from adjudge.kernels import reference
 from adjudge.kernels.reference import VOTE_SHARE, HonestRule, soften
 from adjudge.models.honest import Honest, stream_rule
 from adjudge.models.knowledge import Learned, transfer
-from adjudge.models.temperature import tempered
+from adjudge.models.temperature import apply_temperature
 from adjudge.results.explanation import Step
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def calibrate_evidence(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
     temperature = some.result.fit.temperature
     if temperature == 1.0:
         return found
-    n, probabilities = np.arange(some.n_tasks), tempered(found.probabilities, temperature)
+    n, probabilities = np.arange(some.n_tasks), apply_temperature(found.probabilities, temperature)
     against = np.where(found.runner_up < 0, some.labels, found.runner_up)
     final = np.log(probabilities[n, some.labels]) - np.log(probabilities[n, against])
     changes = (final - found.log_odds).tolist()
@@ -537,6 +537,6 @@ def more_counted_votes(some: TaskVotes, sums: Floats, weight: float, confusion: 
 
 def _first(probabilities: Floats, label: int, settled: float, temperature: float) -> int | None:
     """Return the first line, of one vote more each, in which the label is settled; None where it is in none."""
-    known = tempered(np.clip(probabilities, 0.0, 1.0), temperature)
+    known = apply_temperature(np.clip(probabilities, 0.0, 1.0), temperature)
     there = np.flatnonzero(known[:, label] >= settled)
     return int(there[0]) if len(there) else None

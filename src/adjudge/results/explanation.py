@@ -242,10 +242,10 @@ class Explanation:
             return
         yield f"log-odds of {shown_id(self.label)} against {shown_id(self.runner_up)}"
         lines = [("prior", "", self.prior, "")]
-        lines += [self._line(vote) for vote in self._shown()]
+        lines += [self._line(vote) for vote in self._select_votes()]
         left = len(self.evidence) - len(lines) + 1
         if left:
-            rest = sum(vote.contribution for vote in self.evidence) - sum(vote.contribution for vote in self._shown())
+            rest = sum(vote.contribution for vote in self.evidence) - sum(vote.contribution for vote in self._select_votes())
             lines.append((f"{left} more votes", "", rest, ""))
         lines += [(step.name, "", step.change, step.why) for step in self.steps]
         bound = "; certain, so the bars are cut at a bound" if self.certain else ""
@@ -258,7 +258,7 @@ class Explanation:
         for member in self.not_cast[:MAX_PRINTED_VOTES]:
             yield f"{shown_id(member.worker)} said {shown_id(member.label)}, which did not count: members of the group tied"
 
-    def _shown(self) -> tuple[VoteEvidence, ...]:
+    def _select_votes(self) -> tuple[VoteEvidence, ...]:
         """Return the votes that are shown: all, or the most telling for and against."""
         if len(self.evidence) <= MAX_PRINTED_VOTES:
             return self.evidence

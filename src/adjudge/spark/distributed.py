@@ -70,7 +70,7 @@ from adjudge.spark.routes import (
     worker_frames,
     workers_here,
 )
-from adjudge.spark.session import Frame, partition_of, plain_errors, quoted, serialized_like
+from adjudge.spark.session import Frame, partition_of, plain_errors, serialized_like, sql_name
 from adjudge.spark.votes import SQL_KIND, DistributedVotes
 
 INTERVAL = ("accuracy_low", "accuracy_high")  # columns of honest accuracy
@@ -317,7 +317,7 @@ class DistributedSession(RemoteSession):
         found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, law, self._votes.abstentions))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
         shown = ["abstained", *(INTERVAL if law is not None else ()), *names]
-        return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in shown), self.spark)
+        return spark.frame_of(found, schema + "".join(f", {sql_name(name)} double" for name in shown), self.spark)
 
     @cached_property
     def _answers(self) -> Rdd:

@@ -24,7 +24,7 @@ from adjudge.io.frames import column
 from adjudge.kernels import reference
 from adjudge.kernels.cpu import fastest
 from adjudge.kernels.reference import HonestRule
-from adjudge.models.temperature import tempered
+from adjudge.models.temperature import apply_temperature
 from adjudge.spark.garbage import spare_loaded
 from adjudge.spark.layout import TaskPart, ids_of
 
@@ -266,7 +266,7 @@ class DecisionPass:
             shard.weight_shares(params, out)
         else:
             shard.posterior(params, out)
-        return out if self.temperature == 1.0 else tempered(out, self.temperature)
+        return out if self.temperature == 1.0 else apply_temperature(out, self.temperature)
 
     def _decide_shards(
         self, settings: FitSettings, part: TaskPart, shards: Shards, tally: Tally

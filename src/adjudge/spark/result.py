@@ -135,7 +135,7 @@ class RemoteSession:
 
     def _probabilities(self, ended: Any) -> spark.Frame:
         names = label_columns(self._votes.labels.texts(), "task")
-        return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
+        return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.sql_name(name)} double" for name in names)]))
 
     @property
     def _task_column(self) -> str:

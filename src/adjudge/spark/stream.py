@@ -35,7 +35,7 @@ from adjudge.io.frames import ID_DTYPES, prepare_ids, select
 from adjudge.io.sources import is_spark_frame
 from adjudge.online import Online
 from adjudge.spark.files import Sink, into_folder
-from adjudge.spark.session import Frame, gather, plain_errors, quoted, to_spark
+from adjudge.spark.session import Frame, gather, plain_errors, sql_name, to_spark
 
 ROLES: Final = ("task", "worker", "label")
 log = logging.getLogger(__name__)
@@ -359,7 +359,7 @@ class SparkStream:
                     f"the stream: there is no column {quote(column)} to order by; the columns are: {itemize(votes.columns)}"
                 )
             columns[f"order_{index}"] = column
-        picked = votes.selectExpr(*(f"{quoted(column)} AS {role}" for role, column in columns.items()))
+        picked = votes.selectExpr(*(f"{sql_name(column)} AS {role}" for role, column in columns.items()))
         for role in ROLES:
             kind = picked.schema[role].dataType.typeName()
             if kind not in TYPES and (role, kind) != ("label", "boolean"):

@@ -314,7 +314,7 @@ def advise_by_votes(
         if disputed
         else f"Every model gives the labels of majority vote ({pluralize(tasks, 'task')}): the choice does not matter here."
     )
-    sentences = (_overruling(best, overruled), _stable(best, stable, votes), _describe_needed(best, labels, tasks))
+    sentences = (_overruling(best, overruled), _stable(best, stable, votes), _describe_tasks_needed(best, labels, tasks))
     return [*out, *(sentence for sentence in sentences if sentence)]
 
 
@@ -372,7 +372,7 @@ def _overruling(best: str, overruled: Overruled) -> str:
     )
 
 
-def _describe_needed(best: str, labels: Labels, tasks: int) -> str:
+def _describe_tasks_needed(best: str, labels: Labels, tasks: int) -> str:
     """Return how many tasks with truth would show a difference that is worth finding."""
     differing = {name: int((labels[best] != labels[name]).sum()) for name in labels if name != best}
     other = max(differing, key=lambda name: differing[name], default=best)

@@ -315,7 +315,7 @@ def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str
         first, *others = (group for group in list(groups) if group in clique)
         for other in others:
             join(next(group for group in groups if first[0] in group), other)
-    constant = [group for group in groups if not np.ptp(_known(shares[group]), axis=0).any()]
+    constant = [group for group in groups if not np.ptp(_find_known(shares[group]), axis=0).any()]
     for group in constant:
         leaders = [b if a == group else a for a, b in alike() if group in (a, b)]
         leaders = [leader for leader in leaders if len(leader) > 1 and leader not in constant]
@@ -343,7 +343,7 @@ def _shares_by_task(parts: Sequence[Part]) -> list[Shares]:
     return out
 
 
-def _known(shares: Shares) -> Shares:
+def _find_known(shares: Shares) -> Shares:
     return shares[~np.isnan(shares[:, 0])]
 
 

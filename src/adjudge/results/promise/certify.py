@@ -125,7 +125,7 @@ def certify(result: Result, gold: Source, draw: Draw | None, *, error: float, ri
             f"their labels are right: draw at least {least}"
         )
     take_look(draw, Look(float(error), float(risk), shared, digest_answers(answers)))
-    return _certified(result, draw, answers, error=float(error), risk=float(risk), looks=shared)
+    return _certify(result, draw, answers, error=float(error), risk=float(risk), looks=shared)
 
 
 def latest_draw(result: Result) -> Draw:
@@ -161,7 +161,7 @@ def take_look(draw: Draw, look: Look) -> None:
         raise
 
 
-def _certified(result: Result, draw: Draw, answers: Mapping[str, str], *, error: float, risk: float, looks: int) -> Promise:
+def _certify(result: Result, draw: Draw, answers: Mapping[str, str], *, error: float, risk: float, looks: int) -> Promise:
     confidence, tasks = candidates(result)
     place = match_ids(result.votes.tasks, draw.tasks)  # a table of the few drawn tasks, not of all
     codes = np.full(len(draw), -1)

@@ -170,7 +170,7 @@ class Draw:
             raise read_error(place, error) from error
         except ValueError as error:
             raise InputError(f"{place} is not the record of a draw: {error}") from error
-        return cls(**_checked(content, place), path=place)
+        return cls(**_check_fields(content, place), path=place)
 
 
 def record_path(path: Path) -> Path:
@@ -186,7 +186,7 @@ def record_path(path: Path) -> Path:
     return path.with_name(path.name.partition(".")[0] + RECORD_SUFFIX)
 
 
-def _checked(content: Any, place: Path) -> dict[str, Any]:
+def _check_fields(content: Any, place: Path) -> dict[str, Any]:
     """Return the fields of a record; raise unless they are as `save_record` writes them."""
     if not isinstance(content, dict) or content.get("kind") != RECORD_KIND:
         raise InputError(f"{place} is not the record of a draw: {RECORD_KIND!r} is missing")
