@@ -52,7 +52,7 @@ struct CostLine {
         }
         return c;
     }
-    // The same with lanes past L at the maximum cost, where they stay: additions saturate.
+    // The same with lanes past L at the maximum cost; additions saturate, so they stay there.
     ADJUDGE_INLINE CostLine closed() const {
         CostLine c = *this;
         if constexpr (kSize == 8) c.part[0] = _mm_unpacklo_epi64(part[0], _mm_set1_epi8(-1));

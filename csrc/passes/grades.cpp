@@ -29,7 +29,7 @@ struct Objective {
     double value = 0.0, slope[3] = {}, bend[6] = {};
 };
 
-// The votes of one judge: row[l] has those for grade l, by true grade; null where there are none.
+// The votes of one judge: row[l] has those for grade l, by true grade; null if there are none.
 struct Ballots {
     const double* const* row;
     int k;

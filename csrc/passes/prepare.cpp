@@ -58,7 +58,7 @@ double votes_beside(const Pass& p) {
     return squares / votes;
 }
 
-// A finite cost of the table, as a mean over some rows; 0 where there is none.
+// A finite cost of the table, as a mean over some rows; 0 if there is none.
 double mean_cost(const Pass& p) {
     const int64_t apart = p.rows / kSample + 1;
     double sum = 0.0, number = 0.0;

@@ -199,7 +199,7 @@ def package_of(frame: FrameType) -> str:
 
 
 def warn_abstentions(missing: int, votes: int, *, weighted: bool = False) -> None:
-    """Warn that some of the votes have no label (or no weight, where votes are `weighted`), where some have none."""
+    """Warn that some of the votes have no label (or no weight, if votes are `weighted`), if some have none."""
     if missing:
         what = "no label, or the weight 0" if weighted else "no label"
         warn(f"{missing} of {votes} votes have {what}: dropped as abstentions", MissingLabels)

@@ -159,7 +159,7 @@ def revoke(
     """
     from adjudge.service.store.opening import open_token_store
 
-    with open_to_read(store):  # raises where there is none: it is not to be made here
+    with open_to_read(store):  # raises if there is none: it is not to be made here
         pass
     with closing(open_token_store(store)) as writable:
         valid = {row.name: row for row in _valid(writable)}

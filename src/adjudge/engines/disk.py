@@ -55,7 +55,7 @@ class Workspace:
     kernels: ModuleType
     threads: int
     folder: Path
-    keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
+    keeper: object  # removes the folder when it is no longer used; None if the folder is the caller's
     resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
     shard_votes: int  # in a shard of votes that are in memory
@@ -105,7 +105,7 @@ class DiskStore(VoteStore):
         self._load_checkpoint(self._folder)
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
-        """Return where this fit was interrupted and its counts, and take its labels; None where it was not."""
+        """Return where this fit was interrupted and its counts, and take its labels; None if it was not."""
         earlier = self._restore(of_counts=True)
         if earlier is None or earlier.tally is None:
             return None
@@ -160,7 +160,7 @@ class DiskStore(VoteStore):
         self._interrupted, self._stored_number = earlier, earlier.file
 
     def _restore(self, *, of_counts: bool) -> StoredFit | None:
-        """Return the checkpoint of an earlier run; None where there is none, or one of another kind of model."""
+        """Return the checkpoint of an earlier run; None if there is none, or one of another kind of model."""
         if self._interrupted is not None and (self._interrupted.tally is not None) != of_counts:
             _warn(f"the checkpoint in {self._folder} belongs to another model")
             self._interrupted = self._stored_number = None

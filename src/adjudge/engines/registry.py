@@ -293,7 +293,7 @@ def _choose_for_source(asked: AutoEngine, source: Opened | None, room: Room) -> 
 
 
 def _find_better(source: Opened | None, need: int, threads: int) -> Engine | None:
-    """Return the engine that is better for the votes of a source than this process; None where there is none.
+    """Return the engine that is better for the votes of a source than this process; None if there is none.
 
     `need` is the bytes that files would take in memory, 0 for a source in memory.
     """

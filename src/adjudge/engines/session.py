@@ -179,7 +179,7 @@ class WorkerState:
         return counts
 
     def _pool(self, by_row: Any) -> Any:
-        """Return the sums by pair of something by row: weighted, where votes have weights."""
+        """Return the sums by pair of something by row: weighted, if votes have weights."""
         return by_row if self._weights is None else self._weights.pooled(by_row)
 
     @property
@@ -234,7 +234,7 @@ class VoteStore:
     keeps_decided: bool = True  # whether the labels that `decide` leaves in shards stay the current ones
     rules: PassRules  # what all shards share
     votes: Votes
-    gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 where there is none; None where no gold was given
+    gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 if there is none; None if no gold was given
     cells: CellCounts | None = None  # counts the votes, where only cells with votes are stored
     in_memory: list[tuple[slice, Any]]  # the tasks and the shard of each; stores elsewhere override `relabel`
 
@@ -491,11 +491,11 @@ class LocalSession(WorkerState):
         return self._store.figures("probabilities", lambda shard, out: shard.posterior(params, out))
 
     def scoring(self) -> tuple[DecidedBy, Parameters | None]:
-        """Return how the tasks were decided, and the parameters that votes were scored by, by row; None where they were not."""
+        """Return how the tasks were decided, and the parameters that votes were scored by, by row; None if they were not."""
         return self._decided_by, None if self._params is None else self._scored_by
 
     def gold(self) -> NDArray[np.bool_] | None:
-        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        """Return which tasks have their label from gold, [tasks]; None if no gold was given."""
         return None if self._store.gold is None else self._store.gold >= 0
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
@@ -558,7 +558,7 @@ class LocalSession(WorkerState):
 
 
 def _row_votes(votes: Votes, weights: RowWeights | None) -> NDArray[Any]:
-    """Return how many votes each pair has, weighted where votes have weights, [pairs]."""
+    """Return how many votes each pair has, weighted if votes have weights, [pairs]."""
     by_row = votes.votes_per_row()
     return by_row if weights is None else weights.pooled(by_row)
 

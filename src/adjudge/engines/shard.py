@@ -187,7 +187,7 @@ class Shard:
         task_key: NDArray[np.uint64] | TieKeys,  # [tasks] see kernels.tie_keys
         *,
         labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written except for gold
-        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD if there is none
     ) -> None:
         self.rules = rules
         self.n_tasks = len(task_ptr) - 1

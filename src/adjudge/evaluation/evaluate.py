@@ -121,9 +121,9 @@ def brier(posterior: Floats, truth: NDArray[np.integer]) -> float:
 
 @dataclass(frozen=True)
 class GradeFigures:
-    """Figures of labels with an order; NaN where they are not known.
+    """Figures of labels with an order; NaN if they are not known.
 
-    Grades count as the numbers they are, where these rise or fall in the order; else as their places in it, from 1 on.
+    Grades count as the numbers they are, if these rise or fall in the order; else as their places in it, from 1 on.
     """
 
     mean_absolute_error: float = NAN  # of labels, in grades
@@ -163,7 +163,7 @@ def grade_figures(
 
 
 def _spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """Return Spearman's rank correlation of two lists of numbers, [n] each; NaN where one of them does not vary."""
+    """Return Spearman's rank correlation of two lists of numbers, [n] each; NaN if one of them does not vary."""
     correlation = pl.DataFrame({"first": first, "second": second}).select(pl.corr("first", "second", method="spearman")).item()
     return NAN if correlation is None else float(correlation)
 
@@ -213,7 +213,7 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """The share of right labels; NaN where no task has truth."""
+        """The share of right labels; NaN if no task has truth."""
         return self.correct / self.tasks if self.tasks else float("nan")
 
     @property
@@ -255,7 +255,7 @@ class Evaluation:
 
     @property
     def confidence_brier(self) -> float:
-        """The mean squared distance of the confidence from 1 where the label is right and 0 where it is wrong, 0 to 1."""
+        """The mean squared distance of the confidence from 1 if the label is right and 0 if it is wrong, 0 to 1."""
         return self.calibration.confidence_brier
 
     @property
@@ -485,7 +485,7 @@ def _clusters(labels: object, both: pl.DataFrame, task: str | None, cluster: Clu
 
 
 def _order(names: Sequence[str], order: Sequence[object] | None, labels: object) -> tuple[str, ...] | None:
-    """Return the order of labels: the given one, the result's own, or that of numbers; None where they have none."""
+    """Return the order of labels: the given one, the result's own, or that of numbers; None if they have none."""
     if order is not None:
         return check_order(order)
     own: Any = labels.settings.get("order") if isinstance(labels, Result) else None

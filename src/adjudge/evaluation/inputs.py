@@ -93,7 +93,7 @@ def vote_tasks(votes: Votes) -> Integers:
 def read_labels(source: Result | Online | Source, task: str | None, label: str | None) -> tuple[pl.DataFrame, FrameKind]:
     """Return (task and label as text, confidence, gold; the kind of frame they came in) of the tasks with a label.
 
-    Confidence is null where it is not known; gold is false where no column of that name says otherwise.
+    Confidence is null if it is not known; gold is false where no column of that name says otherwise.
     """
     if isinstance(source, Result):
         frame, kind = source.labels_frame(), source.votes.frame_kind
@@ -180,7 +180,7 @@ def read_gold_codes(votes: Votes, source: Source, *, strict: bool = False) -> tu
 
 
 def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[str, int], Floats]:
-    """Return (column of each label, probabilities [tasks, K]) for these tasks; lines are NaN where nothing is known."""
+    """Return (column of each label, probabilities [tasks, K]) for these tasks; lines are NaN if nothing is known."""
     if isinstance(source, Result):
         frame = source.probabilities_frame()
     else:
@@ -224,7 +224,7 @@ def _columns(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
 
 
 def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
-    """Return a column of numbers from 0 to 1; null where nothing (or NaN) is given."""
+    """Return a column of numbers from 0 to 1; null if nothing (or NaN) is given."""
     if series.dtype == pl.String:
         series = series.str.strip_chars().replace("", None).str.replace(r"^([0-9]*),([0-9]+)$", "${1}.${2}")  # decimal commas
     fits = series.dtype.is_numeric() or series.dtype in (pl.String, pl.Null)
@@ -238,7 +238,7 @@ def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
 
 
 def _marks(series: pl.Series) -> pl.Series | None:
-    """Return which tasks are marked; None where the column holds no marks (it may hold true labels)."""
+    """Return which tasks are marked; None if the column holds no marks (it may hold true labels)."""
     if series.dtype == pl.Boolean:
         return series.fill_null(False)
     if series.dtype != pl.String:
@@ -301,7 +301,7 @@ class TaskValues:
         return self._codes(known, vocabulary(known["value"].unique().sort()), f"{option}s")
 
     def texts(self, given: object, option: str) -> list[str | None]:
-        """Return the value of each task as text, [tasks]; None where it is not said."""
+        """Return the value of each task as text, [tasks]; None if it is not said."""
         frame = self._read(given, option, option)[0]
         if frame["value"].dtype.is_float():
             frame = frame.with_columns(pl.col("value").fill_nan(None).cast(pl.String))

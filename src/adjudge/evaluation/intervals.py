@@ -194,7 +194,7 @@ def _draw(sums: Sums, weights: Floats) -> Sums:
 
 
 def middle(drawn: Floats, level: float) -> tuple[float, float]:
-    """Return the ends of the middle share of all values but NaN; NaN where there are none.
+    """Return the ends of the middle share of all values but NaN; NaN if there are none.
 
     >>> middle(np.append(np.arange(101.0), np.nan), 0.5)
     (25.0, 75.0)
@@ -370,7 +370,7 @@ def clustered_share(right: Flags, cluster: Integers | None, level: float) -> Est
 def share_intervals(share: Floats, variance: Floats, z: float, tasks: int) -> tuple[Floats, Floats]:
     """Return low and high of shares with these variances, [K] each: Wilson's interval of as many tasks as the variance is worth.
 
-    It is not empty where a label was never seen among `tasks`.
+    It is not empty if a label was never seen among `tasks`.
 
     >>> low, high = share_intervals(np.array([0.9, 0.0]), np.array([0.0009, 0.0]), 1.645, 100)
     >>> low.round(3).tolist(), high.round(3).tolist()

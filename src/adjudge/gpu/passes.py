@@ -447,7 +447,7 @@ def lanes_of(k: int) -> int:
 
 
 def require_labels(k: int, devices: Iterable[Device]) -> None:
-    """Raise where there are more labels than the kernels of a device take."""
+    """Raise if there are more labels than the kernels of a device take."""
     for device in devices:
         most = (device.shared_bytes - WIDE_STATIC) // WIDE_PER_LABEL
         if k > most:

@@ -316,7 +316,7 @@ def _may_answer(column: str, wanted: Mapping[str, str | None], found: Mapping[st
 
 
 def _stem(name: object, rank: Rank) -> str | None:
-    """Return the name of a rank that a column has, without what may follow it; None where it has none."""
+    """Return the name of a rank that a column has, without what may follow it; None if it has none."""
     return _plain_stem(normalize_name(name), rank)
 
 

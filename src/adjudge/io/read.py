@@ -170,7 +170,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 
 
 def check_read(votes: Votes, source: Opened, understood: Understood, notes: Notes, *, declared: bool, strict: bool) -> None:
-    """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
+    """Warn of what looks wrong about votes that were read, or raise if the caller is strict."""
     repeated, has_workers = understood.repeated, notes.has_workers
     signs = find_signs(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = source.paths
@@ -395,7 +395,7 @@ def find_ignored_column(column: str | None) -> Iterator[str]:
 def find_unmatched(
     what: str, tasks: tuple[int, int, int], theirs: Iterable[object], ours: Iterable[object], among: str = "votes"
 ) -> Iterator[str]:
-    """Yield a sign where few tasks of gold or truth are among those of the votes; raise where none is.
+    """Yield a sign where few tasks of gold or truth are among those of the votes; raise if none is.
 
     `tasks` are numbers: of the gold, of the votes, of both; few are less than half of the smaller of the two. `theirs` and
     `ours` are examples.
@@ -415,7 +415,7 @@ def _spell(columns: Mapping[str, str], role: str, otherwise: str) -> str:
 
 
 def _signs(votes: Votes, seen: int) -> Iterator[str]:
-    """Yield what labels look like, where names of labels seldom do; raise where they can be nothing else.
+    """Yield what labels look like, where names of labels seldom do; raise if they can be nothing else.
 
     `seen` labels were given.
     """

@@ -45,7 +45,7 @@ class LabelNames:
         return cast(list[int], reference.hash_texts(*self.vocabulary.text_buffers()).tolist())
 
     def codes(self, labels: pl.Series, first_row: int) -> pl.Series:
-        """Return the codes of labels as text, null where one is missing; `first_row` rows came before these."""
+        """Return the codes of labels as text, null if one is missing; `first_row` rows came before these."""
         unknown = [text for text in labels.drop_nulls().unique(maintain_order=True) if text not in self.code]
         if unknown:
             row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
@@ -225,7 +225,7 @@ def stream_gold(now: Mapping[str, Any]) -> Gold:
 
 
 def stream_history(now: Mapping[str, Any], labels: Vocabulary) -> pl.DataFrame | None:
-    """Return what evicted tasks of a snapshot say of workers: worker, true, given, count; None where there are none.
+    """Return what evicted tasks of a snapshot say of workers: worker, true, given, count; None if there are none.
 
     The true labels are those that the tasks had when they were evicted.
     """

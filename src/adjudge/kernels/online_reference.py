@@ -114,7 +114,7 @@ class Online(Judging):
 
     @_run_exclusively
     def forget(self, task: str) -> int:
-        """Take a task and all its votes back, and return how many there were; -1 where there is no such task."""
+        """Take a task and all its votes back, and return how many there were; -1 if there is no such task."""
         change = self._begin()
         place = self._find(change, task)
         if place is None:
@@ -199,7 +199,7 @@ class Online(Judging):
 
     @_run_exclusively
     def voted(self, task: str, worker: str) -> int:
-        """Return the label of the last vote of a worker on a task, -1 where there is none."""
+        """Return the label of the last vote of a worker on a task, -1 if there is none."""
         state = self._begin()
         place, who = self._find(state, task), state.get("worker", worker)
         theirs = [] if place is None else [state.get("pair", row) for row in state.get("votes", place)]

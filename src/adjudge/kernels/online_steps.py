@@ -14,7 +14,7 @@ from adjudge.kernels import reference
 from adjudge.kernels.online_honest import SHARE_UNITS, PendingChange, Units, shift
 
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
-# end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
+# end: the order of a table is that of the codes. "fitted": 1 if a label is that of the last fit, 2 if it was tied.
 # A task that is forgotten is "gone": its code is never used again, and it gets another where it comes back.
 # "gold" has the labels that are known for certain, by the text of tasks, seen or not; "held" has them by task. -1: none.
 # "number" is the place of a task among all that there were: the order of every list.
@@ -86,12 +86,12 @@ class StreamSteps:
             change.put("fact", "measured", honest.widen(measured))
 
     def _find(self, state: PendingChange, text: str) -> int | None:
-        """Return the code of a task, None where there is no such task."""
+        """Return the code of a task, None if there is no such task."""
         place: int | None = state.get("task", text)
         return None if place is None or state.get("gone", place) else place
 
     def _gold(self, state: PendingChange, text: str) -> int:
-        """Return the label that a task has for certain, seen or not; -1 where there is none."""
+        """Return the label that a task has for certain, seen or not; -1 if there is none."""
         label: int | None = state.get("gold", text)
         return -1 if label is None else label
 
@@ -424,7 +424,7 @@ class Evicting(StreamSteps):
         return record
 
     def _come_back(self, change: PendingChange, text: str, record: Record) -> int:
-        """Make an evicted task a task again; raise where it is no such record of this stream."""
+        """Make an evicted task a task again; raise if it is no such record of this stream."""
         votes, label, units, fitted, held, number = record
         hard = change.get("fact", "hard")
         _require(self._find(change, text) is None, "the task is in memory")

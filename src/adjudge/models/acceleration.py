@@ -206,7 +206,7 @@ def _inner(weights: Counts, one: RootPoint, two: RootPoint) -> float:
 
 
 def _within(point: Floats, image: Floats, weights: Floats) -> Floats:
-    """Return the counts at a point, but nowhere less than a part of those that EM goes to, and 0 where these are."""
+    """Return the counts at a point, but nowhere less than a part of those that EM goes to, and 0 if these are."""
     out: Floats = np.where(image > 0, np.maximum(point, np.sqrt(MIN_KEPT_SHARE) * image), 0.0) ** 2 * weights
     return out
 

@@ -273,7 +273,7 @@ class Model:
         return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
-        """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
+        """Return the gold of a fit: the given one, or what votes have found; raise if a model needs some and has none."""
         if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark lack it
             given = gold_frame(votes)
         if self.needs_gold and given is None:

@@ -257,7 +257,7 @@ class GladRecipe:
         self.model = self._model(self._start, x)
 
     def restore(self) -> Checkpoint | None:
-        """Return where this very fit was interrupted, after the E-step it ended with; None where it was not."""
+        """Return where this very fit was interrupted, after the E-step it ended with; None if it was not."""
         found = self.passes.restore()
         if found is None:
             return None

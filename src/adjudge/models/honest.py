@@ -3,7 +3,7 @@
 The posterior of expectation-maximisation is not calibrated: each task contributes to the counts that judge it, and workers who
 err together look like workers who are right. The rule here scores each task without its own part, lends every worker five
 votes of the mean worker, lets no vote speak against what it says, and divides the scores by a temperature that follows from
-the errors that workers share. A fifth comes from the shares of the votes. Where votes agree with each other no more than
+the errors that workers share. A fifth comes from the shares of the votes. If votes agree with each other no more than
 chance, nothing is left but that. Everything is a sum over votes or tasks: docs/confidence.md has the measurements.
 """
 
@@ -241,7 +241,7 @@ class HonestProbabilities:
 
         This is z of the mean probability of the answers, each without the vote itself, less what answers drawn from the
         worker's own mix of labels would have. Below 0 answers avoid what the others say. 0 for fewer than two votes on tasks
-        with other votes, or with gold. Where votes have weights, the others' count; the worker's answers count once each.
+        with other votes, or with gold. If votes have weights, the others' count; the worker's answers count once each.
         """
         self._count()
         votes, (got, mean, square) = self.session.run(BelowChance(self.honest.rule), self._line_function)

@@ -146,7 +146,7 @@ def dependence_of(learned: Learned) -> Dependence:
 
 
 def _shares(known: Knowledge) -> Floats | None:
-    """Return the shares of the labels among the tasks, [K]; None where no task is known."""
+    """Return the shares of the labels among the tasks, [K]; None if no task is known."""
     total = sum_of(known.class_counts)
     return known.class_counts / total if total > 0 else None
 

@@ -108,7 +108,7 @@ def factor(
 ) -> Factor:
     """Return the factors of |X| by alternating means of ratios without the extreme ones, until their product settles.
 
-    Where no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back for ever; that is
+    If no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back for ever; that is
     what `patience` is for.
     """
     size = np.abs(agreement)
@@ -140,7 +140,7 @@ def _measure_change(left: Floats, right: Floats, next_left: Floats, next_right: 
 
 
 def signs(pairs: WorkerPairs, labels: int) -> Floats:
-    """Return the signs of skills, [workers]: 1, -1, or 0 where nothing tells; of the two ways, the one near all 1.
+    """Return the signs of skills, [workers]: 1, -1, or 0 if nothing tells; of the two ways, the one near all 1.
 
     They are those of the vector that a lazy walk along agreements beyond chance leads to. Each pair counts as many votes as it
     shares, so that two workers with one task in common say little. The walk starts with all workers alike.

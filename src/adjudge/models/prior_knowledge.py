@@ -58,7 +58,7 @@ def opened(source: Any, what: str) -> Any:
 
 
 def require_same_voters(source: Any, groups: Mapping[str, str], what: str) -> None:
-    """Raise where a history or warm start is about other voters: about members where groups vote, or the other way round.
+    """Raise if a history or warm start is about other voters: about members where groups vote, or the other way round.
 
     `source` is as `opened` returns it, `groups` has worker to group, as texts.
     """

@@ -526,7 +526,7 @@ class Online:
     def finish_refit(self, refit: Refit) -> Result:
         """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
 
-        Where it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
+        If it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
         under the parameters of the fit.
         """
         if not isinstance(refit, Refit) or refit.model != self._model:

@@ -84,7 +84,7 @@ def data(identity: str, content: object) -> Markup:
 def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, numbers: int = 0) -> Markup:
     """Return a table whose last `numbers` columns are figures, and whose first cells name their rows.
 
-    Where all heads are empty there are none.
+    If all heads are empty there are none.
     """
     names = list(heads)
     first = len(names) - numbers

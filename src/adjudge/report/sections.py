@@ -78,7 +78,7 @@ class LabelKeys:
         return tag("span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shorten(label, MAX_TEXT)}")
 
     def key(self, labels: Iterable[str]) -> Markup | None:
-        """Return what the squares mean; nothing where they say it themselves."""
+        """Return what the squares mean; nothing if they say it themselves."""
         if self.is_short:
             return None
         found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
@@ -360,7 +360,7 @@ def doubts(found: Findings) -> Markup:
 
 
 def _in_doubt(found: Findings) -> str:
-    """Return which task is least certain, and which label most votes speak against; empty where there is none of them."""
+    """Return which task is least certain, and which label most votes speak against; empty if there is none of them."""
     view = found.tasks
     if view.n_tasks < 2 or not len(view.uncertain):
         return ""
@@ -438,7 +438,7 @@ def _models(scores: pl.DataFrame) -> Picture:
 
 
 def _left_out(found: Findings) -> str:
-    """Return that truth says nothing of labels that were given; empty where none was."""
+    """Return that truth says nothing of labels that were given; empty if none was."""
     number = 0 if found.truth is None or found.judged is None else len(found.truth) - len(found.judged)
     if not number:
         return ""

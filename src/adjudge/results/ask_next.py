@@ -106,7 +106,7 @@ class RankedTasks(NamedTuple):
 
     code: Codes  # [tasks]
     gain: Floats  # [tasks] expected gain in right labels of one more vote
-    worker: Codes  # [tasks] among the candidates; all 0 where there are none
+    worker: Codes  # [tasks] among the candidates; all 0 if there are none
     cost: Floats  # [tasks]
 
 

@@ -126,7 +126,7 @@ class LabelEvidence:
     """The log-odds of the labels of some tasks against their runners-up, taken apart."""
 
     probabilities: Floats  # [tasks, K]
-    runner_up: Codes  # [tasks] -1 where there is no other label
+    runner_up: Codes  # [tasks] -1 if there is no other label
     log_odds: Floats  # [tasks]
     prior: Floats  # [tasks] part of the class priors
     contribution: Floats  # [votes] part of each vote
@@ -341,7 +341,7 @@ def calibrate_evidence(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
 
 
 def _next_best(probabilities: Floats, labels: Codes, least: float = 0.0) -> Codes:
-    """Return the most probable label but the one decided, [tasks]; -1 where none has more than `least`."""
+    """Return the most probable label but the one decided, [tasks]; -1 if none has more than `least`."""
     if probabilities.shape[1] < 2:
         return np.full(len(labels), -1)
     others = probabilities.copy()
@@ -376,7 +376,7 @@ class VoteScores(NamedTuple):
     """What votes say of every label, [votes, K]."""
 
     finite: Floats
-    misses: Floats  # 1 where a vote is impossible under a label
+    misses: Floats  # 1 if a vote is impossible under a label
 
 
 class Flips(NamedTuple):
@@ -536,7 +536,7 @@ def more_counted_votes(some: TaskVotes, sums: Floats, weight: float, confusion: 
 
 
 def _first(probabilities: Floats, label: int, settled: float, temperature: float) -> int | None:
-    """Return the first line, of one vote more each, in which the label is settled; None where it is in none."""
+    """Return the first line, of one vote more each, in which the label is settled; None if it is in none."""
     known = apply_temperature(np.clip(probabilities, 0.0, 1.0), temperature)
     there = np.flatnonzero(known[:, label] >= settled)
     return int(there[0]) if len(there) else None

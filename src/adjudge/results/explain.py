@@ -124,7 +124,7 @@ def explain_set(
 
 
 def require_here(result: Result, what: str) -> None:
-    """Raise where the tasks of a result are not in this process, nor on its disk."""
+    """Raise if the tasks of a result are not in this process, nor on its disk."""
     if len(result.fit.outcome.labels) != result.votes.n_tasks or not isinstance(result.session, OffersScoring):
         raise OptionError(f"{what} looks at the votes of tasks, and {TASKS_ON_EXECUTORS}")
 

@@ -98,7 +98,7 @@ class Explanation:
     label: Id
     confidence: float  # probability that the label is right
     probabilities: Mapping[Id, float]  # of every label, in label order
-    runner_up: Id | None  # the most probable other label; None where there is no other
+    runner_up: Id | None  # the most probable other label; None if there is no other
     log_odds: float  # of the label against the runner-up; bounded where `certain`
     prior: float  # what the class priors add to the log-odds
     evidence: tuple[VoteEvidence, ...]  # the votes, largest contribution first
@@ -112,7 +112,7 @@ class Explanation:
     confidence_by: str  # "honest" or "posterior": what the probabilities are
     frame_kind: FrameKind = "polars"
     not_cast: tuple[MemberVote, ...] = field(default=())  # votes of groups whose members tied, which did not count
-    item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty where nothing says
+    item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty if nothing says
 
     def __repr__(self) -> str:
         return f"Explanation({self.task!r}: {self.label!r}, confidence {self.confidence:.2f}, {len(self.evidence)} votes)"

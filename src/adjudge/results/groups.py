@@ -143,7 +143,7 @@ class MemberSession:
         return self.members
 
     def gold(self) -> NDArray[np.bool_] | None:
-        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        """Return which tasks have their label from gold, [tasks]; None if no gold was given."""
         return self.result.session.gold()
 
     def recount(self, labels: NDArray[np.int32]) -> None:

@@ -73,7 +73,7 @@ class WorkersInBrief:
 
 
 def label_shares(result: Result | MultiResult) -> list[LabelShare] | None:
-    """Return the share of every label, most frequent first; None where labels are not in this process.
+    """Return the share of every label, most frequent first; None if labels are not in this process.
 
     With several correct options, shares are of the sets that contain an option, and do not add up to 1.
 
@@ -144,7 +144,7 @@ def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[
 
 
 def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> WorkersInBrief | None:
-    """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None where it has no verdicts.
+    """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None if it has no verdicts.
 
     >>> rows = [("ann", 9, "informative", "93% equal"), ("bob", 8, "spammer", "as guesses would")]
     >>> workers_in_brief(pl.DataFrame(rows, ["worker", "votes", "verdict", "why"], orient="row"))

@@ -68,7 +68,7 @@ def reasons(
     below: NDArray[np.float64] | None,
     noun: str = "vote",
 ) -> pl.Series:
-    """Return the sentence of each worker, [workers]; null where memory did not suffice to judge them.
+    """Return the sentence of each worker, [workers]; null if memory did not suffice to judge them.
 
     `given` has the votes of each, `agreement` the share that equals the label, `below` how far they follow what others say.
     `noun` is what votes are called.
@@ -190,7 +190,7 @@ class JudgedWorkers:
 
     @cached_property
     def honest(self) -> HonestProbabilities | None:
-        """The honest probabilities of the labels, whichever confidence the fit has; None where there are none."""
+        """The honest probabilities of the labels, whichever confidence the fit has; None if there are none."""
         session = getattr(self.result.session, "own", self.result.session)  # members of groups are judged by their own votes
         if self.result.fit.honest is not None and session is self.result.session:
             return cast(HonestProbabilities, self.result.fit.honest)
@@ -203,7 +203,7 @@ class JudgedWorkers:
 
     @cached_property
     def below_chance(self) -> NDArray[np.float64] | None:
-        """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
+        """How far each worker's answers follow what the others say, in standard errors, [workers]; None if it is unknown."""
         known = self.honest
         if known is None or hasattr(known.session, "honest_outcome"):  # its tasks are not in this process
             return None
@@ -249,7 +249,7 @@ class JudgedWorkers:
         }
 
     def _repeat_columns(self) -> dict[str, pl.Series]:
-        """Return how often every worker repeats its own answer; nothing where nobody voted twice on a task."""
+        """Return how often every worker repeats its own answer; nothing if nobody voted twice on a task."""
         votes = self.result.votes
         if votes.duplicates != "all" or self.result.per_set > 1:
             return {}
@@ -309,14 +309,14 @@ def repeated_answers(votes: Votes) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:
-    """Return the share of abstentions of each worker, [workers], who gave so many votes; null where it was not counted."""
+    """Return the share of abstentions of each worker, [workers], who gave so many votes; null if it was not counted."""
     rates = abstention_rates(given, votes.abstentions, votes.abstained)
     empty = pl.repeat(None, len(given), dtype=pl.Float64, eager=True)
     return (empty if rates is None else numbers(rates)).alias("abstained")
 
 
 def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.DataFrame | None:
-    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None where none is."""
+    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None if none is."""
     at = np.flatnonzero(known)
     return pl.DataFrame({"task": column(votes.tasks, at), "label": column(votes.labels, labels[at])}) if len(at) else None
 
@@ -330,7 +330,7 @@ class CredibleInterval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What the votes say about workers and labels; NaN, and verdict unclear, where memory does not suffice."""
+    """What the votes say about workers and labels; NaN, and verdict unclear, if memory does not suffice."""
 
     accuracy: CredibleInterval  # [workers] each
     information: Floats  # [workers] bits per vote

@@ -100,7 +100,7 @@ class DistributedTable(NamedTuple):
     priors: Floats  # [K]
     uses_prior: bool
     penalty: float = 0.0
-    recipe: Recipe | None = None  # None where the table was learned elsewhere
+    recipe: Recipe | None = None  # None if the table was learned elsewhere
     names: tuple[str, ...] = ()  # of the columns that the recipe has for workers
 
     @property
@@ -327,7 +327,7 @@ class DistributedSession(RemoteSession):
         return self._pass(partial(answers_of_part, decide), Receive(None, True, False, 2, of_labels=False), state).state
 
     def confusion(self, worker: object) -> Floats | None:
-        """Return pi_cl of one worker, [K true, K given]; None where there is no such worker."""
+        """Return pi_cl of one worker, [K true, K given]; None if there is no such worker."""
         assert self._confusion_source is not None
         recipe, state = self._confusion_source
         return self._of_worker(worker, state, partial(worker_confusion, recipe))

@@ -181,9 +181,9 @@ class DecisionPass:
     """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
 
     by: DecidedBy
-    scores: Broadcast = None  # None where votes decide
+    scores: Broadcast = None  # None if votes decide
     hard: bool = False  # whether scores count the labels they decide, instead of probabilities
-    honest: Broadcast = None  # `Judged`, where confidence is honest; None where it is the model's own
+    honest: Broadcast = None  # `Judged`, where confidence is honest; None if it is the model's own
     temperature: float = 1.0  # probabilities are raised to one over this
 
     @property

@@ -237,7 +237,7 @@ class DistributedResult(SparkResult):
     def workers(self) -> Frame:
         """Worker, votes, accuracy, agreement, abstained, and what else the model knows of a worker, as a Spark frame.
 
-        `abstained` is 0 where all votes have a label, else null: abstentions are not counted by worker.
+        `abstained` is 0 if all votes have a label, else null: abstentions are not counted by worker.
 
         With honest confidence, accuracy is honest, too, and has its 90% interval.
         """

@@ -41,7 +41,7 @@ class SparkVotes(WorkerRows):
     task_kind: Kind
     per_row: NDArray[np.int64]  # [rows] votes of each row
     abstentions: int
-    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None if nobody has counted them
     duplicates: str  # "all" or "error"
     n_tasks: int = 0  # known once the votes are laid out on executors
     n_unvoted: int = 0

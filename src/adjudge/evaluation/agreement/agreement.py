@@ -131,7 +131,7 @@ class Agreement:
 
     @cached_property
     def matrix(self) -> Any:
-        """A row and a column per worker: the share of shared tasks on which they agree, null where there is none."""
+        """A row and a column per worker: the share of shared tasks on which they agree, null if there is none."""
         return to_native(self.matrix_frame(), self.frame_kind)
 
     @cached_property
@@ -193,7 +193,7 @@ class Agreement:
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
     def matrix_array(self, pairs: PairFigures) -> Floats:
-        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared."""
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
         square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement

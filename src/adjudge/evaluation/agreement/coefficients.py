@@ -46,7 +46,7 @@ class MeasurementScale:
 
     @property
     def positions(self) -> Floats:
-        """The values mapped to 0 (smallest) … 1 (largest), [K]; all 0 where they do not differ."""
+        """The values mapped to 0 (smallest) … 1 (largest), [K]; all 0 if they do not differ."""
         low = self.values.min(initial=np.inf)
         width = self.values.max(initial=-np.inf) - low
         return (self.values - low) / width if width > 0 else np.zeros(len(self.values))
@@ -274,7 +274,7 @@ def _gwet_chance(sums: Sums, weight: float) -> Floats:
 
 
 def _spread(counts: Floats, position: Floats) -> Floats:
-    """Return the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 where all votes have the same position."""
+    """Return the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 if all votes have the same position."""
     n = counts.sum(axis=-1)
     spread = 2 * (n * (counts * position**2).sum(axis=-1) - (counts * position).sum(axis=-1) ** 2)
     least = np.where(counts > 0, position, np.inf).min(axis=-1, initial=np.inf)

@@ -180,7 +180,7 @@ class PairFigures:
 
     a: Integers  # [pairs] code of the worker that comes first
     b: Integers  # [pairs]
-    shared: Integers  # [pairs] pairs of their votes on the same task: the shared tasks, where nobody votes twice
+    shared: Integers  # [pairs] pairs of their votes on the same task: the shared tasks, if nobody votes twice
     agreement: Floats  # [pairs] the share of them that agree
     kappa: Floats  # [pairs] Cohen's kappa; NaN where chance explains all
     pi: Floats  # [pairs] Scott's pi
@@ -404,7 +404,7 @@ class CopyingPairs:
     b: Integers  # [found]
     shared: Integers  # [found] tasks of known label
     same_wrong: Integers  # [found] of them with the same wrong answer
-    copied: Floats  # [found] likeliest share of copied answers; NaN where no shared task is known
+    copied: Floats  # [found] likeliest share of copied answers; NaN if no shared task is known
     log_odds: Floats  # [found] how much likelier copying makes their votes
 
     def __len__(self) -> int:

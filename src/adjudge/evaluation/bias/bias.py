@@ -222,7 +222,7 @@ def bias(
 
 
 def _flag_known(votes: Votes, gold: Source, label: int) -> Floats:
-    """Return 1 for tasks whose known label is the one in question, 0 for others, NaN where it is not known, [tasks]."""
+    """Return 1 for tasks whose known label is the one in question, 0 for others, NaN if it is not known, [tasks]."""
     codes = truth_codes(votes, read_truth(gold, None, None))
     if not (codes >= 0).any():
         raise InputError(f"the gold has none of the {votes.n_tasks} tasks of the votes: are these their ids?")

@@ -82,7 +82,7 @@ class Comparison:
     best: str  # the name of the model that is advised
     advice: tuple[str, ...]  # sentences: which model, and on what evidence
     facts: Mapping[str, object]  # what was measured of the votes: see `result.facts`
-    judged_by: str | None  # "truth" or "gold": what accuracies are measured by; None where nothing is known
+    judged_by: str | None  # "truth" or "gold": what accuracies are measured by; None if nothing is known
     judged_tasks: int
     gold_tasks: int  # with votes; learned from in the fits of all models
     folds: int  # that gold was divided into, each hidden from the fit that it judges; 0 where accuracies are not of gold
@@ -399,7 +399,7 @@ class ComparisonPlan:
 
     votes: Votes
     models: Mapping[str, Model]
-    gold: Integers | None  # [tasks] codes to learn from, below 0 where there is none
+    gold: Integers | None  # [tasks] codes to learn from, below 0 if there is none
     known: KnownLabels | None  # what is judged by
     folds: int
     seed: int
@@ -407,7 +407,7 @@ class ComparisonPlan:
 
     @property
     def cluster(self) -> Integers | None:
-        """The clusters of the known tasks, [n] codes from 0 on; None where tasks are independent."""
+        """The clusters of the known tasks, [n] codes from 0 on; None if tasks are independent."""
         return None if self.known is None else clusters_of(self.clusters, self.known.tasks)
 
     @property
@@ -421,7 +421,7 @@ class ComparisonPlan:
         return np.zeros(0, np.int64) if self.known is None else self.known.tasks
 
     def learned(self, hidden: Integers | None = None) -> Gold | None:
-        """Return the gold to learn from, but for the `hidden` tasks; None where none is left."""
+        """Return the gold to learn from, but for the `hidden` tasks; None if none is left."""
         if self.gold is None:
             return None
         tasks = np.flatnonzero(self.gold >= 0)
@@ -555,7 +555,7 @@ def _pair_row(a: str, b: str, labels: Labels, pairs: Mapping[tuple[str, str], Pa
 
 
 def _read_gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
-    """Return the labels to learn from, [tasks] codes below 0 where there is none, and the votes without gold of their own."""
+    """Return the labels to learn from, [tasks] codes below 0 if there is none, and the votes without gold of their own."""
     if votes.found_gold is not None:
         gold = gold_frame(votes) if gold is None else gold
         votes = replace(votes, found_gold=None)

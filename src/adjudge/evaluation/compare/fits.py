@@ -38,7 +38,7 @@ class FitJob:
     model: Model
     votes: Votes
     gold: Gold | None = None
-    judged: Integers | None = None  # tasks whose probabilities are wanted, [n] codes; None where labels are enough
+    judged: Integers | None = None  # tasks whose probabilities are wanted, [n] codes; None if labels are enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class ComparedFit:
 
     labels: NDArray[np.int32]  # [tasks] codes
     confidence: Floats  # [tasks] honest where probabilities were wanted
-    probabilities: Floats | None  # of the judged tasks, [n, K]; None where none were wanted, or memory is too small for them
+    probabilities: Floats | None  # of the judged tasks, [n, K]; None if none were wanted, or memory is too small for them
     expected_wrong: float
     converged: bool
     facts: dict[str, object]
@@ -127,7 +127,7 @@ def _fit(job: FitJob, engine: Engine) -> ComparedFit:
 
 
 def _probabilities(result: Result, tasks: Integers) -> Floats | None:
-    """Return the probabilities of some tasks, [n, K]; None where those of all tasks do not fit in memory."""
+    """Return the probabilities of some tasks, [n, K]; None if those of all tasks do not fit in memory."""
     if not len(tasks) or of_probabilities(result.votes) > free_memory():
         return None
     out = np.empty((len(tasks), result.votes.n_labels))
@@ -163,7 +163,7 @@ def leave_out(votes: Votes, refits: int, seed: int) -> list[VotesPart]:
 
 
 def stable_share(whole: ComparedFit, refits: Sequence[tuple[VotesPart, ComparedFit]], what: str) -> float:
-    """Return the share of labels that stay the same without some workers, or without some tasks; NaN where none was left out."""
+    """Return the share of labels that stay the same without some workers, or without some tasks; NaN if none was left out."""
     shares = [
         float((refit.labels == whole.labels[part.tasks]).mean())
         for part, refit in refits

@@ -185,7 +185,7 @@ class LabelSupport(NamedTuple):
     """Who voted for labels of tasks."""
 
     votes: Integers  # [n]
-    accuracy: Floats  # [n] the mean expected accuracy of those who did; NaN where nobody did
+    accuracy: Floats  # [n] the mean expected accuracy of those who did; NaN if nobody did
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ class Missing:
     """What would decide an open requirement."""
 
     what: str  # KNOWN_LABELS or MORE_TASKS
-    more: int | None  # how many more; None where no number of them is enough
+    more: int | None  # how many more; None if no number of them is enough
     why: str = ""
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class VoteFigures:
 
     @cached_property
     def known(self) -> Integers:
-        """The known label of each task, [tasks] codes: -1 where it is not known, K and above for labels that nobody gave."""
+        """The known label of each task, [tasks] codes: -1 if it is not known, K and above for labels that nobody gave."""
         if self.gold is None:
             return np.full(self.votes.n_tasks, -1)
         codes = truth_codes(self.votes, read_truth(self.gold, None, None))

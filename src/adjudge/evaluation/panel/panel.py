@@ -85,7 +85,7 @@ def panel(
     sizes : iterable of int, optional
         The sizes of panels to look at; all small ones and some larger by default. The size of all is always there.
     subsets : int, default 50
-        Random panels of each size; every one there is, where these are fewer. Of many votes fewer are drawn.
+        Random panels of each size; every one there is, if these are fewer. Of many votes fewer are drawn.
     within : float, default 0.01
         The accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval ends
         below adds nothing.

@@ -120,7 +120,7 @@ class PanelStudy:
         `accuracy` is the share of right labels, in the mean over random panels of this size; `measured_by` says by what. Nine of
         ten such panels, on as many other tasks, lie between `low` and `high`. `shortfall` is what they lack of the accuracy of
         all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
-        independent votes per task that such panels amount to, `cost` that of one task (null where no cost was given).
+        independent votes per task that such panels amount to, `cost` that of one task (null if no cost was given).
         """
         return to_native(self.sizes_frame(), self.frame_kind)
 

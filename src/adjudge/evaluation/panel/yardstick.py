@@ -37,7 +37,7 @@ class Yardstick:
 
     tasks: Integers  # [judged] codes of the tasks that count
     chance: Floats  # [judged, K]
-    cluster: Integers | None = None  # [judged] codes from 0 on; None where tasks are independent
+    cluster: Integers | None = None  # [judged] codes from 0 on; None if tasks are independent
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -56,7 +56,7 @@ class Yardstick:
     def gain(self, shares: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Estimate:
         """Return the accuracy gained by a change of shares, [judged, K], with the interval of as many other tasks.
 
-        Where truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
+        If truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
         the change is a mean over random ones: what their luck leaves open is added. `pseudo` tasks count as changed by 1: of
         changes that are rare, none seen is not none.
         """
@@ -86,7 +86,7 @@ class Yardstick:
 
 
 def of_truth(codes: Integers, n_labels: int) -> Yardstick:
-    """Return the yardstick of true labels, [tasks] codes: K for one that nobody gave, -1 where it is not known."""
+    """Return the yardstick of true labels, [tasks] codes: K for one that nobody gave, -1 if it is not known."""
     tasks = np.flatnonzero(codes >= 0)
     chance = np.zeros((len(tasks), n_labels))
     given = np.flatnonzero(codes[tasks] < n_labels)
@@ -146,7 +146,7 @@ def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator)
 
 
 def draw_panels(workers: int, size: int, number: int, rng: np.random.Generator) -> Flags:
-    """Return random panels of `size` workers, [panels, workers]; every one there is, where these are no more than `number`.
+    """Return random panels of `size` workers, [panels, workers]; every one there is, if these are no more than `number`.
 
     >>> draw_panels(3, 2, 9, np.random.default_rng(0)).astype(int).tolist()
     [[1, 1, 0], [1, 0, 1], [0, 1, 1]]

@@ -143,7 +143,7 @@ class Rates:
     def gold_needed(self) -> Frame:
         """A line per group: group, label (with the widest interval), half_width, gold, more, why.
 
-        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null where no
+        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null if no
         number of them would, as the group has too few tasks.
         """
         return to_native(self.gold_needed_frame(), self.frame_kind)

@@ -202,7 +202,7 @@ def expected_table(found: TaskBeliefs) -> Floats:
 
 
 def table_of(found: TaskBeliefs, gold: KnownLabels) -> ConfusionTable | None:
-    """Return the table of labels given by true label; None where gold is too scarce, or labels tell the truth too little."""
+    """Return the table of labels given by true label; None if gold is too scarce, or labels tell the truth too little."""
     k = found.honest.shape[1]
     label, expected = found.label[gold.tasks], expected_table(found)
     counts = np.zeros((k, k))

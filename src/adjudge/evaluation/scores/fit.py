@@ -49,7 +49,7 @@ class ScoreFit:
     """Items and judges in the units of the scores (or standard ones, where judges were put into units of their own)."""
 
     score: Floats  # [items]
-    variance: Floats  # [items] of the mean that such judges would give; NaN where nothing tells
+    variance: Floats  # [items] of the mean that such judges would give; NaN if nothing tells
     centre: float
     spread: float  # variance of items
     judges: JudgeFigures

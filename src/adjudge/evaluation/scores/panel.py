@@ -36,7 +36,7 @@ class ScoreEstimates(NamedTuple):
     """Figures of items, [items] each."""
 
     score: Floats
-    low: Floats  # NaN where nothing tells
+    low: Floats  # NaN if nothing tells
     high: Floats
     probability: Floats | None  # of the label, with a threshold or gold labels
 

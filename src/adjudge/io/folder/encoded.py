@@ -101,7 +101,7 @@ class HashedVocabulary(StoredVocabulary):
         self._hashes = hashes  # [n] ascending
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Return the code of each id, compared by text; -1 where it is unknown."""
+        """Return the code of each id, compared by text; -1 if it is unknown."""
         texts = [text_of(i) for i in ids]
         wanted = hash_ids(Vocabulary.of_texts(texts))
         found = np.full(len(texts), -1, np.int64)

@@ -57,7 +57,7 @@ class HeadlineView:
     model: str
     expected_wrong: float
     is_honest: bool  # whether confidence is the honest one, which was measured against truth
-    votes_per_task: float  # in the mean over votes; NaN where it was not measured
+    votes_per_task: float  # in the mean over votes; NaN if it was not measured
     effective_votes: float
 
     @property
@@ -67,7 +67,7 @@ class HeadlineView:
 
     @property
     def wrong_range(self) -> tuple[float, float] | None:
-        """Between what wrong labels really were on seven of ten public sets that expected as many; None where nobody knows."""
+        """Between what wrong labels really were on seven of ten public sets that expected as many; None if nobody knows."""
         if not self.is_honest or self.noun != "label":
             return None
         low, high = USUAL_RATIO
@@ -441,11 +441,11 @@ def trace(result: Result) -> TraceView:
 class ReliabilityView:
     """The reliability curve of labels with truth."""
 
-    bins: pl.DataFrame  # lowest, highest, tasks, confidence, accuracy; empty where no confidence is known
+    bins: pl.DataFrame  # lowest, highest, tasks, confidence, accuracy; empty if no confidence is known
     tasks: int
     wrong: int
     expected_wrong: float
-    gap: float  # expected calibration error; NaN where no confidence is known
+    gap: float  # expected calibration error; NaN if no confidence is known
 
     @property
     def sentence(self) -> str:

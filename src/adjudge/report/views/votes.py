@@ -176,7 +176,7 @@ def confusion(result: Result, worker: object = None, *, truth: Integers | None =
 
     - `result`: of any model.
     - `worker`: the id; None for all workers together.
-    - `truth`: the code of the true label of each task, [tasks], -1 where it is not known; the chosen labels by default.
+    - `truth`: the code of the true label of each task, [tasks], -1 if it is not known; the chosen labels by default.
 
     >>> import adjudge as adj
     >>> votes = [(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog"), (2, "bob", "dog")]
@@ -243,13 +243,13 @@ class AgreementView:
 
     workers: tuple[str, ...]  # [n] in the order of the matrix
     codes: Integers  # [n] of these workers
-    kappa: Floats  # [n, n] Cohen's kappa; 1 with oneself, NaN where no task is shared or chance explains all
+    kappa: Floats  # [n, n] Cohen's kappa; 1 with oneself, NaN if no task is shared or chance explains all
     agreement: Floats  # [n, n] share of shared tasks with the same answer
     shared: Integers  # [n, n] shared tasks
     ring: Integers  # [n] number of the ring that a worker is in, neighbours in one ring; -1: in none
     n_workers: int  # of all
     ring_sizes: tuple[int, ...]  # of all rings, the largest first
-    votes_per_task: float  # on the task of a vote; NaN where it was not measured
+    votes_per_task: float  # on the task of a vote; NaN if it was not measured
     effective_votes: float  # that shared error leaves of them
     sampled: bool  # whether only some tasks were compared
 

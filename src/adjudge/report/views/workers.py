@@ -23,7 +23,7 @@ MAX_DOTS: Final = 2000  # workers that are drawn one by one
 MAX_NOTABLE: Final = 300  # maximum number drawn or described
 MAX_JUDGED: Final = 5_000_000  # votes up to which workers get verdicts: some ten seconds
 MAX_CELLS: Final = 40_000_000  # votes x labels up to which they do: some four seconds
-LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, where all have about as many
+LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, if all have about as many
 VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
@@ -54,7 +54,7 @@ class WorkersView:
 
     frame: pl.DataFrame  # code, worker (text), votes, accuracy, accuracy_low, accuracy_high, verdict, why, …; null: not known
     people: Result  # the result whose workers have these codes: members of groups one by one
-    chance: float  # accuracy of who guesses at the rates at which labels are given; NaN where it is not known
+    chance: float  # accuracy of who guesses at the rates at which labels are given; NaN if it is not known
     is_judged: bool  # whether there are verdicts
     left_out: str  # why there are none
 
@@ -106,7 +106,7 @@ class WorkersView:
 
     @cached_property
     def verdicts(self) -> dict[str, int]:
-        """How many workers have each verdict, the gravest first; empty where nobody was judged."""
+        """How many workers have each verdict, the gravest first; empty if nobody was judged."""
         counted = dict(self.frame["verdict"].drop_nulls().value_counts().iter_rows())
         return {word: counted[word] for word in (*TO_LOOK_AT, UNCLEAR_VERDICT, "informative") if word in counted}
 
@@ -340,7 +340,7 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
 
 
 def _groups(result: Result, people: Result) -> pl.Series:
-    """Return the group that each worker votes in, as text; null where there is none."""
+    """Return the group that each worker votes in, as text; null if there is none."""
     grouping = result.grouping
     if grouping is None:
         return pl.repeat(None, people.votes.n_workers, dtype=pl.String, eager=True).alias("group")
@@ -350,7 +350,7 @@ def _groups(result: Result, people: Result) -> pl.Series:
 
 
 def chance_level(result: Result) -> float:
-    """Return how often a worker is right who guesses at the rates at which labels are given; NaN where it is not known."""
+    """Return how often a worker is right who guesses at the rates at which labels are given; NaN if it is not known."""
     shares = label_shares(result)
     return float("nan") if not shares else float(sum(one.of_votes * one.of_labels for one in shares))
 

@@ -78,7 +78,7 @@ def find_copies(votes: Votes, labels: NDArray[np.int32], known: Flags | None = N
     """Return who copies whom, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
     Votes on tasks of one worker whose label is not known are left out, and so are repeated votes of a worker on a task:
-    they say nothing about who agrees with whom. None where memory does not suffice (`need` bytes); the log says so.
+    they say nothing about who agrees with whom. None if memory does not suffice (`need` bytes); the log says so.
     """
     n, k = votes.n_workers, votes.n_labels
     if not n or not _has_room(votes, sum(search_memory(votes)) if need is None else need):
@@ -260,7 +260,7 @@ def affordable(compared: ComparedVotes) -> bool:
 def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None = None) -> SharedTaskPairs:
     """Return the pairs of workers that share tasks, with the evidence that one copies the other.
 
-    Where there are more than `budget` pairs of votes (`MIN_VOTE_PAIR_BUDGET`, or as many as votes), only workers who share
+    If there are more than `budget` pairs of votes (`MIN_VOTE_PAIR_BUDGET`, or as many as votes), only workers who share
     unexplained answers are compared.
     """
     budget = max(MIN_VOTE_PAIR_BUDGET, len(compared.task)) if budget is None else budget

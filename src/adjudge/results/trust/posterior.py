@@ -200,7 +200,7 @@ class Belief:
 
     posterior: Singles  # [K, tasks]
     priors: Floats  # [K] share of the tasks, with one pseudo-task for every label that was given; 0 for the others
-    counts: Floats | None  # [K, rows] expected votes of a row on tasks of this true label; None where these are too many
+    counts: Floats | None  # [K, rows] expected votes of a row on tasks of this true label; None if these are too many
     own: Floats  # [rows] the same for the label that the row gives
     totals: Floats  # [K, workers]
     mean: Floats  # [K true, K given] the mean worker's confusion
