@@ -49,7 +49,7 @@ def race():
 
 
 def cell(name="1k x 4", votes=1_000, labels=4, **seconds):
-    """A cell where these took so long, and all else is not there."""
+    """A cell where these took so long, and everything else is not there."""
     sizes = {"votes": votes, "tasks": votes // 5, "workers": 10, "labels": labels}
     return {
         "name": name,

@@ -26,7 +26,7 @@ NOT_PICKLED: Final = (
 
 
 def make_visible(text: str) -> str:
-    r"""Return the text with everything that a terminal would obey shown as an escape; all else stays as it is.
+    r"""Return the text with everything that a terminal would obey shown as an escape; everything else stays as it is.
 
     >>> make_visible("ann\x1b[31m\n")
     'ann\\x1b[31m\\n'

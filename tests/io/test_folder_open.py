@@ -120,7 +120,7 @@ def test_votes_cross_a_fork(monday, tmp_path):
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)  # a lock that another thread held is held for ever here
+        signal.alarm(60)  # a lock that another thread held is held forever here
         os._exit(0 if int(monday.row.sum()) == int(sum(int(row.sum()) for _, _, row in monday.parts())) else 1)
     assert os.waitpid(child, 0)[1] == 0
 

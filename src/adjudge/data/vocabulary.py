@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from adjudge.errors import InputError, OptionError, choice_error, quote
 
 BOUNDS_CHUNK_NUMBERS: Final = 1 << 16  # numbers compared at once: they stay in the processor's cache
-TEXT_CHUNK: Final = 1 << 20  # bytes of texts looked at at once
+TEXT_CHUNK: Final = 1 << 20  # bytes of texts per block
 FACTOR: Final = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 INVERSE: Final = pow(FACTOR, -1, 1 << 64)
 

@@ -270,7 +270,7 @@ class Session(Steps, Protocol):
         ...
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         ...
 
     def majority(self) -> FitOutcome:

@@ -460,7 +460,7 @@ class LocalSession(WorkerState):
         return self._right(self._rules.counted(tally)[0])
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         return sum(self._store.scan("gold", lambda _, shard: shard.gold_tasks(votes)))
 
     def majority(self) -> FitOutcome:

@@ -321,7 +321,7 @@ class Shard:
         self._add_gold(certain_answers, {"answers": out})
 
     def gold_tasks(self, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         return 0 if self._gold is None else int((np.diff(self._given_ptr) >= votes).sum())
 
     def run(self, kernel: str, inputs: RowInputs, **how: Any) -> Any:

@@ -235,7 +235,7 @@ def _draw_shared_luck(rng: np.random.Generator, task: Integers, leader: Integers
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A simulated crowd. Votes are drawn when asked for: as one frame, in batches, or straight into files."""
+    """A simulated crowd. Votes are drawn on access: as one frame, in batches, or straight into files."""
 
     spec: Spec
     crowd: SimulatedCrowd

@@ -157,7 +157,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     free = [c for c in columns if c not in named.values()]
     required = [role for role in wanted if role != REMAINING_COLUMNS and role not in OPTIONAL_ROLES]
     found = dict(named)
-    for role in required:  # in this order: a column taken for one role cannot take the next
+    for role in required:  # in this order: a column treated as one role cannot take the next
         if role not in named:
             found[role] = _usual(role, [c for c in free if c not in found.values()], columns, wanted, found, where)
     more = [c for c in free if c not in found.values()]

@@ -353,7 +353,7 @@ def known_text(value: object) -> str:
 class Frame(Any):  # type: ignore[misc]
     """A frame of the caller's own kind: of polars, pandas or pyarrow, and of Spark for votes on Spark.
 
-    For type checkers alone: which kind it is depends on the votes, so any use of it is taken for right.
+    For type checkers alone: which kind it is depends on the votes, so any use of it is treated as right.
     """
 
 

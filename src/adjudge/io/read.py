@@ -39,7 +39,7 @@ MAX_MESSAGE_EXAMPLES: Final = 5  # examples in a message
 MIN_SETS: Final = 3  # labels that look like sets
 SET_SEPARATORS: Final = (SET_SEPARATOR, ",", ";")
 FIRST_SCAN_VOTES: Final = 1 << 12  # votes looked at first: most votes show a disagreement soon
-SCAN_CHUNK_VOTES: Final = 1 << 17  # votes looked at at once
+SCAN_CHUNK_VOTES: Final = 1 << 17  # votes per block
 # Words for abstentions.
 ABSTENTION_WORDS: Final = "na n/a nan null none nil ignore ignored refuse refused refusal skip skipped abstain abstained"
 ABSTENTIONS: Final = frozenset(["", *ABSTENTION_WORDS.split()])

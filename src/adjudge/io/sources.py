@@ -62,7 +62,7 @@ STANDARD_INPUT: Final = "-"
 
 
 class Opened:
-    """A source looked at once: to choose an engine, and then to read it. Each property is found when it is first asked for."""
+    """A source looked at once: to choose an engine, and then to read it. Each property is found on first access."""
 
     def __init__(self, source: Any) -> None:
         self.source = source  # votes, or anything that is read

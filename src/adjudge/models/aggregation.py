@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Options(ReadOptions, total=False):
-    """The options of `aggregate`, but for `multi`, on which the kind of its result depends."""
+    """The options of `aggregate`, except for `multi`, on which the kind of its result depends."""
 
     seed: int
     gold: Source | None
@@ -97,8 +97,8 @@ def aggregate(
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
-    `adj.Online`, for votes that keep coming, has the same defaults but for three: `model` is "fds", one rule for refits and for
-    the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
+    `adj.Online`, for votes that keep coming, has the same defaults except for three: `model` is "fds", one rule for refits and
+    for the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
     workers are judged from their first vote on. Here all votes are at hand.
 
     Parameters

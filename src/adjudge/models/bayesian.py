@@ -34,7 +34,7 @@ class LFC(Model):
     """Raykar et al. 2010: soft EM of Dawid-Skene in which every worker starts with pseudo-votes that are mostly right.
 
     Under each true label a worker gets `diagonal` pseudo-votes for that label and `other` for every other one. So a worker
-    with few votes is taken for a decent one, and no answer is impossible. They count as votes do: a cell of a confusion is
+    with few votes is treated as a decent one, and no answer is impossible. They count as votes do: a cell of a confusion is
     (votes + pseudo-votes) / (all votes + all pseudo-votes), the mean of a Dirichlet posterior. What rises from pass to pass is
     the likelihood with the term pseudo-votes x log pi of every cell. Class priors are estimated, without pseudo-tasks. A label
     that nobody gave, and neither gold nor priors nor a history name, gets no pseudo-votes.

@@ -121,7 +121,7 @@ class ConfusionStep:
 
 
 def _confusion_lines(panel: WorkerRows, counts: Cells, prior: Prior) -> TableLines:
-    """Return log pi in parts, without pseudo-votes: minus infinity but for cells with votes."""
+    """Return log pi in parts, without pseudo-votes: minus infinity except for cells with votes."""
     totals, k = panel.by_worker(counts), panel.n_labels
     total = totals[panel.row_worker()[counts.row], counts.label]
     own = round_to_unit(np.log(counts.count) - np.log(total), LOG_UNIT)
@@ -322,7 +322,7 @@ class DawidSkene(Model):
 class FastDawidSkene(DawidSkene):
     """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
 
-    Settings are those of `DawidSkene`, but for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
+    Settings are those of `DawidSkene`, except for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
 
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

@@ -44,7 +44,7 @@ class Dependence:
     """Whether workers err together or differ in skill, measured against majority vote."""
 
     shared_error: float  # rho: correlation of errors within a task beyond what the workers' own rates explain
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     skill_spread: float  # intraclass correlation of right votes within workers
     agreement: float = 1.0  # share of the votes that equal the winner of their task
 
@@ -127,7 +127,7 @@ class Honest:
             return cpu.honest_lines(*here, lent, exists, PSEUDO_VOTES_PER_WORKER, block.threads)
         past, row_ptr = lay_out(panel, None, block.history), panel.worker_ptr if weights is None else weights.worker_ptr
         lines = np.empty((row_ptr[-1], panel.n_labels))
-        without = np.zeros(lines.shape)  # asked for only where there is a vote to leave out
+        without = np.zeros(lines.shape)  # needed only if there is a vote to leave out
         less: Any = np.float64(1.0)
         with np.errstate(divide="ignore"):
             log_lent = np.log(lent)

@@ -108,7 +108,7 @@ def factor(
 ) -> Factor:
     """Return the factors of |X| by alternating means of ratios without the extreme ones, until their product settles.
 
-    If no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back for ever; that is
+    If no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back forever; that is
     what `patience` is for.
     """
     size = np.abs(agreement)

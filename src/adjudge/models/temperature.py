@@ -73,7 +73,7 @@ def fit_temperature(
     """Return the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
 
     posterior [n, K]; truth [n] codes below K. With `believed`, [tasks, K], the loss has a prior worth `PRIOR_TASKS` more tasks,
-    of which these probabilities are taken for the truth, and 1 stays unless the known tasks speak clearly against it.
+    of which these probabilities are treated as the truth, and 1 stays unless the known tasks speak clearly against it.
 
     The loss is convex in 1/T: its slope is the sum over tasks of the expected log-probability less that of the truth, which
     rises with 1/T, and Newton's method finds where it crosses zero. A step that leaves the interval known to hold the zero is

@@ -536,7 +536,7 @@ class Online:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
 
-        A stream that is loaded answers for ever after, to the bit, as the one that was saved. What was last measured for honest
+        A stream that is loaded answers forever after, to the bit, as the one that was saved. What was last measured for honest
         confidence is part of it, so that `renew`, and a read that renews, count as events.
         """
         container.save(Path(path), "online", stream_file.VERSION, *content_of(self, path))

@@ -143,7 +143,7 @@ class LabelScores(NamedTuple):
     ruled_out: NDArray[np.bool_]  # [K] labels whose class prior is 0
 
     def limited(self) -> Floats:
-        """Return scores, [..., K]: minus infinity but for the labels with the fewest impossible votes."""
+        """Return scores, [..., K]: minus infinity except for the labels with the fewest impossible votes."""
         misses = np.where(self.ruled_out, np.inf, self.misses)
         out: Floats = np.where(misses == misses.min(axis=-1, keepdims=True), self.finite, -np.inf)
         return out

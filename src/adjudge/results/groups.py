@@ -32,7 +32,7 @@ from adjudge.results.trust.copies import find_copies
 if TYPE_CHECKING:
     from adjudge.results.result import Result
 
-GROUP_CHUNK_CELLS: Final = 1 << 22  # votes x labels looked at at once, so that copies stay small
+GROUP_CHUNK_CELLS: Final = 1 << 22  # votes x labels per block, so that copies stay small
 OF_GROUPS: Final = ("votes", "accuracy", "accuracy_low", "accuracy_high", "agreement")
 Floats = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adjudge.results.sets import MultiResult
 
 BRIEF_LIST_LENGTH: Final = 3  # tasks or workers of a list
-OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks looked at at once, so that copies stay small
+OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks per block, so that copies stay small
 TO_LOOK_AT: Final = ("copy", "adversary", "spammer")  # verdicts that say something of a worker, gravest first
 UNCLEAR_VERDICT: Final = "unclear"  # the verdict on workers of whom the votes tell too little
 FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: with fewer effective votes, workers err together
@@ -166,7 +166,7 @@ def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> W
 
 
 def _cuts(result: Result) -> list[slice]:
-    """Return the tasks as slices that are looked at at once."""
+    """Return the tasks as slices that are processed at a time."""
     return [slice(start, start + OVERVIEW_CHUNK_TASKS) for start in range(0, result.votes.n_tasks, OVERVIEW_CHUNK_TASKS)]
 
 

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from adjudge.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
-RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay small
+RESULT_CHUNK_TASKS = 1 << 20  # tasks per block, so that copies stay small
 MAX_CONFUSION_CELLS = 20_000_000  # of all workers together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Promises):
-    """What `fit` and `aggregate` return. Frames are made when first asked for, and kept.
+    """What `fit` and `aggregate` return. Frames are made on first access, and kept.
 
     >>> import adjudge as adj
     >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
@@ -67,7 +67,7 @@ class Result(Promises):
     per_set: int = 1  # votes that answer one set, and may be right or wrong together: they count as one
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: frames are made again when asked for."""
+        """Return the fields: frames are made again on access."""
         if self.is_on_disk:
             raise AdjudgeError(NOT_PICKLED)
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -289,7 +289,7 @@ class Result(Promises):
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were taken for the mean worker."""
+        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
         known = self.fit.worker_columns.get("known")
         return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
 

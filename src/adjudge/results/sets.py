@@ -120,7 +120,7 @@ class MultiResult:
     model: str
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: frames are made again when asked for."""
+        """Return the fields: frames are made again on access."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ class MultiResult:
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were taken for the mean worker."""
+        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
         return self.results[0].unknown_workers
 
     @property

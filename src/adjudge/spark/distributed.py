@@ -259,7 +259,7 @@ class DistributedSession(RemoteSession):
         return _outcome(found)
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         if not self._settings.with_gold:
             return 0
         with plain_errors(FIT_FAILED):

@@ -60,7 +60,7 @@ def test_two_questions_with_the_same_values_are_refused_with_both_remedies():
 def test_independent_scorers_are_hardly_ever_joined_and_judges_of_middling_skill_are():
     apart = sum(raises(jury("a", 50, seed=n) + jury("b", 50, seed=n + 1000)) for n in range(100))
     together = sum(not raises(jury("abcd", 100, 0.6, seed=n)) for n in range(100))
-    assert apart >= 90  # of 100, and 95 in the mean
+    assert apart >= 90  # of 100, and 95 on average
     assert together >= 94
 
 

@@ -82,7 +82,7 @@ class Agreement:
     ac2_linear: Estimate = UNKNOWN
     ac2_quadratic: Estimate = UNKNOWN
     reference: str | None  # what common wrong answers are counted against: truth, or the name of a model
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     error_correlation: Estimate
     effective_votes: Estimate  # without truth that of `result.facts`
     resamples: int
@@ -280,7 +280,7 @@ def agreement(
     level : float, default 0.95
         Level of the intervals.
     groups : source, optional
-        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".
     seed : int, default 0
         Seed of the bootstraps.
@@ -419,7 +419,7 @@ def _study_copies(
 
 
 def _copies(votes: Votes, reference: ReferenceLabels, model: str | None, seed: int) -> Copies | None:
-    """Return who copies whom, as `result.workers` finds it: truth is taken for gold, and a fit labels the other tasks."""
+    """Return who copies whom, as `result.workers` finds it: truth is treated as gold, and a fit labels the other tasks."""
     labels, known = reference.labels, None
     if reference.source == "truth":
         known = (labels >= 0) & (labels < votes.n_labels)

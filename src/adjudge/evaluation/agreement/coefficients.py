@@ -33,7 +33,7 @@ from adjudge.evaluation.intervals import (
 )
 
 MAX_ORDINAL_LABELS: Final = 512  # the observed part of level ordinal is a table of label by label
-CHUNK_TASKS: Final = 1 << 18  # looked at at once
+CHUNK_TASKS: Final = 1 << 18  # per block
 COINCIDENCE_CHUNK_PAIRS: Final = 1 << 22  # pairs of (vote, label of its task) per chunk, so that copies stay small
 
 
@@ -295,7 +295,7 @@ def _number(text: str) -> float | None:
 class ErrorFigures:
     """Errors against the truth, or against majority vote."""
 
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     correlation: Estimate  # of the errors of two votes on the same task
     effective_votes: Estimate  # number of independent votes that the votes of a task amount to
 
@@ -331,7 +331,7 @@ def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap, 
 
 
 def _votes_per_task(sizes: Integers) -> float:
-    """Return how many votes the task of a vote has, in the mean over votes, from the votes of each task, [tasks]."""
+    """Return how many votes the task of a vote has, on average over votes, from the votes of each task, [tasks]."""
     return 1.0 + float((sizes * (sizes - 1)).sum() / sizes.sum())
 
 

@@ -291,7 +291,7 @@ def compare(
     threads : int, optional
         How many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
     groups : source, optional
-        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".
     progress : callable, optional
         Called as progress(model, fits done, fits to do) after every fit.
@@ -421,7 +421,7 @@ class ComparisonPlan:
         return np.zeros(0, np.int64) if self.known is None else self.known.tasks
 
     def learned(self, hidden: Integers | None = None) -> Gold | None:
-        """Return the gold to learn from, but for the `hidden` tasks; None if none is left."""
+        """Return the gold to learn from, except for the `hidden` tasks; None if none is left."""
         if self.gold is None:
             return None
         tasks = np.flatnonzero(self.gold >= 0)

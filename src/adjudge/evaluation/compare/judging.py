@@ -23,7 +23,7 @@ from adjudge.io.frames import column, numbers
 Labels = Mapping[str, NDArray[np.int32]]  # by model, [tasks] codes
 SIGNIFICANCE_LEVEL: Final = 0.05  # below which a corrected p-value is called significant
 # How much more accurate than "auto" a model is before anything is known of these votes: on the nine public sets of
-# docs/can-you-trust-it.md the seven others are 1.1 points below it in the mean, with a spread of 3.0.
+# docs/can-you-trust-it.md the seven others are 1.1 points below it on average, with a spread of 3.0.
 PRIOR_MEAN: Final = -0.01
 PRIOR_GAIN_SD: Final = 0.03
 CAUTIOUS: Final = ("auto", "mv")  # the first of these that runs is the advice unless known labels favour another

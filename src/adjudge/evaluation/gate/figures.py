@@ -72,7 +72,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class VoteFigures:
-    """Measures figures of one set of votes, each when it is first asked for."""
+    """Measures figures of one set of votes, each on first access."""
 
     votes: Votes
     gold: Source | None  # known labels of random tasks
@@ -229,7 +229,7 @@ def plan_by_size(what: str, size: int, estimate: Estimate, most: int = MOST_MORE
 def subtract(need: Requirement, new: VoteFigures, old: VoteFigures) -> Figure:
     """Return by how much a figure of new votes exceeds that of old ones.
 
-    Accuracy on the same tasks is compared task by task. Anything else is taken for independent: the interval then follows from
+    Accuracy on the same tasks is compared task by task. Anything else is treated as independent: the interval then follows from
     the two intervals (Zou and Donner 2008), and is too wide rather than too narrow where both sets have tasks in common.
     """
     if need.figure == "accuracy":

@@ -34,7 +34,7 @@ TOO_FEW: Final = "too few votes"
 NOT_LOOKED_AT: Final = "not looked at"
 MAX_OTHERS: Final = 12  # in a panel that a judge is added to
 PANELS: Final = 60  # that each judge is added to
-SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are taken for one
+SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are treated as one
 PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels per block
 MIN_JUDGED_VOTES: Final = 20  # on tasks that count; workers with fewer get no verdict
 MAX_JUDGED_WORKERS: Final = 60  # workers, those with most votes
@@ -94,7 +94,7 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
         flat, voted = said.reshape(n, -1), said.max(axis=2)
         same += flat @ flat.T
         shared += voted @ voted.T
-    likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not taken for alike
+    likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not treated as alike
     np.fill_diagonal(likeness, -1.0)
     beside = likeness.argmax(axis=1)
     own = np.arange(n)

@@ -90,7 +90,7 @@ def panel(
         The accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval ends
         below adds nothing.
     groups : source, optional
-        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".
     seed : int, default 0
         What panels are drawn from.

@@ -117,7 +117,7 @@ class PanelStudy:
     def sizes(self) -> Frame:
         """A line per size of panels: how many were drawn, and what such panels are worth.
 
-        `accuracy` is the share of right labels, in the mean over random panels of this size; `measured_by` says by what. Nine of
+        `accuracy` is the share of right labels, on average over random panels of this size; `measured_by` says by what. Nine of
         ten such panels, on as many other tasks, lie between `low` and `high`. `shortfall` is what they lack of the accuracy of
         all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
         independent votes per task that such panels amount to, `cost` that of one task (null if no cost was given).
@@ -148,7 +148,7 @@ class PanelStudy:
 
     @property
     def enough(self) -> int:
-        """The smallest size from which on random panels fall short of all votes by no more than `within`, in the mean."""
+        """The smallest size from which on random panels fall short of all votes by no more than `within`, on average."""
         return enough(self.points, self.within)
 
     @property

@@ -309,7 +309,7 @@ def rates(
         True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of the
         week). False if the interval is for these tasks only.
     groups : source, optional
-        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names of
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".
     model : str or Model, default "auto"
         The model that judges the workers, as for `adj.aggregate`.

@@ -6,7 +6,7 @@ What nobody can see in votes is errors that workers have in common. Honest proba
 the variance that more tasks do not make smaller (docs/decisions/055-rates.md has what was measured).
 
 Two corrections take the fit that has not seen the known labels. Prediction-powered inference measures on the gold of the group
-itself by how much predictions are off in the mean (Angelopoulos, Duchi and Zrnic 2023, PPI++), and assumes nothing but that this
+itself by how much predictions are off on average (Angelopoulos, Duchi and Zrnic 2023, PPI++), and assumes nothing but that this
 gold is a random sample of the group. The other inverts the table of labels given to tasks of each true label (Rogan and Gladen
 1978). It pools the gold of all groups, and so assumes that judges err alike in every group.
 """

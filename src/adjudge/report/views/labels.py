@@ -33,7 +33,7 @@ MAX_LISTED: Final = 50
 MAX_NAMED_TASKS: Final = 12  # tasks by name in a picture
 SURE, IN_DOUBT = "70% or more", "below 70%: in doubt"
 DOUBT_STYLES: Final = {SURE: Style("accent", "square"), IN_DOUBT: Style("doubt", "square")}
-CHUNK: Final = 1 << 20  # tasks looked at at once, so that copies stay small
+CHUNK: Final = 1 << 20  # tasks per block, so that copies stay small
 NUDGE: Final = 1e-9  # confidences are sums of floats: 0.7 belongs to the bin that begins there
 SHARES: Final = "Which labels are given, and which are chosen?"
 MAX_LABELS: Final = 30
@@ -57,7 +57,7 @@ class HeadlineView:
     model: str
     expected_wrong: float
     is_honest: bool  # whether confidence is the honest one, which was measured against truth
-    votes_per_task: float  # in the mean over votes; NaN if it was not measured
+    votes_per_task: float  # on average over votes; NaN if it was not measured
     effective_votes: float
 
     @property

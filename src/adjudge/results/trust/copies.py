@@ -223,7 +223,7 @@ def comparable(ballots: Ballots, chance: Singles) -> tuple[ComparedVotes, float]
     """Return (the votes, each with its chance; the log-likelihood ratio of a disagreement).
 
     `chance`, [votes], is the probability of each vote given the others. Answers may agree for reasons that no model
-    sees, such as tasks that mislead. So the crowd's mean excess of agreement is taken for normal.
+    sees, such as tasks that mislead. So the crowd's mean excess of agreement is treated as normal.
     """
     task, worker, given = ballots.task(), ballots.worker(), ballots.label().astype(np.int64)
     expected = chance.astype(np.float64)

@@ -419,7 +419,7 @@ def guesses(ballots: Ballots) -> Singles:
 
 
 def _without(own: Singles, chance: Singles, repeated: Flags | None) -> Singles:
-    """Return the posterior without the vote, but for a factor, [votes], written to `own`; repeated votes stay in it."""
+    """Return the posterior without the vote, except for a factor, [votes], written to `own`; repeated votes stay in it."""
     if repeated is not None:
         chance[repeated] = 1.0
     own /= chance
@@ -445,7 +445,7 @@ def kinds(ballots: Ballots, seen: VoteComparison) -> Kinds:
     if n <= CHUNK_WORKERS:
         at_once = [next(parts)]
         return _kinds_given(n, at_once, _mixture(at_once[0][1][::every]))
-    # More workers than are looked at at once: first those who say enough about all, then all of them.
+    # More workers than are processed at a time: first those who say enough about all, then all of them.
     sample = [likelihood[-cut.start % every :: every] for cut, likelihood, *_ in parts]
     weights = _mixture(np.concatenate(sample))
     del sample
