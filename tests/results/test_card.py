@@ -68,7 +68,7 @@ def test_what_a_reader_must_know_is_said():
     alike = adj.simulate(tasks=200, workers=9, votes_per_task=9, colluders=1.0, ring=3, skill=0.6, seed=1).votes
     assert "workers err together" in read(adj.aggregate(alike)).text
     predicted = short.predict([("new", "zoe", "l0")])
-    assert "1 workers were not known to the model" in read(predicted).text
+    assert "1 workers were unknown to the model" in read(predicted).text
 
 
 def test_long_names_are_cut_in_the_middle_with_the_whole_on_hover():

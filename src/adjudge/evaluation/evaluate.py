@@ -200,7 +200,7 @@ class Evaluation:
         shown = f"{self.accuracy:.4g} ({self.interval.low:.3g} to {self.interval.high:.3g})" if self.tasks else "–"
         figures: list[tuple[str, Any]] = [("accuracy", shown), ("macro F1", self.macro_f1), ("tasks with truth", self.tasks)]
         if known.tasks:
-            figures += [("wrong labels", known.errors), ("foretold by confidence", known.expected_errors)]
+            figures += [("wrong labels", known.errors), ("predicted by confidence", known.expected_errors)]
             figures.append(("calibration error", known.expected_calibration_error))
         if self.without_truth or self.without_label:
             warnings.append(f"left out: {self.without_truth} labels without truth, {self.without_label} tasks without label")
@@ -265,7 +265,7 @@ class Evaluation:
 
     @property
     def expected_errors(self) -> float:
-        """The number of wrong labels that the confidence foretells: `calibration.errors` are there."""
+        """The number of wrong labels that the confidence predicts: compare `calibration.errors`."""
         return self.calibration.expected_errors
 
     @property

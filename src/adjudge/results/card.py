@@ -229,7 +229,7 @@ def _warnings(result: Result | MultiResult) -> list[str]:
         out.append(f"{result.ties} labels were picked among tied ones")
     unknown = len(result.unknown_workers)
     if unknown:
-        out.append(f"{unknown} workers were not known to the model, and taken for the mean worker")
+        out.append(f"{unknown} workers were unknown to the model, and counted as the mean worker")
     return out
 
 

@@ -145,7 +145,7 @@ class Comparison:
         - `accuracy`, `accuracy_low`, `accuracy_high`: share of right labels on the judged tasks, and its interval.
         - `f1`: mean of the labels' F1; `calibration_error`, `log_loss`: what confidence is worth there.
         - `below_highest`: whether it is significantly less accurate than the model with the highest accuracy.
-        - `expected_wrong`: wrong labels among all tasks, as honest confidence foretells them.
+        - `expected_wrong`: wrong labels among all tasks, as honest confidence predicts them.
         - `agrees_with_mv`: share of all tasks with the label of majority vote.
         - `stable_workers`, `stable_tasks`: share of labels that stay without a fifth of the workers, or of the tasks.
         - `converged`: whether it met its stopping rule; `seconds`: of one fit, run in parallel with others.

@@ -281,7 +281,7 @@ def advise_by_truth(
         out.append(f"No model is significantly below {of}{corrected}.")
     wrong = own.tasks - own.right
     if own.expected_wrong == own.expected_wrong:
-        out.append(f"On these tasks the confidence of {best} foretells {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
+        out.append(f"On these tasks the confidence of {best} predicts {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
     if folds:
         out.append(
             f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all gold. "
@@ -367,7 +367,7 @@ def _overruling(best: str, overruled: Overruled) -> str:
     if np.isnan(own).all():
         return f"{best} overrules majority vote on {tasks}, for labels that nobody gave there."
     return (
-        f"{best} overrules majority vote on {tasks}: in the mean {voted[0]:.1f} votes of workers whose accuracy "
+        f"{best} overrules majority vote on {tasks}: on average {voted[0]:.1f} votes of workers whose accuracy "
         f"it estimates at {np.nanmean(own):.0%} against {voted[1]:.1f} votes of workers at {np.nanmean(other):.0%}."
     )
 
