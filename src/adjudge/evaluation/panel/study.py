@@ -115,23 +115,23 @@ class PanelStudy:
 
     @cached_property
     def sizes(self) -> Frame:
-        """A line per size of panels: how many were drawn, and what such panels are worth.
+        """One row per panel size: how many panels were drawn, and how good they are.
 
-        `accuracy` is the share of right labels, on average over random panels of this size; `measured_by` says by what. Nine of
-        ten such panels, on as many other tasks, lie between `low` and `high`. `shortfall` is what they lack of the accuracy of
-        all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
-        independent votes per task that such panels amount to, `cost` that of one task (null if no cost was given).
+        `accuracy` is the share of right labels, averaged over random panels of this size; `measured_by` names the yardstick. Nine
+        of ten such panels, on as many other tasks, are between `low` and `high`. `shortfall` is the accuracy of all votes minus
+        theirs, with a 90% interval. `agreement` is the share of labels equal to those of all votes, `effective_votes` the number
+        of independent votes per task that such panels amount to, `cost` the price of one task (null if no cost was given).
         """
         return to_native(self.sizes_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per worker, those who add most first: what panels gain by it, and a word where that is clear.
+        """One row per worker, the largest gain first: the gain of panels from the worker, and a verdict if that is clear.
 
-        `adds` is the accuracy that panels gain by the worker, with its 90% interval: panels of up to 12 other judges, decided by
-        majority vote, that always have the judge most like it, named by `beside`. In a crowd it is gained on the worker's own
-        tasks. `lost_without` is what the model loses on all tasks (in a crowd, on the worker's own) where all others decide
-        alone, with an interval. `effective_votes` is what the worker adds to those of all. `word` is "adds", "adds nothing",
+        `adds` is the accuracy that panels gain from the worker, with its 90% interval: panels of up to 12 other judges, decided
+        by majority vote, always including the judge most like it (the column `beside`). In a crowd the gain is on the worker's
+        own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all others
+        decide alone, with an interval. `effective_votes` is the worker's contribution to those of all. `word` is "adds", "adds nothing",
         "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
         crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
         """
