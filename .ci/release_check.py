@@ -113,7 +113,7 @@ def repaired(tools: Path, wheel: Path) -> Path:
 
 
 def try_wheel(python: str, wheel: Path) -> None:
-    """Install a wheel with its dependencies, run it, and print the time, memory and disk space."""
+    """Install a wheel with its dependencies, run it, and print the time to install and import it, and its size."""
     name = f"wheel-{Path(python).resolve().name}"
     home = environment(python, name)
     seconds = pip(home, "-c", ROOT / "constraints.txt", wheel)

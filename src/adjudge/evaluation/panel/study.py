@@ -130,10 +130,10 @@ class PanelStudy:
 
         `adds` is the accuracy that panels gain from the worker, with its 90% interval: panels of up to 12 other judges, decided
         by majority vote, always including the judge most like it (the column `beside`). In a crowd the gain is on the worker's
-        own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all others
-        decide alone, with an interval. `effective_votes` is the worker's contribution to those of all. `word` is "adds", "adds nothing",
-        "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
-        crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
+        own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all
+        others decide alone, with an interval. `effective_votes` is the worker's contribution to those of all. `word` is "adds",
+        "adds nothing", "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not
+        looked at" (in a crowd, workers behind the busiest), and `why` gives the reason. Figures that were not measured are null.
         """
         return to_native(self.judges_frame(), self.frame_kind)
 
