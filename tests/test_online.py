@@ -403,7 +403,7 @@ def test_bad_votes_leave_the_state_as_it_was(tmp_path):
             adj.Online(labels=["x"], **options)
 
 
-def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
+def test_ids_come_back_as_they_went_in_and_abstentions_are_not_votes():
     online = adj.Online(labels=[1, 2])
     with pytest.warns(adj.MissingLabels, match="1 of 3 votes have no label"):
         online.learn_many([(10, 1, 1), (9, 1, None), (9, 2, 2)])

@@ -220,7 +220,7 @@ def test_options_of_the_disk_engine(tmp_path):
     assert adj.aggregate([("t", "w", "x")], engine=adj.AutoEngine(memory="2GB")).labels["label"].to_list() == ["x"]
 
 
-def test_too_little_memory_is_said(tmp_path, monkeypatch):
+def test_too_little_memory_is_reported(tmp_path, monkeypatch):
     votes = adj.read({"task": np.arange(40_000), "worker": np.arange(40_000) % 20_000, "label": np.arange(40_000) % 200})
     with pytest.raises(
         adj.AdjudgeError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
@@ -469,7 +469,7 @@ def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
         fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, crowd_folder, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path, crowd_folder, monkeypatch):
     monkeypatch.setattr(checkpoint, "sync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     place = replace(engine_named("disk", 1), work=tmp_path / "work", batch_votes=0)
     for model in ("fds", "glad"):
@@ -483,7 +483,7 @@ def test_large_counts_are_not_copied(tmp_path, crowd_folder, monkeypatch):
     same(fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS), fitted(crowd_folder, "fds", COMPILED, **SHORT_FIT_OPTIONS))
 
 
-def test_a_file_that_shrinks_is_said(tmp_path):
+def test_a_file_that_shrinks_is_reported(tmp_path):
     encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=EncodingPlan(shard_votes=100))
     votes = adj.read(tmp_path / "v")
     session = COMPILED.load(votes, seed=0, ties="hash")
@@ -512,7 +512,7 @@ def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
-def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
+def test_a_full_disk_is_reported_in_one_line(tmp_path, monkeypatch, fail_at):
     from adjudge.io.folder import arrays
 
     votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)

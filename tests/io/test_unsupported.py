@@ -38,7 +38,7 @@ def test_kinds(value, kind):
     ([0.7, 0.3], "soft votes are not supported"),
     ([1.5, 2.5], r"adj.scores \(adjudge scores\) merges numbers"),
 ])  # fmt: skip
-def test_values_that_are_no_labels(value, message, tmp_path):
+def test_values_that_are_not_labels(value, message, tmp_path):
     columns = {"task": ["t", "t"], "worker": ["ann", "bob"], "label": [value, value]}
     pl.DataFrame(columns).write_parquet(tmp_path / "votes.parquet")
     sources = [columns, pl.DataFrame(columns), pd.DataFrame(columns), tmp_path / "votes.parquet", [("t", "ann", value)]]

@@ -117,7 +117,7 @@ def test_ends_of_the_scale():
     assert fit_temperature(np.array([[1.0, 0.0]] * 4), np.zeros(4, int)) == 1.0
 
 
-def test_zeros_are_no_end_of_the_world():
+def test_zeros_do_no_harm():
     posterior = np.array([[1.0, 0.0]] * 10)
     truth = np.array([0] * 9 + [1])
     found = fit_temperature(posterior, truth)

@@ -114,7 +114,7 @@ def test_goldmv_knows_gold_alone():
     assert pairs(result.labels, "task", "label") == {"t": "x", "u": "y"}, "the mean worker beats one who was never right"
 
 
-def test_a_vote_of_no_weight_decides_where_there_is_no_other():
+def test_a_vote_of_no_weight_decides_if_it_is_the_only_one():
     result = fit(adj.read([("t", "a", "x"), ("u", "a", "x")], labels=["never", "x", "y"]), "goldmv", gold={"t": "y"})
     assert pairs(result.labels, "task", "label") == {"t": "y", "u": "x"}
 

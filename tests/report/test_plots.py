@@ -228,7 +228,7 @@ def test_a_waterfall_of_many_votes_adds_up():
     assert any(row["what"] == "21 more votes" for row in bars)
 
 
-def test_nothing_to_draw_is_said():
+def test_nothing_to_draw_is_reported():
     one = adj.aggregate([("t", "w", "x")], model="mv")
     for picture, said in (
         (one.plot.trace(), "nothing to converge"),

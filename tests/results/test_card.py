@@ -57,7 +57,7 @@ def test_the_answer_comes_first():
     assert any("as guesses would" in cell for cell in found.cells), "and why"
 
 
-def test_what_a_reader_must_know_is_said():
+def test_what_a_reader_must_know_is_reported():
     with pytest.warns(adj.NotConverged):
         short = adj.aggregate(adj.simulate(tasks=100, workers=8, seed=2).votes, model=adj.DawidSkene(max_iter=1))
     assert "not converged after 1 iterations" in read(short).text

@@ -113,7 +113,7 @@ def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_sink_that_fails_is_told_and_tried_again(spark, folder, quiet, when):
+def test_a_sink_that_fails_is_reported_and_tried_again(spark, folder, quiet, when):
     from adjudge.spark.files import into_folder
 
     write, left = into_folder(str(folder / "decisions.parquet")), [1, 3]

@@ -123,7 +123,7 @@ def test_gold_corrects_and_is_not_learned(found):
     assert "err alike in every group" in str(one_only)
 
 
-def test_too_little_gold_is_said_and_not_used(found):
+def test_too_little_gold_is_reported_and_not_used(found):
     few = adj.rates(PLAIN, by=SYSTEM, gold=some_gold(4, systems=("old",)))
     assert few.rates.drop("gold").equals(found.rates.drop("gold"))
     assert few.facts["few_gold"] == ["old"]

@@ -89,7 +89,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_ordinary_tables_are_no_exports(tmp_path, name):
+def test_ordinary_tables_are_not_exports(tmp_path, name):
     frame = pl.DataFrame(ORDINARY[name])
     paths = [tmp_path / f"crowd.{suffix}" for suffix in ("csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz")]
     frame.write_csv(paths[0])

@@ -161,7 +161,7 @@ def test_numeric_scorers_are_judges_of_one_question_if_their_scores_go_together(
         read(rows + jury("c"), Ask(question="a,c"))
 
 
-def test_what_is_no_verdict_is_refused():
+def test_what_is_not_a_verdict_is_refused():
     with pytest.raises(adj.InputError, match=r"the verdict of 'a' on task '1' is \{'x': 1\}, which is not a label"):
         read([("a", "a", "1", {"x": 1})])
     objects = [("details", "a", str(n), {"x": n}) for n in range(60)]
