@@ -54,19 +54,19 @@ DEFAULT_STORE: Final = "votes.db"
 
 
 @command(
-    ("The installation, this folder, and votes.db where it is there:", "adjudge doctor"),
+    ("The installation, this folder, and votes.db if it exists:", "adjudge doctor"),
     ("A store, while a service writes it:", "adjudge doctor votes.db"),
 )
 def doctor(
     store: Annotated[
-        str | None, typer.Argument(metavar="STORE", help="A file or postgresql://… (default: votes.db, if it is there).")
+        str | None, typer.Argument(metavar="STORE", help="A file or postgresql://… (default: votes.db, if it exists).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check the installation and a store, and say what to do.
 
-    One line per thing: ok, off (not installed, not needed), warn or fail. The exit code is 1 where anything fails. A store
-    is read whole, and every checksum computed again.
+    One line per check: ok, off (not installed, not needed), warn or fail. The exit code is 1 if anything fails. A
+    store is read completely, and its checksums verified.
     """
     findings: list[Finding] = []
     chosen = store if store is not None else DEFAULT_STORE if Path(DEFAULT_STORE).exists() else None

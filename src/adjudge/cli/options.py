@@ -199,7 +199,7 @@ VotesFiles = Annotated[list[str], typer.Argument(metavar="VOTES", help=VOTES_HEL
 Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL)]
 Gold = Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")]
 Groups = Annotated[
-    str | None, for_knowledge(help="Who votes as one: a table worker, group; answers_like, or families (of models).")
+    str | None, for_knowledge(help="Workers who vote as one: a table worker, group; answers_like; or families (of models).")
 ]
 Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")]
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
@@ -227,14 +227,14 @@ READING_HELP: Final[Mapping[str, str]] = {
     "count": "Column with the number of votes that a line stands for; mv then needs no worker.",
     "abstain": "Labels that are abstentions, joined by commas: NA,skip or -1.",
     "normalize": "Join labels that differ only in case or white space.",
-    "strict": "Stop where votes look misread, instead of a warning.",
-    "separator": "Between the fields of text files, if the header shows none.",
-    "encoding": "Of text files that are not UTF-8, such as cp1252 or latin-1.",
+    "strict": "Fail if votes look misread, instead of warning.",
+    "separator": "Field separator of text files, if the header does not show it.",
+    "encoding": "Encoding of text files that are not UTF-8, such as cp1252 or latin-1.",
     "header": "The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.",
-    "set_separator": "With sets: what joins the options of one.",
+    "set_separator": "With sets: the separator of options.",
     "duplicates": "Repeated votes: all, last, first or error.",
     "format": "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table.",
-    "question": "Which question of an export with several; all for each in turn.",
+    "question": "The question to read from an export with several; all: each in turn.",
     "show": "Columns with the content of tasks, joined by commas, to show with their ids.",
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
@@ -250,7 +250,7 @@ READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
 SETTING_HELP: Final[Mapping[str, str]] = {
     "strength": "Pseudo-votes of the mean worker per worker, or auto; 0 is the paper.",
     "seed": "Decides ties.",
-    "smoothing": "Added to every cell of every confusion; 0 is the paper.",
+    "smoothing": "Pseudo-count added to every cell of every confusion; 0 is the paper.",
     "tol": "Stop when the priors (glad: the objective) change by less than this.",
     "max_iter": "Maximum number of iterations.",
     "switch": "hybrid: make passes hard when the priors change by at most this.",

@@ -17,17 +17,17 @@ from adjudge.errors import InputError, OptionError, make_visible
 DEFAULT_ERROR, DEFAULT_RISK = 0.05, 0.1
 WITHOUT_GOLD: Final = ("gold", "calibrate")  # what a fit that is certified must not have learned from
 DRAW_TO_HELP: Final = (
-    "Write -o in the form that the votes came in (auto), ready to be imported: label-studio, argilla or argilla-flat (tasks "
+    "Write -o in the format of the votes (auto), ready to import: label-studio, argilla or argilla-flat (tasks "
     "without votes), table (a line per task)."
 )
 Mode = Annotated[str, for_model("--confidence", help="posterior (the model's own), or honest.")]
-Error = Annotated[float, for_knowledge("--error", help="Share of wrong labels to be promised at most.")]
+Error = Annotated[float, for_knowledge("--error", help="Maximum share of wrong labels to promise.")]
 Looks = Annotated[int, for_knowledge("--looks", help="How often you plan to look at the answers: the looks share the risk.")]
 
 
 @command(
     ("Fifty tasks to answer, drawn at random:", "adjudge draw-gold votes.csv -n 50 --error 0.05 -o drawn.csv"),
-    ("In the form that the votes came in:", "adjudge draw-gold judges.csv --wide -n 50 --to auto -o tasks.csv"),
+    ("In the format of the votes:", "adjudge draw-gold judges.csv --wide -n 50 --to auto -o tasks.csv"),
     without=WITHOUT_GOLD,
 )
 def draw_gold(
@@ -81,7 +81,7 @@ def draw_gold(
 
 @command(
     (
-        "What the answers allow to promise, as a sentence to sign:",
+        "The promise that the answers support, as a sentence to sign:",
         "adjudge certify votes.csv --gold gold.csv --error 0.05 --risk 0.1",
     ),
     (
