@@ -1,18 +1,18 @@
-# Every target sets up what it needs by itself. `make` alone lists them.
+# Every target installs its own dependencies. `make` alone lists the targets.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-BASE   := $(VENV)/.base#  adjudge itself, compiled, and what it needs
-READY  := $(VENV)/.ready# and what its development needs
+BASE   := $(VENV)/.base#  adjudge itself, compiled, and its dependencies
+READY  := $(VENV)/.ready# and its development dependencies
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE # or each of the hundreds of processes of the tests compiles every file again
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
-# Installs a Debian package where that is allowed, and says what to install where it is not.
-# ("no" where neither is possible: the caller decides whether that matters.)
+# Installs a Debian package if that is allowed; otherwise says what to install.
+# ("no" if neither is possible: the caller decides whether that matters.)
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(1) >/dev/null; } || { echo "please install $(1), then run make again"; false; }
 
-# Without pip's remarks on places to look for packages; whether it succeeded is asked of Python afterwards.
+# Without pip's remarks on package locations; the import below checks that the install worked.
 quietly = 2>&1 | grep -v '^WARNING: Location' || true
 
 .DEFAULT_GOAL := help
@@ -21,10 +21,10 @@ quietly = 2>&1 | grep -v '^WARNING: Location' || true
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(BASE)  ## install adjudge into .venv, then show a small crowd, the usual models on it, a few telling workers
+demo: $(BASE)  ## install adjudge into .venv, then run the usual models on a small crowd
 	@$(BIN)/adjudge demo
 
-setup: $(READY)  ## install what development needs into .venv, too (the targets below do this by themselves)
+setup: $(READY)  ## install the development dependencies into .venv (the targets below do so themselves)
 
 $(BASE): pyproject.toml constraints.txt $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name CMakeLists.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "adjudge needs Python 3.11 or newer; this is $$($(PYTHON) -V)"; exit 1; }
@@ -65,10 +65,10 @@ test-slow: $(OLD)/pandas $(OLD_UVICORN)/uvicorn  ## the other tests: Spark, the 
 
 test-all: test test-slow  ## both
 
-coverage: $(READY)  ## the tests again, with the lines that none of them runs; slower, as every line is watched
+coverage: $(READY)  ## the tests, with the lines that none of them runs; slower, because every line is traced
 	$(PYTEST) --cov --cov-report=term
 
-crowdkit-compare: $(READY)  ## adjudge.crowdkit beside crowd-kit: labels on the sets in ADJUDGE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
+crowdkit-compare: $(READY)  ## adjudge.crowdkit compared with crowd-kit: labels on the sets in ADJUDGE_DATA, time, memory, into docs/moving-from-crowd-kit.md (30 minutes)
 	$(BIN)/python benchmarks/crowdkit_compare.py
 
 STUDIO_VERSION := 1.23.2
@@ -106,13 +106,13 @@ bench-board: $(READY)  ## the page of the live service with a million tasks: fir
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
-bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and docs/scale.md; says what is missing where there is none (20 minutes)
+bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and docs/scale.md; without one, says what is missing (20 minutes)
 	$(BIN)/python benchmarks/gpu.py
 
 race: $(READY)  ## adjudge against its peers, in environments made at first use, into docs/race and docs/scale.md (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
 
-instructions: $(READY)  ## instructions per vote of every kernel beside the recorded ones, in valgrind (RECORD=1 records them; half a minute)
+instructions: $(READY)  ## instructions per vote of every kernel compared with the recorded ones, in valgrind (RECORD=1 records them; half a minute)
 	@command -v valgrind >/dev/null || { $(call apt,valgrind); }
 	$(BIN)/python benchmarks/instructions.py $(if $(RECORD),--record)
 
@@ -143,7 +143,7 @@ asking: $(READY)  ## accuracy by votes asked, at random and by ask_next, from th
 literature: $(READY)  ## every model side by side: assumptions, cost, accuracy on the sets in ADJUDGE_DATA, into docs/literature (minutes)
 	$(BIN)/python benchmarks/literature.py
 
-reproduce: $(READY)  ## the paper's tables and figures beside ours, from the sets in ADJUDGE_DATA (else ./data)
+reproduce: $(READY)  ## the paper's tables and figures next to ours, from the sets in ADJUDGE_DATA (else ./data)
 	$(BIN)/adjudge reproduce -o docs/reproduction
 
 sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined behaviour on its tests, thread on many threads

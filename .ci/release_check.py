@@ -1,4 +1,4 @@
-"""Builds what a release consists of, on Linux, and tries it as a stranger would; `make release-check` runs it.
+"""Builds the files of a release on Linux, and installs them as a user would; `make release-check` runs it.
 
 Give the interpreters to build with: 3.11 makes its own wheel, 3.12 one with the stable ABI, on which later ones are tried.
 Everything is installed into empty environments under build/release, and run in an empty folder.
@@ -113,7 +113,7 @@ def repaired(tools: Path, wheel: Path) -> Path:
 
 
 def try_wheel(python: str, wheel: Path) -> None:
-    """Install a wheel and what it needs, run it, and print what that costs."""
+    """Install a wheel with its dependencies, run it, and print the time to install and import it, and its size."""
     name = f"wheel-{Path(python).resolve().name}"
     home = environment(python, name)
     seconds = pip(home, "-c", ROOT / "constraints.txt", wheel)

@@ -88,7 +88,7 @@ def curve(folder, name, seed, way, shares=SHARES):
 
 
 def measured(folder, name, seeds, shares):
-    """The curves of all ways in the mean of the seeds, the accuracy of all votes, and expected and real gain."""
+    """The curves of all ways averaged over the seeds, the accuracy of all votes, and expected and real gain."""
     curves = {way: [curve(folder, name, seed, way, shares) for seed in range(seeds)] for way in ("random", "ask_next", "least")}
     means = {way: np.mean([found for found, _ in each], axis=0) for way, each in curves.items()}
     begin, every = [], []

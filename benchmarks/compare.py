@@ -82,7 +82,7 @@ def judged(votes, truth, name, seed):
 
 
 def by_set(frame):
-    """The table of the sets, in the mean over seeds."""
+    """The table of the sets, on average over seeds."""
     seeds = frame["seed"].n_unique()
     head = ["set", "gold", "other tasks", "advised (seeds)", "advised", "best in hindsight", "auto", "majority vote", "good"]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---|" * (len(head) - 1)]

@@ -154,7 +154,7 @@ def dirichlet(seen, strength):
 
 
 def shares(pairs, word):
-    """[precision, recall] of a word among (planted, verdict) pairs, as text; empty where none was planted."""
+    """[precision, recall] of a word among (planted, verdict) pairs, as text; empty if none was planted."""
     right = pairs[word, word]
     called = sum(n for (_, verdict), n in pairs.items() if verdict == word)
     there = sum(n for (kind, _), n in pairs.items() if kind == word)

@@ -109,7 +109,7 @@ def draw(found, path):
     """Draws time and memory over the number of votes, as SVG."""
     import polars as pl
 
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     time = {
         "Parquet to labels": [one["all"]["cpu"] for one in found],
@@ -136,7 +136,7 @@ def draw(found, path):
         base = alt.Chart(points).encode(x, y, named)
         panels.append((base.mark_line() + base.mark_point(opacity=1).encode(shape)).properties(width=340, height=260))
     both = alt.hconcat(*panels).resolve_scale(color="independent", shape="independent")
-    save_svg(themed(both), path.with_suffix(".svg"))
+    save_svg(apply_theme(both), path.with_suffix(".svg"))
 
 
 def main():

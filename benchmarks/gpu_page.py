@@ -192,7 +192,7 @@ def draw(found, path):
     drawn = {title: rows for title, rows in panels.items() if rows}
     if not drawn:
         return
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     names = [*threads_of([*passes, *fits])]
     colours = COLOURS | dict(zip(names, OF_THREADS * len(names), strict=False))
@@ -201,7 +201,7 @@ def draw(found, path):
     looks = [colours[name] for name in order]
     charts = [panel(alt, title, rows, order, looks) for title, rows in drawn.items()]
     lines = [alt.hconcat(*charts[at : at + 2]).resolve_scale(y="shared") for at in range(0, len(charts), 2)]
-    save_svg(themed(alt.vconcat(*lines)), path)
+    save_svg(apply_theme(alt.vconcat(*lines)), path)
 
 
 def panel(alt, title, rows, order, looks):

@@ -1,6 +1,6 @@
 """Instructions per vote of every kernel, compared with the recorded ones: regressions show on any machine, even a busy one.
 
-`python benchmarks/instructions.py` compares with `instructions.json` and ends with 1 where a kernel takes more than 1.10 times
+`python benchmarks/instructions.py` compares with `instructions.json` and ends with 1 if a kernel takes more than 1.10 times
 what was recorded; with `--record` it records. Counts are those of valgrind's callgrind, which has no AVX-512: kernels for it
 are not watched. They depend on the compiler, whose version is recorded with them. Encoding has one version for all sets: where
 its counts differ between them, that is memory growing at another size, so it is a guard and no cost per vote.

@@ -17,7 +17,7 @@ import polars as pl
 import adjudge as adj
 from adjudge.evaluation.evaluate import calibration
 from adjudge.io.write import write_aside
-from adjudge.models.temperature import fit_temperature, tempered
+from adjudge.models.temperature import apply_temperature, fit_temperature
 from adjudge.paper.plots import METHOD_STYLES
 
 DRAWN = {"sp": "SP, 2 labels", "rte": "RTE, 2 labels", "trec2010": "TREC 2010, 4 labels", "bm": "BM, 2 labels"}
@@ -74,14 +74,14 @@ class Case:
         for fit, measure in self.splits():
             found.append(fit_temperature(self.posterior[fit], self.truth[fit]))
             before.append(self.figures(self.posterior, measure))
-            after.append(self.figures(tempered(self.posterior, found[-1]), measure))
+            after.append(self.figures(apply_temperature(self.posterior, found[-1]), measure))
         return found, before, after
 
     def mended(self):
         """The figures of all tasks, each half under the temperature of the other (the first split)."""
         posterior = self.posterior.copy()
         for fit, measure in islice(self.splits(), 2):
-            posterior[measure] = tempered(self.posterior[measure], fit_temperature(self.posterior[fit], self.truth[fit]))
+            posterior[measure] = apply_temperature(self.posterior[measure], fit_temperature(self.posterior[fit], self.truth[fit]))
         return self.figures(posterior)
 
 
@@ -141,7 +141,7 @@ def table_of_temperature(cases):
 
 def draw(found, path):
     """Draws one panel per set, one curve per model, as SVG."""
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     styles = CURVES | {MENDED: ("#222222", "circle")}
     colour = alt.Color("model:N").title(None).scale(domain=list(styles), range=[c for c, _ in styles.values()])
@@ -163,7 +163,7 @@ def draw(found, path):
         panels.append(
             alt.layer(promised, lines, marks, title=alt.Title(title, anchor="middle")).properties(width=380, height=300)
         )
-    figure = themed(alt.concat(*panels, columns=2).resolve_scale(color="shared", shape="shared", size="shared"))
+    figure = apply_theme(alt.concat(*panels, columns=2).resolve_scale(color="shared", shape="shared", size="shared"))
     figure.config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
     save_svg(figure, path)
 

@@ -69,7 +69,7 @@ def draw(found, path):
     """Draws times faster than one thread over threads, as SVG."""
     import polars as pl
 
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     panels = []
     for one in found["crowds"]:
@@ -89,7 +89,7 @@ def draw(found, path):
         title = f"{one['votes'] / 1e6:g} million votes, {one['workers']:,} workers"
         lines = ideal.encode(x, y) + base.mark_line() + base.mark_point(opacity=1).encode(shape)
         panels.append(lines.properties(width=320, height=280, title=title))
-    save_svg(themed(alt.hconcat(*panels)), path)
+    save_svg(apply_theme(alt.hconcat(*panels)), path)
 
 
 def table(found):

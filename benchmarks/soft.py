@@ -44,7 +44,7 @@ def cross_entropies(seen, hidden):
 
 
 def measure(path):
-    """Return [seen, 3] cross-entropies of one set; None where it has too few votes per task."""
+    """Return [seen, 3] cross-entropies of one set; None if it has too few votes per task."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         votes = adj.read(path)

@@ -36,7 +36,7 @@ static nb::dict constants() {
 }
 
 NB_MODULE(_core, m) {
-    // What other libraries still hold when the interpreter ends is no leak of ours, and nobody can do anything about it.
+    // Objects that other libraries still hold at interpreter exit are not leaks of ours, so do not warn about them.
     nb::set_leak_warnings(false);
     m.attr("CONSTANTS") = constants();
     bind_passes(m);

@@ -148,7 +148,7 @@ def test_a_result_of_an_object_survives_pickling():
     assert result.model == "Shares"
 
 
-def test_objects_are_compared_beside_names():
+def test_objects_are_compared_with_names():
     crowd = adj.simulate(tasks=60, workers=9, seed=4)
     compared = adj.compare(crowd.votes, models=[Shares(), Says({}), "ds"], truth=crowd.truth)
     rows = {row["model"]: row for row in compared.models.iter_rows(named=True)}

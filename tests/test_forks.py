@@ -142,6 +142,6 @@ def test_a_child_forked_before_the_first_query_works():
 
 def test_only_calls_of_adjudge_raise(crowd):
     """A query by others is theirs: adjudge leaves it to polars."""
-    from adjudge.forks import _guarded
+    from adjudge.forks import _wrap
 
-    assert _guarded(pl.LazyFrame.collect)(crowd.votes.lazy()).equals(crowd.votes)
+    assert _wrap(pl.LazyFrame.collect)(crowd.votes.lazy()).equals(crowd.votes)

@@ -44,7 +44,7 @@ def test_kernels_run(guard):
         run(prepared(name, 400))
 
 
-def test_missing_valgrind_is_said(guard, monkeypatch):
+def test_missing_valgrind_is_reported(guard, monkeypatch):
     monkeypatch.setattr(guard.shutil, "which", lambda _: None)
     with pytest.raises(SystemExit, match="valgrind is missing"):
         guard.main()

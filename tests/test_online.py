@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import re
 import statistics
 
 import numpy as np
@@ -402,7 +403,7 @@ def test_bad_votes_leave_the_state_as_it_was(tmp_path):
             adj.Online(labels=["x"], **options)
 
 
-def test_ids_come_back_as_they_went_in_and_abstentions_are_no_votes():
+def test_ids_come_back_as_they_went_in_and_abstentions_are_not_votes():
     online = adj.Online(labels=[1, 2])
     with pytest.warns(adj.MissingLabels, match="1 of 3 votes have no label"):
         online.learn_many([(10, 1, 1), (9, 1, None), (9, 2, 2)])
@@ -463,8 +464,8 @@ def test_defaults_are_those_of_batch_fits_but_for_three_that_both_docstrings_exp
     about_batch, about_stream = (inspect.getdoc(one) for one in (adj.aggregate, adj.Online))
     told = about_batch[about_batch.index("`adj.Online`") :].split("\n\n")[0]
     for name in others:
-        line = about_stream[about_stream.index(f"- `{name}`:") :].split("\n- ")[0]
-        assert "`adj.aggregate`" in line
+        explained = re.search(rf"^{name} : .*\n(?:    .*\n)+", about_stream, re.MULTILINE)
+        assert "`adj.aggregate`" in explained[0]
         assert f"`{name}`" in told
 
 

@@ -49,7 +49,7 @@ def race():
 
 
 def cell(name="1k x 4", votes=1_000, labels=4, **seconds):
-    """A cell where these took so long, and all else is not there."""
+    """A cell where these took so long, and everything else is not there."""
     sizes = {"votes": votes, "tasks": votes // 5, "workers": 10, "labels": labels}
     return {
         "name": name,
@@ -71,7 +71,7 @@ def test_a_faster_peer_is_named_with_both_times(race):
     assert "**no**, exceptions: crowd-kit DawidSkene on 1k x 4 (1.00 ms against 10.0 ms)." in said
 
 
-def test_yes_is_said_only_where_ours_answered_everywhere(race):
+def test_yes_needs_our_answers_everywhere(race):
     one = cell(crowdkit_DawidSkene=1.0)
     one["lines"] |= ours(race)
     assert race.summary.sentence([one]).count("**yes**") == 2

@@ -38,7 +38,7 @@ def test_missing_labels_from_standard_input_are_abstentions_in_typed_formats(mon
     assert result.labels.select("task", "label", "votes").rows() == [("1", ["x"], 1), ("b", None, 0)]
 
 
-def test_what_is_missing_inside_a_set_is_no_option():
+def test_what_is_missing_inside_a_set_is_not_an_option():
     votes = [("t", "a", ["x", None]), ("t", "b", ["x", float("nan"), 1.0]), ("t", "c", [1])]
     assert adj.aggregate(votes, multi=True, model="mv").probabilities.columns == ["task", "1", "x"]
     text = [("t", "a", "x|"), ("t", "b", " x||y"), ("t", "c", '["x", null, true]')]

@@ -112,7 +112,8 @@ def test_reference_of_python_shows_what_docstrings_say(site):
     shown = (site / "reference" / "aggregating.html").read_text()
     text = re.sub(r"<[^>]+>", "", shown)
     assert "Return the label of every task with its confidence" in text
-    assert "gold: labels of some tasks" in text
+    assert "Labels of some tasks (a frame, a file" in text
+    assert not re.search(r"Parameters\s+-{3,}", text), "a section was taken for text"
     assert "&gt;&gt;&gt; import adjudge" in text.replace("&gt;&gt;&gt;&nbsp;", "&gt;&gt;&gt; ")
     assert "<blockquote>" not in shown, "an example was taken for a quotation"
     assert "DEFAULTS" not in text

@@ -91,7 +91,7 @@ def test_a_fork_has_helpers_of_its_own():
 
 
 def test_files_written_at_once_leave_the_mode_mask_alone(tmp_path, monkeypatch):
-    """The mask belongs to the process: a thread that sets it, be it to read it, can lose that of another."""
+    """The mask belongs to the process: a thread that sets it, even to read it, can lose that of another."""
     before = os.umask(0o027)
     try:
         online = adj.Online(labels=["a"])

@@ -136,7 +136,7 @@ def test_the_names_that_type_checkers_know_are_those_there_are():
     assert set(get_args(EngineName)) == {"auto", *ENGINES}
 
 
-def test_every_default_of_a_model_stands_in_the_table():
+def test_every_default_of_a_model_is_in_the_table():
     """Of the usual models; the field's other methods have the defaults of their papers, which `aggregate` leaves them."""
     for model in (MODELS[name] for name in DEFAULT_COMPARED_MODELS):
         shared = model.options().keys() & DEFAULTS._fields

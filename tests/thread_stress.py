@@ -6,7 +6,7 @@ import threading
 import adjudge as adj
 
 LABELS = ["a", "b", "c"]
-LIMIT = 240  # seconds after which a thread is taken to wait for ever
+LIMIT = 240  # seconds after which a thread is taken to wait forever
 
 
 def in_threads(*works):

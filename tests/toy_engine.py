@@ -65,7 +65,7 @@ class Toy(LocalSession):
         return TableLines(**whole, prior=made[0].prior, penalty=penalty, uses_prior=made[0].uses_prior, columns=columns)
 
     def m_step(self, recipe, priors):
-        counts = self._anchored(recipe.anchor) if recipe.anchor else self._counted[0]
+        counts = self._anchor(recipe.anchor) if recipe.anchor else self._counted[0]
         shared = recipe.shared(priors, lambda function: reduce(add, self.each(function, counts)))
         self._lines = self.lines(recipe, counts, shared)
         self._params = Parameters.of(priors, self._lines)

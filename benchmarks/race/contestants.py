@@ -103,7 +103,7 @@ def ours_of(peer, framed=False):
 
 
 def unfit(contestant, cell):
-    """Why a contestant is not asked at all for a cell of this size; None where it is."""
+    """Why a contestant is not asked at all for a cell of this size; None if it is."""
     if contestant.options.get("engine") == "spark" and (cell["votes"] != SPARK_VOTES or cell["labels"] != 4):
         return "one size only"
     if not contestant.least_votes <= cell["votes"] <= contestant.most_votes:

@@ -10,7 +10,7 @@ def draw(cells, contestants, path):
     """Draw times over votes, both on logarithmic scales, as SVG; nothing where fewer than two sizes were raced."""
     if len({cell["votes"] for cell in cells}) < 2:
         return
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     rows, looks, seen = [], {}, {}
     for one in contestants:
@@ -33,4 +33,4 @@ def draw(cells, contestants, path):
     dash = alt.StrokeDash("contestant:N").title(None).scale(domain=names, range=list(dashes)).legend(legend)
     base = alt.Chart(points).encode(x, y, colour)
     lines = base.mark_line().encode(dash) + base.mark_circle(opacity=1, size=36)
-    save_svg(themed(lines.properties(width=480, height=360)), path)
+    save_svg(apply_theme(lines.properties(width=480, height=360)), path)

@@ -105,7 +105,7 @@ def rounds(seconds):
 
 
 def not_tried(past, cell):
-    """Why a contestant that was stopped in a cell which is no larger is not asked for this one; None where it is.
+    """Why a contestant that was stopped in a cell which is no larger is not asked for this one; None if it is.
 
     - `past`: (cell, line) of the contestant so far.
     """

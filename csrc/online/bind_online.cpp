@@ -366,7 +366,7 @@ nb::object counts_of(const std::vector<int64_t>& numbers, size_t k) {
 }
 
 // (votes, answers and doubts by given label and label of the task, [k, k] each; votes; pairs; shared error; log prior, [k], and
-// the mean worker's chance of a right answer, [k]: empty where nothing was measured); False: a renewal is due.
+// the mean worker's chance of a right answer, [k]: empty if nothing was measured); False: a renewal is due.
 nb::object crowd(SharedOnline& s, int kind) {
     const Confidence asked = confidence(kind);
     CrowdSums sums;

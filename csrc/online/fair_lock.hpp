@@ -1,6 +1,6 @@
 // A lock for many readers or one writer that is fair to writers.
 //
-// The system's reader-writer lock may let new readers in for ever while a writer waits. Here everybody first passes a
+// The system's reader-writer lock may let new readers in forever while a writer waits. Here everybody first passes a
 // gate, and a writer holds the gate while it waits for the readers inside to leave.
 #pragma once
 #include <mutex>

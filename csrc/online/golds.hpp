@@ -15,7 +15,7 @@ class Golds {
 public:
     size_t size() const { return label_.size() - gone_; }
 
-    // The label of a task; -1 where none is known.
+    // The label of a task; -1 if none is known.
     int32_t of(std::string_view task) const {
         const uint32_t code = label_.empty() ? NONE : ids_.find({task.data(), int64_t(task.size())});
         return code == NONE ? -1 : label_[code];

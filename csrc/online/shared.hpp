@@ -93,7 +93,7 @@ struct TaskTable {
     Growing<bool> tie;
     Growing<int64_t> votes;
     Growing<bool> gold;
-    bool has_gold;  // there is some, be it of tasks without votes
+    bool has_gold;  // there is some, even of tasks without votes
 };
 
 struct WorkerTable {

@@ -1,4 +1,4 @@
-// The Python face of EBCC's kernel: checks shapes and codes, lets go of the interpreter lock, shares restarts out.
+// Python binding of EBCC's kernel: checks shapes and codes, releases the GIL, distributes restarts over threads.
 #include <nanobind/stl/optional.h>
 
 #include <optional>

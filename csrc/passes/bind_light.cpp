@@ -1,4 +1,4 @@
-// The Python face of LA's first pass: checks shapes and codes, lets go of the interpreter lock, passes raw pointers on.
+// Python binding of LA's first pass: checks shapes and codes, releases the GIL, passes raw pointers.
 #include <nanobind/stl/optional.h>
 
 #include <optional>

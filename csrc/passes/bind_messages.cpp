@@ -1,4 +1,4 @@
-// The Python face of messages and of pairs of workers: checks shapes and indices, lets go of the interpreter lock.
+// Python binding of messages and of pairs of workers: checks shapes and indices, releases the GIL.
 #include "../bind_common.hpp"
 #include "messages.hpp"
 #include "votes.hpp"

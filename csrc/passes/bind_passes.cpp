@@ -1,4 +1,4 @@
-// The Python face of the kernels: checks shapes, lets go of the interpreter lock, passes raw pointers on.
+// Python binding of the kernels: checks shapes, releases the GIL, passes raw pointers.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

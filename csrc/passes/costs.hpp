@@ -1,9 +1,9 @@
 // Lines of the table as costs: small whole numbers of steps, which a nearer cache holds than numbers of four bytes.
 //
-// What a vote adds to the scores of all labels alike decides nothing. So the cost of a label in a row is by how much its
-// log-probability lies below that of the row's likeliest label, rounded to whole steps; sums of them are exact, and the
-// likeliest label of a task has the smallest. A cost that does not fit is the largest number there is, and sums stop at it:
-// a sum that reached it stands for anything from there up, and never wins alone.
+// An amount that a vote adds to the scores of all labels alike decides nothing. So the cost of a label in a row is the
+// difference between the log-probability of the row's likeliest label and its own, rounded to whole steps; sums of costs
+// are exact, and the likeliest label of a task has the smallest. A cost that does not fit is the largest representable
+// number, and sums saturate at it: a saturated sum means "at least this much", and never wins alone.
 #pragma once
 
 #include <limits>
@@ -19,10 +19,10 @@ template <class T>
 constexpr T kMostCost = T(~T(0));
 constexpr int64_t kTooLong = 1 << 16;  // votes: from here on every label is possible, and float64 decides
 
-// By how many steps a label may cost more than the cheapest and yet win or tie, in a task of so many votes.
+// The number of steps by which a label may cost more than the cheapest and still win or tie, in a task of `votes` votes.
 //
 // A sum of n + 1 costs is off by at most half a step each, the difference of two sums by n + 1 steps. The tie rule and all
-// rounding in float64 are below 2e-9 of the largest possible score, or of 1; a last step stands for what is left.
+// rounding in float64 are below 2e-9 of the largest possible score, or of 1; one more step covers them.
 template <class T>
 ADJUDGE_INLINE T cost_margin(const Pass& p, int64_t votes) {
     const double most = double(votes + 1) * p.largest;
@@ -52,7 +52,7 @@ struct CostLine {
         }
         return c;
     }
-    // The same with lanes past L as dear as can be: they stay so whatever is added.
+    // The same with lanes past L at the maximum cost; additions saturate, so they stay there.
     ADJUDGE_INLINE CostLine closed() const {
         CostLine c = *this;
         if constexpr (kSize == 8) c.part[0] = _mm_unpacklo_epi64(part[0], _mm_set1_epi8(-1));

@@ -1,4 +1,4 @@
-// The threads of a pass: what each works on, the room it has, and what it counted.
+// The threads of a pass: their work, their buffers, and their counts.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 namespace adjudge {
 
 // Hard: p.recount is none, hard or delta; counts IN/OUT [rows, k] and class_counts IN/OUT [k] are added to.
-// Without p.likelihood the log-likelihood is NaN, and C2 is that of everything in counts (where there are counts).
+// Without p.likelihood the log-likelihood is NaN, and C2 covers everything in counts (if there are counts).
 Sums hard_pass(Pass p, int64_t* counts, int64_t* class_counts, bool classification, int threads);
 
 // Soft: counts IN/OUT [rows, k], class_counts IN/OUT [k] and class_rest IN/OUT [k] are added to, or all null. What is

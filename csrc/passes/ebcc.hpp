@@ -17,7 +17,7 @@ struct Ebcc {
     const int64_t* worker_ptr = nullptr; // [workers + 1] where the pairs of a worker begin
     int64_t pairs = 0, workers = 0;
     const double* shares = nullptr;      // [tasks, k] what the labels start with
-    const int32_t* gold = nullptr;       // [tasks] below 0 where there is none
+    const int32_t* gold = nullptr;       // [tasks] below 0 if there is none
     const uint64_t* task_key = nullptr;  // [tasks]
     const uint64_t* label_hash = nullptr;// [k]
     int k = 0, subtypes = 0;

@@ -34,7 +34,7 @@ ADJUDGE_APART inline void coarse_shares(const Units& units, const double* from, 
             for (int i = 1; i < kCoarseDigits; ++i) {
                 left = left - digit;
                 digit = whole(left, E::all(units.lifted[i]));
-                share = share + digit * E::all(units.coarse[i] * (1.0 / kLift));  // vanishes beside lower powers
+                share = share + digit * E::all(units.coarse[i] * (1.0 / kLift));  // vanishes in rounding next to lower powers
                 if (!any_missing(x, share, E::all(std::numeric_limits<double>::min()))) break;
             }
         }
@@ -78,7 +78,7 @@ struct FullPass {
         }
     }
 
-    // Winners; and probabilities, where they are wanted.
+    // Winners, and probabilities if requested.
     void decide(int64_t first, int tasks) {
         if constexpr (L > 0) {
             const bool recounted = p.recount == Pass::Recount::soft;

@@ -9,8 +9,8 @@ namespace adjudge {
 namespace {
 
 constexpr int kMostSteps = 60, kMostHalvings = 40;
-constexpr double kExact = 1e-15;  // what a step may promise, by vote, where a fit ends
-constexpr double kNear = 1e-6;    // and where it is right as it is: what it gains may be lost in rounding
+constexpr double kExact = 1e-15;  // a fit ends when a step promises no more than this per vote
+constexpr double kNear = 1e-6;    // a step that gains less is accepted: its gain may be lost in rounding
 
 // A judge: P(grade <= l | c) = sigma(g t_l - h m_c - b).
 struct Judge {
@@ -29,11 +29,11 @@ struct Objective {
     double value = 0.0, slope[3] = {}, bend[6] = {};
 };
 
-// The votes of one judge: row[l] has those for grade l, by true grade; null where there are none.
+// The votes of one judge: row[l] has those for grade l, by true grade; null if there are none.
 struct Ballots {
     const double* const* row;
     int k;
-    double votes, inner;  // in all, and for grades between the lowest and the highest
+    double votes, inner;  // total, and for grades between the lowest and the highest
 
     // A cut between two grades, with the votes below and above it, is a cell of a logistic regression: of n votes those
     // below have log sigma(x), those above log sigma(-x) = log sigma(x) - x, where x = g t - h m - b.

@@ -45,7 +45,7 @@ ADJUDGE_INLINE uint64_t hash_integer(int64_t value) {
     return hash_text(begin, text + sizeof text);
 }
 
-// Asks for what the key of a task is made of, ahead of its use.
+// Prefetches the inputs of a task's key.
 ADJUDGE_INLINE void fetch_key(const TieKeys& keys, int64_t task) {
     if (keys.ready) __builtin_prefetch(keys.ready + task);
     else __builtin_prefetch((keys.numbers ? keys.numbers : keys.offsets) + task);

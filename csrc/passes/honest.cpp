@@ -67,8 +67,8 @@ inline double size_of(const Labelled& v, int64_t t) {
     return size;
 }
 
-// By how much shared error and chance agreement flatten the scores of a task of so many votes: 1 / T. Less than one vote, by
-// its weight, shares no error either.
+// The factor 1 / T by which shared error and chance agreement flatten the scores of a task of `size` votes. Less than one vote,
+// by weight, shares no error either.
 inline double coldness(const Honest& h, double size) {
     return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
 }
@@ -233,7 +233,7 @@ void pair_sums(const Labelled& v, const double* values, int quantities, double* 
 
 namespace {
 
-// One task whose probabilities before the last step are p [k], IN and room: what was asked for.
+// One task: p [k], IN and scratch, has its probabilities before the last step; writes the requested outputs.
 inline void judge_one(const Labelled& v, const HonestOut& out, int64_t t, double* p, const LastStep& last, bool alone) {
     const size_t k = size_t(v.k), label = size_t(v.labels[t]);
     if (out.tie) out.tie[t] |= last.tied;

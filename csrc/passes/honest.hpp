@@ -45,7 +45,7 @@ struct HonestOut {
     double* probabilities = nullptr;  // [tasks, k]
     int64_t* answers = nullptr;       // [rows] added to: probability of the votes' own label, in units
     int64_t* doubts = nullptr;        // [rows] added to: probability that the label of the vote's task is wrong
-    const int32_t* wanted = nullptr;  // IN [tasks] a label of each task whose probability is asked for
+    const int32_t* wanted = nullptr;  // IN [tasks] the label of each task whose probability is requested
     double* chance = nullptr;         // [tasks] that probability, before the last step
 };
 

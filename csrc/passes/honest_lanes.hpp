@@ -62,7 +62,7 @@ struct HonestLanes {
         std::fill(to + v.k, to + L, kNone);
     }
 
-    // The scores of one task, and its votes by label beside `uniform`. OUT size: how many votes it has, by their weight.
+    // The scores of one task, and its votes by label in addition to `uniform`. OUT size: total weight of its votes.
     template <bool Weighted>
     ADJUDGE_INLINE V scores_of(int64_t t, V& shown, double& size) const {
         constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand

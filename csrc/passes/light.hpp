@@ -15,7 +15,7 @@ struct Light {
     const int64_t* order = nullptr;        // [tasks] each task once
     int64_t tasks = 0;
     int k = 0;
-    const int32_t* gold = nullptr;         // [tasks] given labels, below 0 where there is none; or null
+    const int32_t* gold = nullptr;         // [tasks] given labels, below 0 if there is none; or null
     const uint64_t* task_key = nullptr;    // [tasks]
     const uint64_t* label_hash = nullptr;  // [k]
     const double* favour = nullptr;        // [k] the larger wins a tie; or null

@@ -37,7 +37,7 @@ void count_weights(const Pass& p, Worker& w, const double* shares, double* share
     }
 }
 
-// The shares of the ballots in a task of so many votes, as they are counted. share OUT [k], second OUT [k] where fine;
+// The shares of the ballots in a task of `votes` votes, as they are counted. share OUT [k], second OUT [k] where fine;
 // class counts are added to.
 ADJUDGE_INLINE void count_ballots(const Pass& p, Worker& w, const double* ballots, double votes, double* share,
                                   double* second) {

@@ -96,8 +96,8 @@ struct Kernels {
     // A block of at most kBlockTasks decided tasks into the counts: hard by p.labels; soft, into private tallies, by the
     // shares IN w.shares, [tasks, lanes], fine: [tasks, 2, lanes].
     void (*recount)(const Pass&, Worker&, int lanes, int64_t first, int tasks);
-    // to OUT [rows, lanes], of so many bytes each: the costs (costs.hpp) of the lines IN from [rows, k]. Returns their largest
-    // finite magnitude.
+    // to OUT [rows, lanes], of `bytes` bytes each: the costs (costs.hpp) of the lines IN from [rows, k]. Returns their
+    // largest finite magnitude.
     double (*costs)(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to);
     // Majority vote of at most kBlockTasks tasks, soft: kBlockNumbers shares, of at most 255 votes each.
     void (*ballots)(const Pass&, Worker&, const uint8_t* row_label, int lanes, int64_t first, int tasks);

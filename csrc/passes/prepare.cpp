@@ -44,7 +44,7 @@ struct Range {
 // The dearest label that has a cost of its own, in mean costs per vote. With two bytes there is room for every label of most
 // tasks; with one the winners have it, and the steps are fine enough to tell them from the others.
 constexpr double kRoomOfOne = 0.75, kRoomOfTwo = 2.0;
-constexpr int64_t kSample = 1024;  // rows, or tasks, that tell of all
+constexpr int64_t kSample = 1024;  // rows or tasks in the sample
 
 // The number of votes in the task of a vote, as a mean over votes.
 double votes_beside(const Pass& p) {
@@ -58,7 +58,7 @@ double votes_beside(const Pass& p) {
     return squares / votes;
 }
 
-// A finite cost of the table, as a mean over some rows; 0 where there is none.
+// A finite cost of the table, as a mean over some rows; 0 if there is none.
 double mean_cost(const Pass& p) {
     const int64_t apart = p.rows / kSample + 1;
     double sum = 0.0, number = 0.0;

@@ -52,7 +52,7 @@ struct CostRun {
 // What a single-precision score must reach to be a possible winner, given the best one and the number of votes.
 //
 // Let u = 2^-24. A score of n votes is a sum of n + 1 numbers, each rounded once, added with n roundings: it is off by
-// at most e = (n + 2) u (1 + small) times the sum of their magnitudes. Where nothing is above 0 that sum is the score
+// at most e = (n + 2) u (1 + small) times the sum of their magnitudes. If no number is above 0, that sum is the score
 // itself; then true best >= best / (1 - e), and a label that ties or wins has a single-precision score of at least
 // (1 + e) (best (1 + 1e-9) / (1 - e) - 1e-9). Otherwise the sum is at most (n + 1) times the largest magnitude. We take
 // twice the bound: the threshold itself is computed in single precision. Room of 1e-8 stands for the absolute part
@@ -93,7 +93,7 @@ struct Scan {
         }
     }
 
-    // Sixteen tasks at a time: as a rule the old label is the only possible one in all of them.
+    // Sixteen tasks at a time: usually the old label is the only possible one in all sixteen.
     void look_at_surprises(int64_t first, int tasks) {
         const int32_t* labels = p.labels + first;
         for (int t = 0; t < tasks; t += 16) {

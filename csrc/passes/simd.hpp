@@ -1,7 +1,7 @@
 // L numbers that are added, compared and stored together: one line of the table.
 //
 // Written with the vector extension of GCC and Clang; only the mask of a comparison needs the machine's own words.
-// There is no fused multiply-add here: every machine gives the same bits.
+// Fused multiply-add is not used here, so every machine gives the same bits.
 #pragma once
 
 #include <cstdint>

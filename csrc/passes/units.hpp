@@ -6,9 +6,9 @@
 // So a share is written in digits: multiples of u, u^2, u^3 and so on, of which the leading ones are kept.
 //
 // Coarse, for many votes: one sum, of the leading digit of each share. Fine, for fewer: two sums, of the two leading
-// digits; digits of odd powers go to one sum, of even powers to the other. Digits of lower powers are scaled up, by so much
-// that higher ones vanish beside them: what a sum holds in the end are the digits of the lowest power that any share has.
-// Fine sums are thus right to as many bits as a unit has, whatever the size of the shares.
+// digits; digits of odd powers go to one sum, of even powers to the other. Digits of lower powers are scaled up, so far that
+// higher ones vanish in rounding next to them: in the end a sum contains the digits of the lowest power that any share has.
+// Fine sums are thus right to as many bits as a unit has, for shares of any size.
 //
 // `restore_counts` brings sums back to scale.
 #pragma once

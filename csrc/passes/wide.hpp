@@ -10,7 +10,7 @@
 
 namespace adjudge {
 
-// One part of a table. The line of a row has by_worker + by_given + by_row, at least `floor`, but for the cells of its own.
+// One part of a table. The line of a row has by_worker + by_given + by_row, at least `floor`, except for the cells of its own.
 struct Wide {
     const double* by_worker = nullptr;    // [workers, k]
     const double* by_given = nullptr;     // [k given, k true]

@@ -17,6 +17,8 @@ import griffe
 
 # An example begins at a prompt, and ends with the paragraph.
 EXAMPLE = re.compile(r"^>>> .*(?:\n(?!\s*$).*)*(?:\n\n>>> .*(?:\n(?!\s*$).*)*)*", re.MULTILINE)
+SECTION = re.compile(r"^(Parameters|Returns|Raises|Notes|Examples)\n-+\n(.*?)(?=^\w+\n-{3,}\n|\Z)", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(r"^(\S.*)\n((?: {4}.*(?:\n|\Z))+)", re.MULTILINE)  # a parameter, and the indented lines about it
 CONSTANT = re.compile(r"[A-Z][A-Z_]+(\.\w+)*")
 
 
@@ -27,6 +29,22 @@ def fenced(text: str) -> str:
     ['Add.', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'Nothing else.']
     """
     return EXAMPLE.sub(lambda found: f"```pycon\n{found.group()}\n```", text)
+
+
+def as_markdown(text: str) -> str:
+    r"""Return a numpydoc docstring as Markdown: its sections have bold titles, and its parameters are a list.
+
+    >>> as_markdown("Add.\n\nParameters\n----------\na : int\n    One\n    number.\n\nNotes\n-----\nQuick.").splitlines()
+    ['Add.', '', '**Parameters**', '', '- `a : int`: One number.', '', '**Notes**', '', 'Quick.']
+    """
+
+    def section(found: re.Match[str]) -> str:
+        title, body = found.groups()
+        if title not in ("Notes", "Examples"):
+            body = ENTRY.sub(lambda entry: f"- `{entry[1]}`: {' '.join(entry[2].split())}\n", body)
+        return f"**{title}**\n\n{body}"
+
+    return SECTION.sub(section, text)
 
 
 class Shown(griffe.Extension):

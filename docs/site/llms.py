@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import griffe
-from docstrings import Shown
+from docstrings import Shown, as_markdown
 
 SECONDARY = "Inside"  # the section for contributors, which readers may skip: the convention calls such a section Optional
 OBJECT = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)  # a directive of mkdocstrings with its options
@@ -156,7 +156,7 @@ def _body(found: Any, name: str) -> list[str]:
         returns = f" -> {found.returns}" if found.is_function and found.returns is not None else ""
         blocks.append(f"```python\n{name}({', '.join(_marked(parameters))}){returns}\n```")
     if found.docstring is not None:
-        blocks.append(found.docstring.value)
+        blocks.append(as_markdown(found.docstring.value))
     return blocks
 
 

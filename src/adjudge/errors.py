@@ -26,7 +26,7 @@ NOT_PICKLED: Final = (
 
 
 def make_visible(text: str) -> str:
-    r"""Return the text with everything that a terminal would obey shown as an escape; all else stays as it is.
+    r"""Return the text with everything that a terminal would obey shown as an escape; everything else stays as it is.
 
     >>> make_visible("ann\x1b[31m\n")
     'ann\\x1b[31m\\n'
@@ -101,7 +101,7 @@ def itemize(values: Iterable[object], limit: int = 12) -> str:
     '0, 1, … (2 more)'
     """
     texts = [str(v) for v in values]
-    head = ", ".join(_shortened(make_visible(text), 200) for text in texts[:limit])
+    head = ", ".join(_shorten(make_visible(text), 200) for text in texts[:limit])
     return head if len(texts) <= limit else f"{head}, … ({len(texts) - limit} more)"
 
 
@@ -120,10 +120,10 @@ def quote(value: object, limit: int = 60) -> str:
     >>> quote("x" * 100, limit=5)
     "'xxxx…"
     """
-    return _shortened(make_visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
+    return _shorten(make_visible(re.sub(r"\s*\n\s*", " ", repr(value))), limit)  # a table's repr has many lines
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
@@ -199,7 +199,7 @@ def package_of(frame: FrameType) -> str:
 
 
 def warn_abstentions(missing: int, votes: int, *, weighted: bool = False) -> None:
-    """Warn that some of the votes have no label (or no weight, where votes are `weighted`), where some have none."""
+    """Warn that some of the votes have no label (or no weight, if votes are `weighted`), if some have none."""
     if missing:
         what = "no label, or the weight 0" if weighted else "no label"
         warn(f"{missing} of {votes} votes have {what}: dropped as abstentions", MissingLabels)

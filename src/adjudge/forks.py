@@ -55,10 +55,10 @@ def _guard() -> None:
         for name in names:
             method = getattr(owner, name, None)
             if method is not None and not hasattr(method, "_is_guarded"):
-                setattr(owner, name, _guarded(method))
+                setattr(owner, name, _wrap(method))
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of polars that raises if adjudge calls it, directly or through another library."""
 
     @functools.wraps(method)

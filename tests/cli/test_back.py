@@ -53,7 +53,7 @@ def test_labels_keep_their_names_without_it(adjudge, tmp_path):
     assert out.read_text().splitlines()[0] == "task,label,confidence,votes,tie"
 
 
-def test_what_cannot_be_is_said_before_any_work(adjudge, tmp_path, monkeypatch):
+def test_impossible_options_are_reported_before_any_work(adjudge, tmp_path, monkeypatch):
     monkeypatch.setattr(adj, "aggregate", lambda *_, **__: pytest.fail("worked"))
     path, out = exports.label_studio(tmp_path), tmp_path / "out.json"
     peers = exports.peerannot(tmp_path)

@@ -107,7 +107,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(adjudge, store, tmp_path, 
     assert {name: data for name, data in after.items() if name[-4:] not in ("-shm", "-wal")} == before
 
 
-def test_several_campaigns_have_to_be_told_apart(adjudge, store):
+def test_several_campaigns_have_to_be_distinguished(adjudge, store):
     opened = open_store(store)
     fill(opened, small(tasks=2), name="another")
     opened.close()

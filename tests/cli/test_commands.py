@@ -200,7 +200,7 @@ def test_one_command_chooses_its_engine_once(monkeypatch, votes_csv, tmp_path, e
     def counted(name, real):
         return lambda *given, **options: calls.append(name) or real(*given, **options)
 
-    for name in ("_loaded", "in_memory", "free_memory"):
+    for name in ("_load", "in_memory", "free_memory"):
         monkeypatch.setattr(registry, name, counted(name, getattr(registry, name)))
     monkeypatch.setattr(
         sys, "argv", ["adjudge", "aggregate", str(votes_csv), "-o", str(tmp_path / "o.csv"), "--engine", engine, "--quiet"]
@@ -208,4 +208,4 @@ def test_one_command_chooses_its_engine_once(monkeypatch, votes_csv, tmp_path, e
     from adjudge.cli.main import main
 
     main()
-    assert sorted(calls) == (["_loaded", "free_memory", "in_memory"] if engine == "auto" else ["_loaded"])
+    assert sorted(calls) == (["_load", "free_memory", "in_memory"] if engine == "auto" else ["_load"])

@@ -102,7 +102,7 @@ def test_votes_are_not_written_over(run, votes_csv):
     assert votes_csv.read_bytes() == before
 
 
-def test_an_empty_name_of_a_model_is_said_to_be_one(adjudge, tmp_path):
+def test_an_empty_name_of_a_model_is_reported(adjudge, tmp_path):
     (tmp_path / "votes.csv").write_text("task,worker,label\n1,ann,cat\n")
     assert (
         "models is 'mv,,ds': give models joined by commas" in adjudge("compare", tmp_path / "votes.csv", "--models", "mv,,ds")[2]

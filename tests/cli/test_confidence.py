@@ -53,7 +53,7 @@ def test_without_confidence_nothing_more_is_printed(adjudge, files, tmp_path):
     assert "confidence" not in out
 
 
-def test_gold_is_told(adjudge, files, tmp_path):
+def test_gold_is_reported(adjudge, files, tmp_path):
     frame = pl.read_csv(files["labels"]).with_columns(gold=pl.int_range(40) < 10)
     frame.write_csv(tmp_path / "gold.csv")
     out = adjudge("evaluate", tmp_path / "gold.csv", "--truth", files["truth"])[1]
@@ -61,7 +61,7 @@ def test_gold_is_told(adjudge, files, tmp_path):
     assert "confidence, on 30 tasks" in out
 
 
-def test_aggregate_foretells_and_with_truth_measures(adjudge, votes_csv, tmp_path):
+def test_aggregate_predicts_and_with_truth_measures(adjudge, votes_csv, tmp_path):
     result = adj.aggregate(votes_csv)
     foretold = f"expected wrong labels {result.expected_errors:.4g}"
     out = tmp_path / "l.csv"

@@ -36,7 +36,7 @@ def test_encode_says_in_one_line_what_is_wrong(adjudge, votes_csv, tmp_path):
         (votes_csv, "-o", tmp_path / "a", "--labels", "l0"): "is not among the declared labels: l0",
         (votes_csv, "-o", tmp_path / "full"): "exists and holds no encoded votes",
         (tmp_path / "none.csv", "-o", tmp_path / "a"): "cannot read",
-        (tmp_path / "full", "-o", tmp_path / "a"): "is a folder that is no known export",
+        (tmp_path / "full", "-o", tmp_path / "a"): "is a folder that is not a known export",
     }.items():
         code, out, err = adjudge("encode", *arguments)
         assert (code, out) == (1, "")

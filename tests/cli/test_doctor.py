@@ -132,7 +132,7 @@ def test_a_clock_that_was_set_back_is_a_warning(adjudge, monkeypatch):
     ("store", "says"),
     [("none.db", "there is no store none.db"), ("other.db", "another program"), ("postgresql://127.0.0.1:1/x", "refused")],
 )
-def test_what_is_no_store_fails(adjudge, store, says):
+def test_what_is_not_a_store_fails(adjudge, store, says):
     connection = sqlite3.connect("other.db")
     connection.execute("CREATE TABLE mine (x)")
     connection.commit()

@@ -95,7 +95,7 @@ def panel(*, hard):
 
 
 @pytest.mark.parametrize("model", ["auto", "fds"])
-def test_a_panel_that_errs_together_is_told_its_size_and_what_to_do(crowd, run, model):
+def test_the_size_of_a_panel_that_errs_together_is_reported_with_a_remedy(crowd, run, model):
     panel(hard=0.4)
     facts = adj.aggregate("panel.csv", model=model, confidence="honest").facts
     assert facts["effective_votes"] < 2 / 3 * facts["votes_per_task"]
@@ -131,7 +131,7 @@ def test_independent_votes_are_worth_their_number(crowd, run):
         (["--exclude", "w1", "--multi"], "exclude works only for tasks with one label"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(crowd, run, arguments, words):
+def test_impossible_options_are_reported_in_one_line(crowd, run, arguments, words):
     done = run("aggregate", "votes.csv", *arguments, "-o", "a.csv")
     assert done.code == 1
     assert words in done.err

@@ -13,7 +13,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.cli.main import COMMANDS, PANELS
-from adjudge.cli.options import HELP_PANELS
+from adjudge.cli.options import HELP_PANELS, MOST_USED
 from adjudge.data.options import ModelName
 from adjudge.evaluation.ranking.simulate import simulate_comparisons
 from live_store import small, stored
@@ -44,6 +44,8 @@ READS_VOTES = (
     "report",
     "stream",
 )
+GROUPS = ("datasets", "token")  # commands with commands of their own
+SCREEN_LINES = 24
 MODULES = {name: import_module(f"adjudge.cli.{module}") for commands in PANELS.values() for name, module in commands.items()}
 EXAMPLES = {name: getattr(getattr(module, name.replace("-", "_")), "examples", ()) for name, module in MODULES.items()}
 
@@ -78,19 +80,35 @@ def test_every_command_is_summed_up_in_full(adjudge, arguments):
     assert listed == expected
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_two_screens_and_help_all_has_the_rest(adjudge, name):
+    (_, short, _), (code, long, err) = adjudge(name, "-h"), adjudge(name, "--help-all") if name not in GROUPS else (0, "", "")
+    assert (code, err) == (0, "")
+    assert len(short.splitlines()) <= 2 * SCREEN_LINES
+    if name in MOST_USED:
+        assert len(re.findall("^  -", _sections(short)["Most used"], re.MULTILINE)) == len(MOST_USED[name]) == 5
+        flags = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", long, re.MULTILINE)
+        assert {*flags} <= {*re.findall(r"--[a-z-]+", short)}, "options that the short help does not explain are listed"
+    elif name not in GROUPS:
+        assert short == long
+
+
+def _sections(out):
+    return dict(re.findall(r"^(\S.*):\n((?:  .*\n|\n(?=  ))+)", out, re.MULTILINE))
+
+
 def test_options_of_aggregate_are_in_groups(adjudge):
-    out = adjudge("aggregate", "-h")[1]
-    sections = dict(re.findall(r"^(\S.*):\n((?:  .*\n|\n(?=  ))+)", out, re.MULTILINE))
+    sections = _sections(adjudge("aggregate", "--help-all")[1])
     assert list(sections) == [*HELP_PANELS, "Options", "Examples"]
     homes = {"Input": "--task", "Model": "-m, --model", "What you know": "--gold", "Output": "-o, --output", "Engine": "--engine"}
     for group, option in homes.items():
         assert re.search(rf"^  {option} ", sections[group], re.MULTILINE), option
-    assert sections["Options"].split() == ["-h,", "--help", "Show", "this", "message", "and", "exit."], "the rest are in groups"
+    assert re.findall(r"--\S+", sections["Options"]) == ["--help-all", "--help"], "the rest are in groups"
 
 
 def test_commands_that_read_votes_show_examples(adjudge):
     for name in READS_VOTES:
-        shown = adjudge(name, "-h")[1].split("\nExamples:\n")[1]
+        shown = adjudge(name, "--help-all")[1].split("\nExamples:\n")[1]
         assert EXAMPLES[name]
         assert all(f"    {command}\n" in shown for _, command in EXAMPLES[name])
 

@@ -120,7 +120,7 @@ def test_bad_input_is_one_line(crowd, run, tmp_path, arguments, match):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_too_little_gold_is_said_when_it_is_drawn(crowd, run):
+def test_too_little_gold_is_reported_when_it_is_drawn(crowd, run):
     assert "that takes at least 45" in run("draw-gold", "votes.csv", "-n", 30, "-o", "gold.csv").err
 
 

@@ -32,7 +32,7 @@ def test_aggregate_writes_a_page_beside_the_labels(adjudge, files):
     assert "votes.csv" in (files / "r.html").read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_written_is_said_before_any_work(adjudge, files):
+def test_what_cannot_be_written_is_reported_before_any_work(adjudge, files):
     votes = files / "votes.csv"
     for arguments, word in (
         (["report", votes, "-o", votes], "would be lost"),

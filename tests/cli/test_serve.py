@@ -57,7 +57,7 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
         (["--store", "postgresql://127.0.0.1:1/none"], "Connection refused"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(adjudge, tmp_path, monkeypatch, options, says):
+def test_impossible_options_are_reported_in_one_line(adjudge, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.db").write_text("no database at all, but text of some length\n" * 99)
     with sqlite3.connect("other.db") as connection:
@@ -70,7 +70,7 @@ def test_what_cannot_be_is_said_in_one_line(adjudge, tmp_path, monkeypatch, opti
     assert err.count("\n") == 1
 
 
-def test_a_port_and_a_store_in_use_are_said(tmp_path):
+def test_a_port_and_a_store_in_use_are_reported(tmp_path):
     store = open_store(tmp_path / "votes.db")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -113,7 +113,7 @@ def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch,
     assert "workers to look at: not searched among more than 1999 votes; --workers workers.csv judges all" in err
 
 
-def test_what_went_wrong_is_said(crowd, run):
+def test_what_went_wrong_is_reported(crowd, run):
     err = run("aggregate", "votes.csv", "-m", "ds", "--max-iter", 2, "-o", "labels.csv").err
     assert re.search(r"\nmodel +ds; 2 iterations, not converged \(log likelihood -\d", err)
     assert "  adjudge aggregate votes.csv -m ds --max-iter 2 -o labels.csv --max-iter 20" in err

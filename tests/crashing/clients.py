@@ -49,7 +49,7 @@ class Sender:
         return self._connection
 
     def send(self, method, path, body=None):
-        """(status, JSON), or None where no answer came and nobody knows what was done."""
+        """(status, JSON), or None if no answer came and nobody knows what was done."""
         try:
             connection = self._open()
             connection.request(method, path, None if body is None else json.dumps(body).encode())

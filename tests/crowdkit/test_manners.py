@@ -58,7 +58,7 @@ def test_fits_return_what_theirs_do(kind):
 
 
 @pytest.mark.parametrize("kind", OF_LABELS)
-def test_bad_input_is_said(kind):
+def test_bad_input_is_reported(kind):
     with pytest.raises(KeyError):
         kind().fit(VOTES[["task", "label"]])
     with pytest.raises(TypeError, match="give a pandas DataFrame"):

@@ -74,7 +74,7 @@ def test_a_vector_that_was_left_is_taken_up(tmp_path):
         VectorFiles(tmp_path, 6).reopen(7)
 
 
-def test_what_was_never_written_is_said(tmp_path):
+def test_what_was_never_written_is_reported(tmp_path):
     with pytest.raises(adj.InputError, match="vector-0 is shorter than before"):
         read(VectorFiles(tmp_path, 5).blank())
     with pytest.raises(adj.AdjudgeError, match="cannot write .*: No such file or directory"):

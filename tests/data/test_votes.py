@@ -196,7 +196,7 @@ def test_vocabularies_that_cannot_be(given, message):
         adj.Vocabulary(*given)
 
 
-def test_many_ids_are_told_apart_by_hashes():
+def test_many_ids_are_distinguished_by_hashes():
     texts = [f"{n:x}" * (n % 3) for n in range(1, 3000)]
     distinct = list(dict.fromkeys(texts))
     adj.Vocabulary.of_texts(distinct).require_distinct("ids")
@@ -232,7 +232,7 @@ def test_labels_to_start_with(model):
         ([[0], [1], [0]], "for each of the 3 tasks"),
     ],
 )
-def test_what_is_no_label_to_start_with(start, message):
+def test_what_is_not_a_label_to_start_with(start, message):
     with pytest.raises(adj.OptionError, match=message):
         adj.FastDawidSkene().fit(VOTES, start=start)
 

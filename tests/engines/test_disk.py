@@ -156,13 +156,13 @@ def test_shards_are_worked_on_together(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=40))
     apart = disk_files.ShardFiles.of(encoded)
-    together = apart.merged(100, 10**9)
+    together = apart.merge_shards(100, 10**9)
     assert [t.start for t, _ in together.cuts] == [0, *(t.stop for t, _ in together.cuts[:-1])]
     assert together.n_votes == apart.n_votes == len(votes)
     assert 80 < max(v.stop - v.start for _, v in together.cuts) <= 100
-    assert apart.merged(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
-    assert apart.merged(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
-    assert apart.merged(0, 0) == apart
+    assert apart.merge_shards(10**9, 10**9).cuts == ((slice(0, encoded.n_tasks), slice(0, len(votes))),)
+    assert apart.merge_shards(10**9, 2 * apart.shard_bytes()).shard_bytes() <= 2 * apart.shard_bytes()
+    assert apart.merge_shards(0, 0) == apart
     there = fitted(votes, "fds", LocalEngine())
     for batch in (0, 100, 10**9):
         same(fitted(tmp_path / "v", "fds", replace(COMPILED, batch_votes=batch)), there)
@@ -220,7 +220,7 @@ def test_options_of_the_disk_engine(tmp_path):
     assert adj.aggregate([("t", "w", "x")], engine=adj.AutoEngine(memory="2GB")).labels["label"].to_list() == ["x"]
 
 
-def test_too_little_memory_is_said(tmp_path, monkeypatch):
+def test_too_little_memory_is_reported(tmp_path, monkeypatch):
     votes = adj.read({"task": np.arange(40_000), "worker": np.arange(40_000) % 20_000, "label": np.arange(40_000) % 200})
     with pytest.raises(
         adj.AdjudgeError, match=r"this fit needs about .* \(20000 rows x 200 labels, and a shard of votes\), but .* are allowed"
@@ -469,7 +469,7 @@ def test_a_newer_checkpoint_is_refused(tmp_path, crowd_folder):
         fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, crowd_folder, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path, crowd_folder, monkeypatch):
     monkeypatch.setattr(checkpoint, "sync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     place = replace(engine_named("disk", 1), work=tmp_path / "work", batch_votes=0)
     for model in ("fds", "glad"):
@@ -483,7 +483,7 @@ def test_large_counts_are_not_copied(tmp_path, crowd_folder, monkeypatch):
     same(fitted(crowd_folder, "fds", place, **SHORT_FIT_OPTIONS), fitted(crowd_folder, "fds", COMPILED, **SHORT_FIT_OPTIONS))
 
 
-def test_a_file_that_shrinks_is_said(tmp_path):
+def test_a_file_that_shrinks_is_reported(tmp_path):
     encode(adj.simulate(tasks=250, workers=12, seed=2).votes, tmp_path / "v", plan=EncodingPlan(shard_votes=100))
     votes = adj.read(tmp_path / "v")
     session = COMPILED.load(votes, seed=0, ties="hash")
@@ -512,7 +512,7 @@ def test_a_full_temporary_folder_promises_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fail_at", [1, 4, 20, 40])
-def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
+def test_a_full_disk_is_reported_in_one_line(tmp_path, monkeypatch, fail_at):
     from adjudge.io.folder import arrays
 
     votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)

@@ -118,15 +118,15 @@ def test_shards_are_divided_where_they_are_too_large(tmp_path):
     votes = adj.simulate(tasks=300, workers=9, labels=4, votes_per_task=(1, 6), seed=6).votes
     encoded = encode(votes, tmp_path / "v", plan=EncodingPlan(shard_votes=400))
     files = replace(disk_files.ShardFiles.of(encoded), weight=(40, 90))
-    small = files.divided(5000)
+    small = files.split_shards(5000)
     assert small.shard_bytes() <= 5500
     assert files.shard_bytes() > 10_000
     assert small.n_votes == files.n_votes == len(votes)
     for (tasks, cast), (after, _) in itertools.pairwise(small.cuts):
         assert tasks.stop == after.start
         assert [encoded.task_ptr[tasks.start], encoded.task_ptr[tasks.stop]] == [cast.start, cast.stop]
-    assert files.divided(10**9) == files
-    assert len(files.divided(0).cuts) == encoded.n_tasks
+    assert files.split_shards(10**9) == files
+    assert len(files.split_shards(0).cuts) == encoded.n_tasks
 
 
 def test_nothing_but_the_result_is_left(tmp_path):
@@ -202,7 +202,7 @@ def test_shards_are_cut_to_what_tables_leave():
         resolve(adj.Disk(threads=2, memory=300 * 10**6)).load(votes, seed=0, ties="hash")
 
 
-def test_too_little_memory_is_said(tmp_path, monkeypatch):
+def test_too_little_memory_is_reported(tmp_path, monkeypatch):
     votes = adj.read(adj.simulate(tasks=2000, workers=20, seed=1).votes)
     assert memory.GLAD.of(len(votes), 2000, 20) == 8 * 10_000 + 200 * 2020
     monkeypatch.setattr(local, "require", lambda *_: None)
@@ -291,7 +291,7 @@ def test_a_vector_that_is_gone_is_not_resumed_from(tmp_path):
 
 
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 30, 45, 200, 600])
-def test_a_full_disk_is_said_in_one_line(monkeypatch, fail_at):
+def test_a_full_disk_is_reported_in_one_line(monkeypatch, fail_at):
     votes = adj.read(adj.simulate(tasks=200, workers=15, seed=7).votes)
     fill_disk(monkeypatch, fail_at, arrays, disk_files, glad)
     with pytest.raises(adj.AdjudgeError, match="cannot write .*: No space left on device") as said:

@@ -110,7 +110,7 @@ def test_right_votes_are_those_of_the_posterior_and_outlive_other_passes():
 
 
 @pytest.mark.parametrize("model", ["fds", "ds"])
-def test_a_fit_that_is_stopped_in_its_last_pass_lets_go_of_its_folder(tmp_path, model):
+def test_a_fit_that_is_stopped_in_its_last_pass_releases_its_folder(tmp_path, model):
     votes = adj.read([(f"t{i % 7}", f"w{i % 5}", "ab"[i * i % 3 % 2]) for i in range(60)], strict=False)
     last = len(adj.aggregate(votes, model=model, engine="disk").trace)
 

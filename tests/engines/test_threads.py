@@ -63,7 +63,7 @@ def test_any_shard_size_counts_the_same(votes, model, tmp_path):
 
 
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
-def test_what_is_told_of_workers_is_the_same(tmp_path):
+def test_what_is_reported_for_workers_is_the_same(tmp_path):
     """With verdicts and intervals, and a last soft count behind the accuracy."""
     votes = adj.simulate(tasks=20_000, workers=60, labels=3, votes_per_task=5, spammers=0.2, seed=6).votes
     frames = [adj.aggregate(votes, model="fds", engine=adj.AutoEngine(threads=threads)).workers for threads in (1, 2, 8)]

@@ -41,7 +41,7 @@ def test_contract(toy, check, model):
     contract.CHECKS[check](model, toy)
 
 
-def test_a_model_that_an_engine_cannot_run_is_said(toy):
+def test_a_model_that_an_engine_cannot_run_is_reported(toy):
     with pytest.raises(adj.OptionError, match="engine 'toy' cannot run model 'glad'"):
         adj.aggregate([("t", "w", "x")], model="glad", engine=toy)
 

@@ -93,7 +93,7 @@ def test_any_crowd(votes):
     json.dumps(e.summary(), allow_nan=False)
 
 
-def test_without_confidence_nothing_is_told():
+def test_without_confidence_nothing_is_reported():
     for labels in ({"a": "x"}, [("a", "x")], pl.DataFrame({"task": ["a"], "label": ["x"]})):
         e = adj.evaluate(labels, TRUTH)
         assert e.reliability is None
@@ -182,7 +182,7 @@ def test_gold_may_be_wrong_and_may_be_everything():
     assert every.reliability is None
 
 
-def test_a_gold_column_of_labels_is_no_mark():
+def test_a_gold_column_of_labels_is_not_a_mark():
     for labels in (LABELS.with_columns(gold=pl.col("label")), LABELS.with_columns(gold=pl.Series([1, 0, 1]))):
         e = adj.evaluate(labels, TRUTH)
         assert (e.gold, e.calibration.tasks) == (0, 3)
@@ -208,7 +208,7 @@ def test_bad_confidence(confidence, message):
         adj.evaluate(LABELS.with_columns(confidence=pl.Series(confidence)), TRUTH)
 
 
-def test_rounding_is_no_bad_confidence():
+def test_rounding_is_not_bad_confidence():
     e = adj.evaluate(LABELS.with_columns(confidence=pl.Series([1 + 1e-12, 0.5, 0.5])), TRUTH)
     assert e.reliability["highest"].to_list() == [1.0]
     text = LABELS.with_columns(confidence=pl.Series([" 0.9", "", "NaN"]))
@@ -221,7 +221,7 @@ def test_rounding_is_no_bad_confidence():
         ({"task": ["a"], "x": [0.5], "y": [0.1]}, "the probabilities of task 'a' sum to 0.6, not 1: give a column per label"),
         ({"task": ["a"], "x": [0.5], "y": [0.5], "votes": [3]}, "the probability of 'votes' of task 'a' is 3: give a number"),
         ({"task": ["a", "a"], "x": [1.0, 1.0]}, "the probabilities have task 'a' twice"),
-        ({"task": ["a"]}, "the probabilities have no column beside the task"),
+        ({"task": ["a"]}, "the probabilities have no column except the task"),
         ({"x": [0.5], "y": [0.5]}, "no column looks like the task"),
         ([("a", 0.5, 0.5)], "has no column names: give a file, a frame or a dict of columns"),
     ],

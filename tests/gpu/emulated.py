@@ -43,7 +43,7 @@ class EmulationError(AssertionError):
 
 
 def compiler():
-    """Return the path of the compiler; None where there is none."""
+    """Return the path of the compiler; None if there is none."""
     return shutil.which(COMPILER)
 
 

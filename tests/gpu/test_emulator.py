@@ -244,7 +244,7 @@ def test_a_missing_barrier_shows(program, kernel):
     assert (out == 0xAAAAAAAA).any()
 
 
-def test_a_deadlock_is_said_and_the_program_lives_on(program):
+def test_a_deadlock_is_reported_and_the_program_lives_on(program):
     out = np.zeros(1, np.uint32)
     for _ in range(2):
         with pytest.raises(EmulationError, match=r"deadlock in block 0: .*3 wait at the barrier of line \d+, 29 wait in a warp"):
@@ -257,7 +257,7 @@ def test_a_deadlock_is_said_and_the_program_lives_on(program):
 
 
 @pytest.mark.parametrize(("at", "where"), [(-1, "before"), (-8, "before"), (5, "after"), (9, "after")])
-def test_a_write_out_of_bounds_is_said(program, at, where):
+def test_a_write_out_of_bounds_is_reported(program, at, where):
     out = np.zeros(9)
     with pytest.raises(EmulationError, match=f"out of bounds: .* bytes {where} an array of 40 bytes"):
         program.launch("store", 1, 1, out[2:7], at)
@@ -266,7 +266,7 @@ def test_a_write_out_of_bounds_is_said(program, at, where):
     assert out.tolist() == [0.0] * 6 + [1.0] + [0.0] * 2
 
 
-def test_a_write_beyond_shared_memory_is_said(program):
+def test_a_write_beyond_shared_memory_is_reported(program):
     out = np.zeros(1, np.uint32)
     program.launch("store_shared", 1, 1, out, 3, shared=16)
     with pytest.raises(EmulationError, match="block 0 wrote beyond its 16 bytes of dynamic shared memory"):
@@ -300,13 +300,13 @@ GOOD = {"x": np.zeros(2), "y": np.zeros(2, np.uint32), "whole": 1, "number": 1.0
         ({"any": [1]}, "argument 4 .* is list"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_said(program, change, message):
+def test_an_argument_that_does_not_fit_is_reported(program, change, message):
     program.launch("kinds", 1, 1, *GOOD.values())
     with pytest.raises(EmulationError, match=message):
         program.launch("kinds", 1, 1, *(GOOD | change).values())
 
 
-def test_a_launch_that_no_device_does_is_said(program):
+def test_an_impossible_launch_is_reported(program):
     for message, launch in (
         ("has 2 parameters, not 1", lambda: program.launch("store", 1, 1, None)),
         ("does not exist: there are doubled", lambda: program.launch("other", 1, 1)),
@@ -318,7 +318,7 @@ def test_a_launch_that_no_device_does_is_said(program):
             launch()
 
 
-def test_a_source_that_does_not_compile_is_said(emulated):
+def test_a_source_that_does_not_compile_is_reported(emulated):
     with pytest.raises(EmulationError, match=r"(?s)wrong\.cuh does not compile:.*wrong\.cuh:1:"):
         emulated.compiled('extern "C" __global__ void f() { no; }', name="wrong")
 
@@ -332,7 +332,7 @@ def test_copies_are_copies(emulated):
     assert back.tolist() == [0, 1, 2, 3]
 
 
-def test_copies_beside_kernels_come_when_they_are_waited_for(emulated):
+def test_copies_with_kernels_come_when_they_are_waited_for(emulated):
     host, there, copier = emulated.pinned(3, np.int64), np.zeros(4, np.int64), emulated.copier()
     host[:] = [1, 2, 3]
     copier.copy(there[1:], host)

@@ -161,7 +161,7 @@ def test_an_undeclared_label(device):
     assert str(caught.value) == str(wanted.value)
 
 
-def test_what_looks_wrong_is_said(device):
+def test_what_looks_wrong_is_reported(device):
     columns = columns_of([(n, n % 3, n % 2) for n in range(40)])
     with pytest.warns(SuspiciousVotes, match="every one of 40 tasks has one vote"):
         encode(device, on_device(device, columns))

@@ -196,7 +196,7 @@ def test_what_a_result_is_asked_for(kind, model, tmp_path):
     for ask in (
         lambda result: result.workers_frame(),
         lambda result: result.posterior,
-        lambda result: result.ask_next(10).select("expected_gain"),  # many gain as much, but for the last bits
+        lambda result: result.ask_next(10).select("expected_gain"),  # many gain as much, except for the last bits
         lambda result: result.probabilities,
     ):
         _close(ask(far), ask(near))

@@ -137,7 +137,7 @@ def test_sums_over_pairs_of_votes(device, crowd, quantities):
     assert np.array_equal(found, judged.kernels.pair_sums(*there, row_weight=judged.weight))  # to the last bit
 
 
-def test_a_vote_is_no_pair_with_itself(device, random_votes):
+def test_a_vote_is_not_a_pair_with_itself(device, random_votes):
     for labels in (4, 33):
         crowd = random_votes(labels=labels, votes=(1, 1))
         judged = Judged(crowd, device)

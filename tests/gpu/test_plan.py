@@ -150,7 +150,7 @@ def test_votes_that_are_on_a_device_are_planned_too():
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_too_little_is_said_with_the_estimate_and_the_remedy(allowed):
+def test_too_little_is_reported_with_the_estimate_and_the_remedy(allowed):
     size, ptr = size_of([5] * 100, rows=1_000_000, labels=50)
     have, remedy = ("are allowed", "allow more, choose") if allowed else ("are free", "choose")
     expected = rf"needs about 3\.\d GiB of device memory \(1000000 rows x 50 labels, 100 tasks\), but 1\.0 GiB {have} on a card: {remedy}"
@@ -158,7 +158,7 @@ def test_too_little_is_said_with_the_estimate_and_the_remedy(allowed):
         plan_shards(size, ptr, ["a card"], [1 << 30], allowed=allowed)
 
 
-def test_a_task_that_fits_no_buffer_is_said():
+def test_a_task_that_fits_no_buffer_is_reported():
     size, ptr = size_of([5, 100_000])
     with pytest.raises(adj.AdjudgeError, match="of device memory"):
         plan_shards(size, ptr, names(1), [size.tables() + 400_000])

@@ -101,7 +101,7 @@ def test_kernels_take_arrays_of_the_device_alone(emulated):
         device.compiled('extern "C" __global__ void number(long long x) {}', name="number").launch("number", 1, 1, x.sum())
 
 
-def test_copies_beside_kernels(there):
+def test_copies_with_kernels(there):
     copier = device.copier()
     copier.copy(there[1:3], np.array([8, 9]))
     copier.arrive()

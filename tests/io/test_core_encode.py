@@ -121,7 +121,7 @@ def test_many_texts_grow_the_table():
 
 
 @pytest.mark.parametrize("kind", ["short", "long"])
-def test_runs_end_where_ids_change_and_go_on_between_blocks(kind):
+def test_runs_end_where_ids_change_and_continue_between_blocks(kind):
     """A run that crosses blocks or batches keeps its code; a missing id ends it."""
     lengths = [1, 63, 64, 65, 1, 1, 130, 2, 128]
     names = [f"{'x' * (40 if kind == 'long' else 1)}{i % 4}" for i in range(len(lengths))]

@@ -167,7 +167,7 @@ REFUSED = [
     ("wide-gaps.csv", {}, r"this looks like one column per worker"),
     ("wide-codes.csv", {}, r"this looks like one column per worker \(w1, w2, w3\)"),
     ("wide-labels.csv", {}, r"this looks like one column per worker"),
-    ("wide-names.csv", {}, r"no column looks like the worker.*where there is one column per worker: wide=True"),
+    ("wide-names.csv", {}, r"no column looks like the worker.*if there is one column per worker: wide=True"),
     ("wide-names-with-text.csv", {"wide": True}, r"but text do not look so: name the columns of workers with worker="),
     ("wide-names-with-text.csv", {"wide": True, "worker": "judge_*"}, r"no column matches worker='judge_\*'"),
     ("counts.csv", {}, r"where each line counts votes: count='count' \(--count\) and model='mv'"),
@@ -191,7 +191,7 @@ SUSPICIOUS = [
         {},
         r"the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' \(--weight 'confidence'\)$",
     ),
-    ("counts.csv", {"worker": ""}, r"the column 'count' is not used: where a line stands for several votes, say count='count'"),
+    ("counts.csv", {"worker": ""}, r"the column 'count' is not used: if a line stands for several votes, say count='count'"),
     ("header-only.csv", {}, "header-only.csv: no votes follow the header"),
 ]
 

@@ -48,7 +48,7 @@ def test_without_a_mark_the_message_says_what_it_is(tmp_path, encoding):
             adj.read(tmp_path / name)
 
 
-def test_what_is_cut_or_mixed_is_told(tmp_path):
+def test_what_is_cut_or_mixed_is_reported(tmp_path):
     (tmp_path / "odd.csv").write_bytes(CSV.encode("utf-16")[:-1])
     with pytest.raises(adj.InputError, match="odd.csv is not valid UTF-16"):
         adj.read(tmp_path / "odd.csv")
@@ -88,7 +88,7 @@ def test_repeated_keys_are_told(tmp_path):
         adj.read(tmp_path / "v.jsonl")
 
 
-def test_a_line_with_too_many_fields_is_told_where_other_columns_are_there(tmp_path):
+def test_a_line_with_too_many_fields_is_reported_where_other_columns_are_there(tmp_path):
     """A comma in a column that nobody asks for shifts all that follow it."""
     (tmp_path / "v.csv").write_text("text,task,worker,label,note\nhello,t1,a,x,n\nHello, world,t1,b,y,n\n")
     with pytest.raises(adj.InputError, match="line 3 has 6 fields, the header 5"):

@@ -82,7 +82,7 @@ def test_a_heavy_task_among_others(tmp_path):
     assert content(encode(whole, tmp_path / "a", plan=SMALL)) == content(adj.read(whole))
 
 
-def test_equal_hashes_are_told_apart_by_their_text(tmp_path, monkeypatch):
+def test_equal_hashes_are_distinguished_by_their_text(tmp_path, monkeypatch):
     def coarse(ids):
         return np.array([len(text) % 2 for text in ids.texts()], np.uint64) << np.uint64(63)
 

@@ -102,7 +102,7 @@ def with_abstentions(votes):
     return votes.with_columns(label=pl.when(skips).then(pl.lit("skip")).otherwise("label"))
 
 
-def test_without_resume_a_run_begins_anew(tmp_path):
+def test_without_resume_a_run_starts_over(tmp_path):
     votes = adj.simulate(tasks=100, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
     with pytest.raises(KeyboardInterrupt):
@@ -127,7 +127,7 @@ def test_two_at_once_do_not_mix(tmp_path):
 
 
 @pytest.mark.parametrize("fail_at", [1, 5, 20, 60])
-def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, fail_at):
+def test_a_full_disk_is_reported_in_one_line(tmp_path, monkeypatch, fail_at):
     votes = adj.simulate(tasks=200, workers=15, seed=7).votes
     votes.write_csv(tmp_path / "v.csv")
     before = encode(tmp_path / "v.csv", tmp_path / "out", labels=["l2", "l1", "l0"], plan=SMALL)

@@ -182,7 +182,7 @@ def test_a_forged_manifest_is_refused(texts, words, edit):
     refused(texts, rf"manifest\.json is not valid: .*({words})")
 
 
-def test_a_manifest_that_is_no_manifest_is_refused(texts):
+def test_a_manifest_that_is_not_a_manifest_is_refused(texts):
     path = texts / "manifest.json"
     for text in ("[" * 100_000, '{"format": "adjudge votes", "version": 1' + "1" * 5000 + "}", "\udcff"):
         path.write_bytes(text.encode(errors="surrogateescape"))

@@ -120,7 +120,7 @@ def test_votes_cross_a_fork(monday, tmp_path):
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)  # a lock that another thread held is held for ever here
+        signal.alarm(60)  # a lock that another thread held is held forever here
         os._exit(0 if int(monday.row.sum()) == int(sum(int(row.sum()) for _, _, row in monday.parts())) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -149,7 +149,7 @@ def test_a_fit_does_not_resume_from_other_votes(tmp_path, monday):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["row", "task_ptr", "tasks", "tasks_offsets", "task_hash"])
-def test_a_file_cut_while_in_use_is_said(tmp_path, monday, engine, name):
+def test_a_file_cut_while_in_use_is_reported(tmp_path, monday, engine, name):
     os.truncate(tmp_path / "v" / f"{name}.npy", 200)
     if (engine, name) in (("cpu", "task_hash"), ("reference", "task_hash")):  # these hash the ids themselves
         assert len(adj.aggregate(monday, engine=engine).labels) == 200
@@ -159,7 +159,7 @@ def test_a_file_cut_while_in_use_is_said(tmp_path, monday, engine, name):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_file_written_over_is_said(tmp_path, monday, engine):
+def test_a_file_written_over_is_reported(tmp_path, monday, engine):
     path = tmp_path / "v" / "row.npy"
     size, before = path.stat().st_size, path.stat().st_mtime_ns
     with path.open("r+b") as file:
@@ -196,7 +196,7 @@ def test_votes_are_held_where_there_is_plenty_of_memory(tmp_path, monday, monkey
         content(held)
 
 
-def test_a_file_that_is_no_file_is_said(tmp_path, monday):
+def test_a_file_that_is_not_a_file_is_reported(tmp_path, monday):
     path = tmp_path / "v" / "row.npy"
     path.unlink()
     os.mkfifo(path)

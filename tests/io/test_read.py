@@ -189,7 +189,7 @@ def test_a_label_outside_the_declared_ones_is_named_with_its_row():
 
 @pytest.mark.filterwarnings("ignore::adjudge.errors.MissingLabels")
 @pytest.mark.parametrize("kind", [pl.Int64, pl.Boolean, pl.String, pl.Null])
-def test_a_file_of_nothing_but_abstentions_fits_beside_any_other(tmp_path, kind):
+def test_a_file_of_nothing_but_abstentions_fits_with_any_other(tmp_path, kind):
     nobody = pl.DataFrame({"task": ["u"], "worker": ["a"], "label": pl.Series([None], dtype=kind)})
     for labels in ([7, 8], ["x", "y"], [True, False]):
         some = pl.DataFrame({"task": ["t", "t"], "worker": ["a", "b"], "label": labels})

@@ -137,7 +137,7 @@ def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
         ({}, r"the column '0' occurs twice in the header: rename one of them; .*header=False \(--no-header\)"),
         (
             {"header": False},
-            r"say which with task=…, worker=…, label=…; where there is one column per worker: wide=True \(--wide\)",
+            r"say which with task=…, worker=…, label=…; if there is one column per worker: wide=True \(--wide\)",
         ),
         ({"header": False, "wide": True}, r"task='' \(--task ''\) calls them by their numbers"),
     ):
@@ -147,7 +147,7 @@ def test_a_file_that_is_a_matrix(tmp_path, monkeypatch):
     assert triples(found) == [(0, 1, 0), (0, 2, 1), (0, 4, 0), (1, 1, 1), (1, 2, 1), (1, 3, 0)]
     with pytest.raises(adj.OptionError, match="numbers of their lines, which several files have in common"):
         adj.read(["matrix.csv", "matrix.csv"], header=False, wide=True, task="")
-    with pytest.raises(adj.InputError, match=r"no column looks like the task.*where there is one column per worker: wide=True"):
+    with pytest.raises(adj.InputError, match=r"no column looks like the task.*if there is one column per worker: wide=True"):
         adj.read(pl.DataFrame({str(n): [n, 1] for n in range(5)}))
 
 
@@ -369,7 +369,7 @@ def test_spreadsheets(tmp_path):
     spreadsheet(path, [[1, "ann", "x"], [1, "bob", "y"]])
     assert triples(adj.read(path, header=False)) == triples(found)
     path.write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(adj.InputError, match="it is no spreadsheet"):
+    with pytest.raises(adj.InputError, match="it is not a spreadsheet"):
         adj.read(path)
 
 

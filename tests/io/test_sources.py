@@ -174,7 +174,7 @@ def damaged(folder):
     }
 
 
-def test_damage_in_the_middle_is_told(tmp_path):
+def test_damage_in_the_middle_is_reported(tmp_path):
     for name, (path, message) in damaged(tmp_path).items():
         with pytest.raises(adj.InputError, match=message):
             adj.read(path)

@@ -31,14 +31,14 @@ def test_kinds(value, kind):
 
 @pytest.mark.parametrize(("value", "message"), [
     (BOX, "looks like a box or a shape, but adjudge chooses among labels"),
-    ([0, 10, 30, 40], r"looks like a box or a shape, .* where they are options of a set: multi=True"),
+    ([0, 10, 30, 40], r"looks like a box or a shape, .* if they are options of a set: multi=True"),
     (SPAN, "looks like a span of text, .*: make every token"),
     ([SPAN], "looks like a span of text"),
     (SOFT, "soft votes are not supported: give the likeliest label of each vote"),
     ([0.7, 0.3], "soft votes are not supported"),
     ([1.5, 2.5], r"adj.scores \(adjudge scores\) merges numbers"),
 ])  # fmt: skip
-def test_values_that_are_no_labels(value, message, tmp_path):
+def test_values_that_are_not_labels(value, message, tmp_path):
     columns = {"task": ["t", "t"], "worker": ["ann", "bob"], "label": [value, value]}
     pl.DataFrame(columns).write_parquet(tmp_path / "votes.parquet")
     sources = [columns, pl.DataFrame(columns), pd.DataFrame(columns), tmp_path / "votes.parquet", [("t", "ann", value)]]

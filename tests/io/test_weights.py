@@ -120,7 +120,7 @@ def test_a_column_of_no_numbers_is_refused():
         adj.aggregate(adj.read(table()), weight="sure")
 
 
-def test_weight_0_is_an_abstention_and_needs_no_weight_where_there_is_no_label(tmp_path):
+def test_weight_0_is_an_abstention_and_missing_labels_need_no_weight(tmp_path):
     rows = [*VOTES, ("t3", "ann", "a", 0), ("t1", "eve", None, None), ("t1", "eve", "zzz", 0.0)]
     for read in (lambda: adj.read(rows, weight="weight"), lambda: adj.encode(rows, tmp_path / "out", weight="weight")):
         with pytest.warns(adj.MissingLabels, match="3 of 8 votes have no label, or the weight 0"):

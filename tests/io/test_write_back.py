@@ -301,7 +301,7 @@ def test_rows_of_exports_that_are_tables(tmp_path):
         assert dict(rows.select(column, "consensus").rows()) == labels_of(found)
 
 
-def test_what_cannot_be_written_is_said_with_what_can(tmp_path):
+def test_what_cannot_be_written_is_reported_with_what_can(tmp_path):
     assert WRITABLE_EXPORTS == ("label-studio", "argilla", "argilla-flat", "inspect")
     assert (*WRITABLE_EXPORTS, "table") == WRITTEN
     out = tmp_path / "out.json"

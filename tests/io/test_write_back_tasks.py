@@ -11,7 +11,7 @@ import exports
 from adjudge.io.write_back import write_tasks
 
 
-def test_tasks_come_in_the_order_that_is_asked_for(tmp_path):
+def test_tasks_come_in_the_requested_order(tmp_path):
     path, out = exports.label_studio(tmp_path), tmp_path / "next.json"
     write_tasks(["105", "101", "nobody knows"], path, out, understood=adj.read(path).understood)
     assert [task["id"] for task in json.loads(out.read_text())] == [105, 101]

@@ -17,6 +17,6 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(TextArray(np.zeros(1, np.int64), np.
 
 
 @pytest.mark.skipif(compiled() is None, reason="no compiled core")
-def test_nothing_is_said_at_exit():
+def test_nothing_is_printed_at_exit():
     done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

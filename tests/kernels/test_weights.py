@@ -57,7 +57,7 @@ def test_majority(soft, fine, k):
 
 @pytest.mark.parametrize("kernels", [cpu, reference])
 @pytest.mark.parametrize("soft", [False, True])
-def test_weights_of_one_are_no_weights(kernels, soft):
+def test_weights_of_one_are_not_weights(kernels, soft):
     given = votes(4)
     plain, ones = (majority(kernels, given, soft=soft, fine=soft, weights=w) for w in (None, np.ones(len(given[2]))))
     for name, array in plain.items():

@@ -176,7 +176,7 @@ def test_memory_is_asked_for():
     assert adj.DawidSkene().room is plain.room
 
 
-def test_memory_is_as_much_as_asked_for():
+def test_memory_is_as_much_as_requested():
     votes = adj.read(adj.simulate(tasks=4000, workers=1500, labels=8, votes_per_task=8, seed=1).votes)
     table = 8 * votes.n_rows * votes.n_labels
     peaks = []

@@ -146,7 +146,7 @@ def test_saved_predicted_merged_and_continued(tmp_path):
     assert adj.aggregate(crowd.votes, model="auto", history=model).facts["chose"] == "careful"
 
 
-def test_a_label_that_nobody_names_is_no_label():
+def test_a_label_that_nobody_names_is_not_a_label():
     crowd = adj.simulate(tasks=60, workers=8, labels=3, seed=8)
     few = adj.aggregate(crowd.votes, model="auto", confidence="honest")
     more = adj.aggregate(crowd.votes, model="auto", confidence="honest", labels=["l0", "l1", "l2", "never"])
@@ -155,7 +155,7 @@ def test_a_label_that_nobody_names_is_no_label():
     assert more.probabilities["never"].max() == 0
 
 
-def test_the_reason_is_true_of_the_figures_beside_it():
+def test_the_reason_is_true_of_the_figures_next_to_it():
     seen = set()
     rng = np.random.default_rng(1)
     for spread in (0.0, 0.2, 0.4, 0.9):  # of skill, on tasks of which a third is hard for all
@@ -261,7 +261,7 @@ def test_predictions_of_an_honest_fit_are_honest(model, tmp_path):
     assert 1 / 3 < stranger.labels["confidence"][0] < 0.9
 
 
-def test_no_votes_beside_a_history_are_no_error():
+def test_no_votes_with_a_history_are_not_an_error():
     known = adj.aggregate([("t1", "ann", "x"), ("t1", "bob", "y"), ("t2", "ann", "y"), ("t2", "bob", "y")])
     nothing = adj.aggregate({"task": [], "worker": [], "label": []}, labels=["x", "y"], history=known)
     assert nothing.facts["why"] == "majority vote: there are no votes"

@@ -120,7 +120,7 @@ def test_what_follows_a_fit(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
-def test_memory_is_asked_for_before_it_is_taken(monkeypatch, engine):
+def test_memory_is_estimated_before_it_is_allocated(monkeypatch, engine):
     plenty = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine_with(engine, threads=3), confidence="posterior")
     monkeypatch.setattr("adjudge.models.bayesian.free_memory", lambda: 60_000)  # for one restart at a time
     tight = adj.EBCC(restarts=3, subtypes=2).fit(CROWD.votes, engine=engine_with(engine, threads=3), confidence="posterior")

@@ -226,7 +226,7 @@ def test_options_are_checked():
         make("glad", {"smoothing": 1.0})
 
 
-def test_an_engine_without_glad_is_told():
+def test_an_engine_without_glad_is_reported():
     with pytest.raises(adj.OptionError, match="engine 'toy' cannot run model 'glad'"):
         adj.GLAD().fit(CROWD.votes, engine=toy_engine.make(1))
 

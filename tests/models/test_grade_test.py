@@ -60,7 +60,7 @@ def test_words_in_a_declared_order_are_grades():
 
 
 @pytest.mark.parametrize("labels", [3, 4, 5, 8])
-def test_names_that_are_numbers_are_no_grades(labels):
+def test_names_that_are_numbers_are_not_grades(labels):
     for seed, skill in ((1, 0.4), (2, 0.6), (3, 0.8)):
         crowd = adj.simulate(tasks=200, workers=15, labels=labels, skill=skill, seed=seed).votes
         numbered = crowd.with_columns(pl.col("label").str.slice(1).cast(pl.Int64))

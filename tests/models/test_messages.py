@@ -161,7 +161,7 @@ def test_gold_teaches(model):
 
 
 @pytest.mark.parametrize("model", ["kos", "mmsr"])
-def test_what_is_refused_is_said(model, tmp_path):
+def test_what_is_refused_is_reported(model, tmp_path):
     votes = [("t", "a", "x"), ("t", "b", "y"), ("u", "a", "x"), ("u", "b", "x")]
     with pytest.raises(adj.OptionError, match=f"model '{model}' cannot use priors: it takes gold"):
         adj.aggregate(votes, model, priors="uniform")

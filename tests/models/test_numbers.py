@@ -10,7 +10,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.models.base import MODELS, make
-from adjudge.models.temperature import tempered
+from adjudge.models.temperature import apply_temperature
 
 CROWD = adj.simulate(tasks=40, workers=8, labels=3, votes_per_task=4, seed=1)
 VOTES = adj.read(CROWD.votes)
@@ -77,7 +77,7 @@ CASES = {
         for m in ("fds", "ds", "one-coin", "iwmv")
     },
     "temperature": (
-        lambda v: tempered(np.array([[0.9, 0.1]]), v),
+        lambda v: apply_temperature(np.array([[0.9, 0.1]]), v),
         {"takes": [1e-6, 0.5, 1, 1e6], "refuses": [*ALIENS, 0, 1e-300, *HUGE]},
     ),
     **{f"simulate {name}": (simulated(name), SHARE) for name in ("skill", "spammers", "adversaries", "colluders", "repeats")},

@@ -104,7 +104,7 @@ def test_a_tie_between_the_prior_and_a_worker_is_one_on_every_engine(engine):
     assert not any(tie for _, _, tie in told(CHAIN, "uniform", engine).values())
 
 
-def test_equal_priors_hold_in_whatever_follows_a_fit(tmp_path):
+def test_equal_priors_hold_in_everything_after_a_fit(tmp_path):
     crowd = adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=4, skill=0.6, seed=2)
     result = adj.aggregate(crowd.votes, model="one-coin", confidence="posterior")
     assert result.settings["class_priors"] == "uniform"

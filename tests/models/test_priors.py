@@ -205,7 +205,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ({"priors": pl.DataFrame({"label": ["l0", "l0"], "prior": [0.5, 0.5]})}, "name the label 'l0' twice"),
         ({"priors": 3}, "give a probability for every label"),
         ({"priors": [0.2, 0.3, 0.5], "priors_weight": -1}, "priors_weight is -1"),
-        ({"priors_weight": 3.0}, "there are no priors"),
+        ({"priors_weight": 3.0}, "without priors"),
         ({"model": "fds", "strength": -1.0}, "strength is -1.0: give a number of at least 0 and at most 1e+12, or 'auto'"),
         ({"model": "fds", "strength": "much"}, "strength is 'much'"),
         (
@@ -221,7 +221,7 @@ def test_labels_stay_of_the_kind_they_are(votes):
         ({"model": "iwmv", "priors": "uniform"}, "model 'iwmv' cannot use priors"),
         ({"calibrate": True}, "give gold="),
         ({"calibrate": {"t1": "l0"}}, "at least 10 known labels"),
-        ({"calibrate": GOLD, "gold": GOLD}, "at least 10 known labels of tasks with votes that are no gold; there are 0"),
+        ({"calibrate": GOLD, "gold": GOLD}, "at least 10 known labels of tasks with votes that are not gold; there are 0"),
         ({"multi": True, "calibrate": GOLD}, "calibrate works only for tasks with one label"),
         ({"multi": True, "history": history()}, "history works only for tasks with one label"),
     ],

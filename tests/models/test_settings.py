@@ -112,7 +112,7 @@ def test_streams_know_long_names_too():
         adj.Online(labels=["x"], model="majority")
 
 
-def test_running_out_of_iterations_warns_and_is_told():
+def test_running_out_of_iterations_warns_and_is_reported():
     with pytest.warns(adj.NotConverged, match="did not converge in 2 iterations"):
         result = adj.aggregate(VOTES, model=adj.DawidSkene(max_iter=2))
     assert not result.converged

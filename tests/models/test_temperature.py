@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adjudge as adj
-from adjudge.models.temperature import COLDEST, HOTTEST, fit_temperature, log_loss, tempered
+from adjudge.models.temperature import COLDEST, HOTTEST, apply_temperature, fit_temperature, log_loss
 
 
 @st.composite
@@ -25,7 +25,7 @@ def test_never_worse(data):
     posterior, truth = data
     found = fit_temperature(posterior, truth)
     assert COLDEST * 0.999 <= found <= HOTTEST * 1.001
-    assert log_loss(tempered(posterior, found), truth) <= log_loss(posterior, truth)
+    assert log_loss(apply_temperature(posterior, found), truth) <= log_loss(posterior, truth)
 
 
 def naive_loss(posterior, truth, temperature):
@@ -57,7 +57,7 @@ def test_no_temperature_of_a_grid_is_better_with_a_prior(data, others):
         believed = posterior
 
     def loss(temperature):
-        cooled = tempered(believed, temperature)
+        cooled = apply_temperature(believed, temperature)
         prior = -20 * (believed * np.log(np.maximum(cooled, 1e-300))).sum(axis=1).mean()
         return len(truth) * naive_loss(posterior, truth, temperature) + prior
 
@@ -88,13 +88,13 @@ def test_finds_the_temperature_that_made_the_data(temperature, labels):
     rng = np.random.default_rng(7)
     posterior = rng.dirichlet(np.ones(labels), 40_000)
     truth = (rng.random(40_000)[:, None] > posterior.cumsum(axis=1)).sum(axis=1)
-    told = tempered(posterior, 1 / temperature)
+    told = apply_temperature(posterior, 1 / temperature)
     assert fit_temperature(told, truth) == pytest.approx(temperature, rel=0.05)
 
 
 def test_one_changes_not_a_bit():
     posterior = np.array([[1.0, 0.0], [0.3, 0.7], [1 / 3, 2 / 3]])
-    same = tempered(posterior, 1.0)
+    same = apply_temperature(posterior, 1.0)
     assert same.tobytes() == posterior.tobytes()
     assert same is not posterior
 
@@ -102,7 +102,7 @@ def test_one_changes_not_a_bit():
 @given(measured(), st.floats(0.05, 100))
 def test_lines_stay_probabilities_and_keep_their_order(data, temperature):
     posterior, _ = data
-    out = tempered(posterior, temperature)
+    out = apply_temperature(posterior, temperature)
     assert out.sum(axis=1) == pytest.approx(np.ones(len(out)))
     before = np.take_along_axis(out, posterior.argsort(axis=1), axis=1)
     assert (np.diff(before, axis=1) >= -1e-12).all()
@@ -117,11 +117,11 @@ def test_ends_of_the_scale():
     assert fit_temperature(np.array([[1.0, 0.0]] * 4), np.zeros(4, int)) == 1.0
 
 
-def test_zeros_are_no_end_of_the_world():
+def test_zeros_do_no_harm():
     posterior = np.array([[1.0, 0.0]] * 10)
     truth = np.array([0] * 9 + [1])
     found = fit_temperature(posterior, truth)
-    assert log_loss(tempered(posterior, found), truth) == pytest.approx(-(0.9 * np.log(0.9) + 0.1 * np.log(0.1)))
+    assert log_loss(apply_temperature(posterior, found), truth) == pytest.approx(-(0.9 * np.log(0.9) + 0.1 * np.log(0.1)))
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_bad_input(posterior, truth, message):
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 1e308, 1e-308, True, "1"])
 def test_bad_temperature(temperature):
     with pytest.raises(adj.OptionError, match="give a number of at least 1e-06 and at most 1e"):
-        tempered(np.array([[0.5, 0.5]]), temperature)
+        apply_temperature(np.array([[0.5, 0.5]]), temperature)

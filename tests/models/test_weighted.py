@@ -114,7 +114,7 @@ def test_goldmv_knows_gold_alone():
     assert pairs(result.labels, "task", "label") == {"t": "x", "u": "y"}, "the mean worker beats one who was never right"
 
 
-def test_a_vote_of_no_weight_decides_where_there_is_no_other():
+def test_a_vote_of_no_weight_decides_if_it_is_the_only_one():
     result = fit(adj.read([("t", "a", "x"), ("u", "a", "x")], labels=["never", "x", "y"]), "goldmv", gold={"t": "y"})
     assert pairs(result.labels, "task", "label") == {"t": "y", "u": "x"}
 
@@ -130,7 +130,7 @@ def test_catd_knows_how_little_few_votes_tell():
 
 
 def test_la_takes_tasks_in_an_order_of_its_own():
-    """The seed decides it, rows do not; gold comes first, so that all else is weighted by it."""
+    """The seed decides it, rows do not; gold comes first, so that everything else is weighted by it."""
     shuffled = CROWD.votes.sample(fraction=1.0, shuffle=True, seed=4)
     weights = [
         pairs(fit(votes, "la", seed=seed).workers, "worker", "weight") for votes, seed in ((CROWD.votes, 0), (shuffled, 0))

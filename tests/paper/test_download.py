@@ -18,7 +18,7 @@ def test_the_public_files_become_the_known_votes_byte_for_byte(name, data_dir, t
         assert (tmp_path / name / file).read_bytes() == (data_dir / name / file).read_bytes()
 
 
-def test_a_broken_connection_goes_on_where_it_stopped(tiny, tmp_path):
+def test_a_broken_connection_resumes_where_it_stopped(tiny, tmp_path):
     which, mirror = tiny
     size, steps = which.size, []
     with serving(mirror, cut_at=1000, cuts=2) as (address, seen):
@@ -79,7 +79,7 @@ def test_files_placed_by_hand_will_do(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(("status", "tries"), [(404, 1), (503, 3)])
-def test_the_servers_refusal_is_told(tiny, tmp_path, status, tries):
+def test_the_servers_refusal_is_reported(tiny, tmp_path, status, tries):
     which, mirror = tiny
     with (
         serving(mirror, status=status) as (address, seen),

@@ -174,7 +174,7 @@ def test_results_on_disk_say_what_is_left_out(crowd, tmp_path):
     path = tmp_path / "votes.csv"
     crowd[0].write_csv(path)
     text = page(adj.aggregate(path, engine="disk"), truth=crowd[1])
-    assert "Verdicts are not looked for where votes are on disk" in text
+    assert "Verdicts are not computed for votes on disk" in text
     assert "Where one more vote is worth most" in text
 
 
@@ -187,7 +187,7 @@ def test_sets_have_a_page():
     checked(page(adj.aggregate(votes, multi=True, per_option=True)))
 
 
-def test_size_is_bounded_whatever_the_names_and_numbers():
+def test_size_is_bounded_for_any_names_and_numbers():
     made = adj.simulate(tasks=3000, workers=2500, votes_per_task=5, labels=40, seed=1)
     long = made.votes.with_columns(worker=pl.col("worker") + "x" * 2000, task=pl.col("task") + "y" * 2000)
     result = adj.aggregate(long)

@@ -228,7 +228,7 @@ def test_a_waterfall_of_many_votes_adds_up():
     assert any(row["what"] == "21 more votes" for row in bars)
 
 
-def test_nothing_to_draw_is_said():
+def test_nothing_to_draw_is_reported():
     one = adj.aggregate([("t", "w", "x")], model="mv")
     for picture, said in (
         (one.plot.trace(), "nothing to converge"),
@@ -309,7 +309,7 @@ def test_themes(result):
     assert dark.altair().to_dict()["config"]["background"] == "#14171c"
     assert "#14171c" in dark.svg()
     assert 'width="100%" height="100%" fill' not in none.svg()
-    both = charts.themed(none.altair() | none.altair(), "dark")
+    both = charts.apply_theme(none.altair() | none.altair(), "dark")
     assert both.to_dict()["config"]["background"] == "#14171c"
     with pytest.raises(OptionError, match="unknown theme 'blue': accepted: light, dark, none"):
         result.plot.shares(theme="blue")

@@ -36,12 +36,12 @@ def test_many_workers_are_binned_and_none_is_lost(monkeypatch, result):
         assert len(inside) >= number
 
 
-def test_beyond_the_limit_nobody_is_judged_and_that_is_said(monkeypatch, result):
+def test_beyond_the_limit_nobody_is_judged_and_the_page_says_so(monkeypatch, result):
     monkeypatch.setattr(workers_module, "MAX_JUDGED", 10)
     view = workers(result)
     assert not view.is_judged
     assert not view.verdicts
-    assert "Verdicts are not looked for" in view.sentence
+    assert "Verdicts are not computed" in view.sentence
 
 
 def test_chance_is_a_guess_at_the_rates_of_the_labels():
@@ -106,7 +106,7 @@ def test_agreement_of_a_few_tasks_says_what_to_do():
     assert "one worker" in agreement(adj.aggregate([(1, "a", "x"), (2, "a", "y")])).sentence
 
 
-def test_a_panel_is_told_by_its_judges():
+def test_a_panel_is_recognised_by_its_judges():
     votes = [(t, f"j{j}", "x" if (t * 7) % 5 < 3 or (t + j) % 11 == 0 else "y") for t in range(80) for j in range(12)]
     view = agreement(adj.aggregate(votes))
     assert view.sentence.startswith("12 judges carry the weight of")

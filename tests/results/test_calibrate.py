@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjudge as adj
-from adjudge.models.temperature import fit_temperature, log_loss, tempered
+from adjudge.models.temperature import apply_temperature, fit_temperature, log_loss
 from fitting import aggregate
 
 CROWD = adj.simulate(tasks=400, workers=20, labels=3, votes_per_task=4, skill=0.45, shared_error=0.2, seed=5)
@@ -29,7 +29,7 @@ def test_the_temperature_is_that_of_the_confidence_shown(model, engine):
         assert known.sum() == 120
         assert hot.temperature == pytest.approx(fit_temperature(expected[known], code[known], expected), rel=1e-9)
         assert hot.temperature != 1.0
-        assert np.allclose(probabilities(hot), tempered(expected, hot.temperature), atol=1e-12)
+        assert np.allclose(probabilities(hot), apply_temperature(expected, hot.temperature), atol=1e-12)
         assert hot.labels.drop("confidence").equals(plain.labels.drop("confidence"))
         assert np.allclose(hot.labels["confidence"].to_numpy(), probabilities(hot).max(axis=1), atol=1e-12)
         assert hot.posterior.equals(plain.posterior)  # the model's own, regardless of the reported one

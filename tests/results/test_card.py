@@ -57,7 +57,7 @@ def test_the_answer_comes_first():
     assert any("as guesses would" in cell for cell in found.cells), "and why"
 
 
-def test_what_a_reader_must_know_is_said():
+def test_what_a_reader_must_know_is_reported():
     with pytest.warns(adj.NotConverged):
         short = adj.aggregate(adj.simulate(tasks=100, workers=8, seed=2).votes, model=adj.DawidSkene(max_iter=1))
     assert "not converged after 1 iterations" in read(short).text
@@ -68,7 +68,7 @@ def test_what_a_reader_must_know_is_said():
     alike = adj.simulate(tasks=200, workers=9, votes_per_task=9, colluders=1.0, ring=3, skill=0.6, seed=1).votes
     assert "workers err together" in read(adj.aggregate(alike)).text
     predicted = short.predict([("new", "zoe", "l0")])
-    assert "1 workers were not known to the model" in read(predicted).text
+    assert "1 workers were unknown to the model" in read(predicted).text
 
 
 def test_long_names_are_cut_in_the_middle_with_the_whole_on_hover():

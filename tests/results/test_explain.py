@@ -338,7 +338,7 @@ def test_sets_are_explained_by_option(per_option):
         result.explain("t")
 
 
-def test_votes_elsewhere_are_said():
+def test_votes_elsewhere_are_reported():
     result = replace(adj.aggregate(CROWD.votes), session=object())
     for ask in (lambda: result.explain("t1"), lambda: result.ask_next(1)):
         with pytest.raises(adj.OptionError, match="stay on executors"):

@@ -85,7 +85,7 @@ def test_merged_zencrowd_keeps_equal_priors():
 
 def test_what_cannot_be_merged():
     wawa, iwmv = (adj.aggregate(FIRST, model) for model in ("wawa", "iwmv"))
-    with pytest.raises(adj.InputError, match="a model of 'wawa' and one of 'iwmv' have nothing to add: merge the same kind"):
+    with pytest.raises(adj.InputError, match="a model of 'wawa' and one of 'iwmv' cannot be merged: use two of the same model"):
         adj.merge(wawa, iwmv)
     gold = adj.aggregate(FIRST, "goldmv", gold=CROWD.truth.head(40))
     with pytest.raises(adj.InputError, match="'goldmv' do not keep their votes on gold apart"):

@@ -176,7 +176,7 @@ def test_masters_that_are_none(name):
         check_master(name)
 
 
-def test_spark_connect_is_no_master():
+def test_spark_connect_is_not_a_master():
     with pytest.raises(InputError, match="sc://h:15002 is a server of Spark Connect, which lends no executors: give local"):
         check_master("sc://h:15002")
 

@@ -210,7 +210,7 @@ def packed(panel, rows, duplicates="all", gold=False):
     return pl.DataFrame(batch).row(0, named=True)
 
 
-def test_trouble_is_told_as_data():
+def test_trouble_is_reported_as_data():
     panel = adj.read([("t", "a", "x"), ("u", "b", "y")])
     assert packed(panel, [("t", "new", "x")])["problem"] == SOURCE_CHANGED
     assert packed(panel, [("t", "a", "y")])["problem"] == SOURCE_CHANGED

@@ -316,7 +316,7 @@ def test_a_stream_goes_on_as_it_began(tmp_path):
             folder.begin(adj.Online(**other))
 
 
-def test_damage_is_told(tmp_path):
+def test_damage_is_reported(tmp_path):
     folder = StateFolder(tmp_path)
     job(folder)(fake_batch([("t1", "w1", "a")]), 0)
     for path in (folder._file(0), folder.pointer):

@@ -113,7 +113,7 @@ def test_killed_again_and_again_every_vote_counts_once(spark, folder, quiet):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_sink_that_fails_is_told_and_tried_again(spark, folder, quiet, when):
+def test_a_sink_that_fails_is_reported_and_tried_again(spark, folder, quiet, when):
     from adjudge.spark.files import into_folder
 
     write, left = into_folder(str(folder / "decisions.parquet")), [1, 3]
@@ -270,7 +270,7 @@ def test_command_takes_what_comes_until_it_is_interrupted(tmp_path):
             running.send_signal(signal.SIGINT)
             told = running.communicate(timeout=60)[1]
         finally:
-            running.kill()  # else leaving the block would wait for a command that takes votes for ever
+            running.kill()  # else leaving the block would wait for a command that takes votes forever
     assert running.returncode == 0
     assert told.endswith("batches: 2, votes: 2; decisions are in out.csv\n")
     parts = [next(tmp_path.glob(f"out.csv/batch_id={number}/part-*")).read_text() for number in range(2)]

@@ -69,7 +69,7 @@ def aggregate(
     soft: Annotated[
         str | None, for_output(help="Write the distribution of answers and the ambiguity of every task here.")
     ] = None,
-    report: Annotated[Path | None, for_output(help="Write a page that shows it all here, like report.html.")] = None,
+    report: Annotated[Path | None, for_output(help="Write a report page here, like report.html.")] = None,
     save: Annotated[Path | None, for_output(help="Save the fitted model here, for predict, history and warm start.")] = None,
     confidence: Mode = DEFAULTS.confidence,
     multi: Multi = False,
@@ -139,7 +139,7 @@ def _aggregate(asked: SimpleNamespace) -> None:
 
 @command(
     ("A page that shows labels in doubt, workers and who answers alike:", "adjudge report votes.csv"),
-    ("With accuracy, where truth is known:", "adjudge report votes.csv --truth truth.csv -o crowd.html"),
+    ("With accuracy, if truth is known:", "adjudge report votes.csv --truth truth.csv -o crowd.html"),
 )
 def report(
     votes: VotesFiles,
@@ -158,8 +158,8 @@ def report(
 ) -> None:
     """Write a page that shows what the votes say.
 
-    Labels in doubt, who is good and who is not, what is confused with what, who answers alike. One HTML file, which needs no
-    network.
+    Shows labels in doubt, good and bad workers, confused labels, and workers who answer alike. One HTML file that
+    needs no network.
     """
     for asked in _each_question(SimpleNamespace(**locals())):
         if resources["engine"] == "spark":

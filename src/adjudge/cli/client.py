@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 for_service: Final = partial(typer.Option, rich_help_panel="Service")
 DEFAULT_URL: Final = "http://127.0.0.1:8000"  # of `adjudge.service.client.request`, which is loaded when it is used
-Url = Annotated[str, for_service(help="Where the service is, as `adjudge serve` says it.", envvar="ADJUDGE_URL")]
+Url = Annotated[str, for_service(help="Address of the service, as `adjudge serve` prints it.", envvar="ADJUDGE_URL")]
 Token = Annotated[
-    str | None, for_service(help="A token of the service; better in the variable ADJUDGE_TOKEN, as others see commands.")
+    str | None, for_service(help="A token of the service; better in the variable ADJUDGE_TOKEN, because others can see commands.")
 ]
 Campaign = Annotated[str, for_service(help="The campaign.")]
 VOTE_ARGUMENT_HELP: Final = (
@@ -46,7 +46,7 @@ def vote(
     token: Token = None,
     campaign: Campaign = "default",
     retract: Annotated[bool, typer.Option("--retract", help="Take votes back.")] = False,
-    id_of: Annotated[str | None, typer.Option("--id", help="Id of one vote: sent again with it, it counts once.")] = None,
+    id_of: Annotated[str | None, typer.Option("--id", help="Id of one vote, so that it counts once if it is sent again.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON after every vote.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     *,
@@ -54,7 +54,7 @@ def vote(
 ) -> None:
     """Send votes to the live service, and print the decisions.
 
-    A vote that is there already changes nothing, so a file can be sent again after an interruption. Each vote that was
+    Repeated votes change nothing, so a file can be sent again after an interruption. Each vote that was
     answered is on the disk of the service.
     """
     is_one_vote = len(what) == (2 if retract else 3) and not all(name == "-" or Path(name).exists() for name in what)
@@ -148,8 +148,8 @@ def _json_line(decision: Decision) -> str:
 
 @command(
     ("Decisions as they come, until Ctrl-C:", "adjudge watch"),
-    ("Those of the past first, as lines of JSON:", "adjudge watch --after 0 --json"),
-    ("The first three decisions, and no more:", "adjudge watch --after 0 --limit 3"),
+    ("Past decisions first, as lines of JSON:", "adjudge watch --after 0 --json"),
+    ("The first three decisions:", "adjudge watch --after 0 --limit 3"),
 )
 def watch(
     url: Url = DEFAULT_URL,
@@ -163,7 +163,7 @@ def watch(
 ) -> None:
     """Print decisions of the live service as they come, a line each.
 
-    A lost connection is made again, and no decision is missed or printed twice. Ctrl-C ends it.
+    It reconnects by itself, and misses or repeats no decision. Ctrl-C ends it.
     """
     try:
         with adj.Client(url, token=token, campaign=campaign) as client, client.events(after=after) as events:

@@ -171,7 +171,7 @@ def cut(text: str, width: int) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], left: int = 1, ids: int = 0) -> Grid:
     """Return a table whose first columns are text and the others figures.
 
-    The first `ids` columns are ids, which are cut with an ellipsis if there is no room; or else the first `left`
+    The first `ids` columns are ids, which are cut with an ellipsis if space is short; otherwise the first `left`
     columns are words, which are wrapped.
     """
     cells = [[figure(cell) for cell in row] for row in rows]

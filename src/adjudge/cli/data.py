@@ -43,13 +43,13 @@ def encode(
 
 
 @command(
-    ("Votes of fifty workers with known truth, of whom some guess:", "adjudge simulate -o crowd --tasks 2000 --spammers 0.1"),
-    ("What a model makes of them:", "adjudge aggregate crowd/votes.csv --truth crowd/truth.csv -o labels.csv"),
+    ("Votes of fifty workers, some of whom guess, with known truth:", "adjudge simulate -o crowd --tasks 2000 --spammers 0.1"),
+    ("A model on these votes:", "adjudge aggregate crowd/votes.csv --truth crowd/truth.csv -o labels.csv"),
     form=("csv", "tsv", "jsonl", "parquet"),
 )
 def simulate(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for votes, truth, workers and confusions; made if absent.")
+        Path, typer.Option("-o", "--output", help="Folder for votes, truth, workers and confusions; created if missing.")
     ],
     tasks: Annotated[int, typer.Option(help="Number of tasks.")] = 1000,
     workers: Annotated[int, typer.Option(help="Number of workers.")] = 50,
@@ -162,7 +162,7 @@ add_command(datasets, "get", get_sets)
 
 @command(subset=("first", "random"))
 def reproduce(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, plots and report.md; made if absent.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, plots and report.md; created if missing.")],
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder that has NAME/votes.csv and truth.csv (default: ADJUDGE_DATA, else ./data)."),

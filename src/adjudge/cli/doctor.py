@@ -54,19 +54,19 @@ DEFAULT_STORE: Final = "votes.db"
 
 
 @command(
-    ("The installation, this folder, and votes.db where it is there:", "adjudge doctor"),
+    ("The installation, this folder, and votes.db if it exists:", "adjudge doctor"),
     ("A store, while a service writes it:", "adjudge doctor votes.db"),
 )
 def doctor(
     store: Annotated[
-        str | None, typer.Argument(metavar="STORE", help="A file or postgresql://… (default: votes.db, if it is there).")
+        str | None, typer.Argument(metavar="STORE", help="A file or postgresql://… (default: votes.db, if it exists).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check the installation and a store, and say what to do.
 
-    One line per thing: ok, off (not installed, not needed), warn or fail. The exit code is 1 where anything fails. A store
-    is read whole, and every checksum computed again.
+    One line per check: ok, off (not installed, not needed), warn or fail. The exit code is 1 if anything fails. A
+    store is read completely, and its checksums verified.
     """
     findings: list[Finding] = []
     chosen = store if store is not None else DEFAULT_STORE if Path(DEFAULT_STORE).exists() else None
@@ -248,8 +248,8 @@ def _check_store(opened: Store) -> Iterator[Finding]:
             beside = f"{log.workers} workers, {log.records} records of archived tasks, {log.ids} ids, {log.snapshots} snapshots"
             beside += f", {log.annotations} rows of Label Studio" if log.annotations else ""
             beside += f", {log.items} items" if log.items else ""
-            told = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
-            yield Finding("ok", name, f"{told}; every checksum is right")
+            summary = f"{log.events} events in {log.pages} pages{begins}, {log.decisions} decisions, {beside}"
+            yield Finding("ok", name, f"{summary}; every checksum is right")
             writer = opened.owner(log.campaign)
             yield Finding("ok", name, f"written by {writer}" if writer else "no process writes it now")
             yield _snapshot(opened, log.campaign, log.begins - 1 + log.events, name)

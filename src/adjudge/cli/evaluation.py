@@ -71,9 +71,9 @@ def evaluate(
 ) -> None:
     """Measure labels against truth: how many are right, and which.
 
-    Accuracy, precision, recall and F1 per label, confusion of labels. Where the labels have a column `confidence`,
-    or with --probabilities, also what confidence is worth. Labels that are grades (numbers, or with --order) also have
-    their mean absolute error, quadratic-weighted kappa and rank correlation.
+    Prints accuracy, precision, recall and F1 per label, and the confusion of labels. With a column `confidence` or with
+    --probabilities, also calibration. For labels that are grades (numbers, or with --order), also mean absolute error,
+    quadratic-weighted kappa and rank correlation.
     """
     columns: Any = {"task": task, "label": label, "truth_task": truth_task, "truth_label": truth_label}
     columns["cluster"] = cluster

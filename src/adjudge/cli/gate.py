@@ -66,7 +66,7 @@ def check(
     resamples: Annotated[int, for_model(help="Resamples for the intervals of alpha and effective votes.")] = 1000,
     seed: Annotated[int, for_model(help="Seed of ties, resamples and the tasks to label.")] = 0,
     markdown: Annotated[Path | None, for_output(help="Append a summary in Markdown to this file, as CI jobs show it.")] = None,
-    to_label: Annotated[Path | None, for_output(help="Write the tasks whose known labels would decide here.")] = None,
+    to_label: Annotated[Path | None, for_output(help="Write the tasks to label for a decision here.")] = None,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only the verdict.")] = False,
     *,
@@ -123,8 +123,8 @@ def bias(
 ) -> None:
     """Measure whether columns of tasks sway judges' verdicts.
 
-    A judge is measured against the truth that the others estimate, or against known labels. Intervals are for one effect each;
-    what is shown is corrected for how many were looked for.
+    A judge is measured against the truth that the others estimate, or against known labels. Intervals are for one
+    effect each; the effects shown are corrected for multiple comparisons.
     """
     targets = {"--output": output}
     inputs = {"the votes": votes, "the gold": gold, "the table": table, "the clusters": existing_file(cluster)}

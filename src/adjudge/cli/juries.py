@@ -48,7 +48,7 @@ MAX_SHOWN_PANELS: Final = 12
 MAX_SHOWN_RATES: Final = 40
 MAX_SHOWN_ITEMS: Final = 50
 MAX_SHOWN_RANK_JUDGES: Final = 20
-COMPARISONS_HELP: Final = "Files or patterns with a comparison per line: left, right, winner, and who says so; - is stdin."
+COMPARISONS_HELP: Final = "Files or patterns with one comparison per line: left, right, winner, judge; - is stdin."
 
 
 @command(
@@ -61,19 +61,19 @@ COMPARISONS_HELP: Final = "Files or patterns with a comparison per line: left, r
 def panel(
     votes: VotesFiles,
     cost: Cost = None,
-    budget: Annotated[float | None, for_knowledge(help="The money for one task.")] = None,
+    budget: Annotated[float | None, for_knowledge(help="Budget for one task.")] = None,
     model: Model = DEFAULTS.model,
     by: Annotated[str, for_model(help="Panels are some judges, or some votes of each task: auto, judges or votes.")] = "auto",
     sizes: Annotated[str | None, for_model(help="Sizes of panels, joined by commas: 1,3,5.")] = None,
-    subsets: Annotated[int, for_model(help="Random panels of each size, at most.")] = 50,
-    within: Annotated[float, for_model(help="Accuracy that does not matter.")] = 0.01,
+    subsets: Annotated[int, for_model(help="Maximum number of random panels of each size.")] = 50,
+    within: Annotated[float, for_model(help="Difference in accuracy that does not matter.")] = 0.01,
     seed: Annotated[int, for_model(help="Seed of the random panels.")] = 0,
     cluster: Cluster = None,
     curve: Annotated[Path | None, for_output(help="Write a line per size here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
     panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
     as_json: Json = False,
-    quiet: Annotated[bool, for_output("--quiet", help="Print only how many are enough.")] = False,
+    quiet: Annotated[bool, for_output("--quiet", help="Print only the number of judges that is enough.")] = False,
     groups: Groups = None,
     *,
     truth: Flags,
@@ -81,7 +81,7 @@ def panel(
 ) -> None:
     """Find how many judges are enough, and which to choose.
 
-    Random panels of every size are labelled and measured, by truth where it is given.
+    Random panels of every size are labelled and measured, by truth if it is given.
     """
     prices = None if cost is None else parse_cost(cost)
     targets = {"--curve": curve, "--judges": judges, "--panels": panels}
@@ -188,10 +188,10 @@ def rates(
     good: Annotated[
         str | None, for_model(help="The label that is better to have more of (default: pass, good, yes, …, or the last).")
     ] = None,
-    difference: Annotated[float | None, for_model(help="Say how many tasks would show a difference of so much: 0.03.")] = None,
+    difference: Annotated[float | None, for_model(help="Say how many tasks would show this difference: 0.03.")] = None,
     level: Level = 0.9,
     these_tasks: Annotated[
-        bool, for_model("--these-tasks", help="Shares among these very tasks, not among what they are a sample of.")
+        bool, for_model("--these-tasks", help="Shares among these tasks only, not in the population that they sample.")
     ] = False,
     model: Model = DEFAULTS.model,
     seed: Annotated[int, for_model(help="Seed of the model, which decides ties.")] = 0,
@@ -206,7 +206,7 @@ def rates(
 ) -> None:
     """Estimate the true share of each label per group of tasks.
 
-    Shares are corrected for what judges get wrong: by the votes alone, or by known labels.
+    Shares are corrected for judges' errors: by the votes alone, or by known labels.
     """
     targets = {"--output": output, "--differences": differences, "--gold-needed": gold_needed}
     inputs: dict[str, Any] = {"the votes": votes, "the gold": gold, "the groups of tasks": existing_file(by)}
@@ -272,7 +272,10 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
 @command(
     ("A leaderboard of the compared items:", "adjudge rank battles.csv"),
     ("Other columns, and the leaderboard into a file:", "adjudge rank games.csv --left home --right away -o board.csv"),
-    ("What is known of judges, and whom to compare next:", "adjudge rank battles.csv --judges judges.csv --neighbours next.csv"),
+    (
+        "The reliability of judges, and what to compare next:",
+        "adjudge rank battles.csv --judges judges.csv --neighbours next.csv",
+    ),
     only=("worker", "separator"),
     weigh_judges=YES_NO,
     position=YES_NO,

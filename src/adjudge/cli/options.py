@@ -1,8 +1,9 @@
-"""Options of commands, each declared once: one decorator gives a command blocks of them, and `--help` shows them in panels."""
+"""Options of commands, each declared once: one decorator gives a command blocks of them; `--help` shows the most used ones."""
 
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -25,6 +26,33 @@ HELP_PANELS: Final = (
     "Arguments",
     *(each.keywords["rich_help_panel"] for each in (for_input, for_model, for_knowledge, for_output, for_engine)),
 )
+# The parameters that `--help` explains, for commands with many; it lists the others by name. `--help-all` explains all of them.
+MOST_USED: Final[Mapping[str, tuple[str, ...]]] = {
+    "aggregate": ("output", "model", "gold", "workers", "report"),
+    "predict": ("using", "output", "workers", "probabilities", "confidence"),
+    "compare": ("truth", "gold", "models", "output", "cluster"),
+    "agreement": ("scale", "truth", "pairs", "matrix", "groups"),
+    "explain": ("using", "model", "gold", "by", "settled"),
+    "ask-next": ("number", "ask", "cost", "budget", "output"),
+    "report": ("output", "truth", "gold", "model", "title"),
+    "draw-gold": ("number", "error", "output", "to", "model"),
+    "certify": ("gold", "draw", "error", "risk", "output"),
+    "check": ("require", "gold", "baseline", "no_worse", "markdown"),
+    "panel": ("cost", "budget", "truth", "model", "within"),
+    "rates": ("by", "gold", "baseline", "cluster", "output"),
+    "rank": ("left", "right", "winner", "output", "judges"),
+    "scores": ("gold", "threshold", "output", "judges", "report"),
+    "bias": ("by", "table", "gold", "cluster", "output"),
+    "push": ("url", "token", "model", "gold", "groups"),
+    "serve": ("store", "labels", "policy", "port", "model"),
+    "vote": ("url", "token", "campaign", "retract", "as_json"),
+    "encode": ("output", "memory", "resume", "labels", "wide"),
+    "stream": ("output", "state", "labels", "model", "available_now"),
+}
+SHOWN_EXAMPLES: Final = 3  # in `--help` of these commands
+MOST_USED_PANEL: Final = "Most used"
+OTHERS_PANEL: Final = "More options (--help-all explains them)"
+HELP_ALL: Final = "adjudge.help_all"  # set in the context of a command for which every option is explained
 
 Flags: TypeAlias = dict[str, Any]  # the values of a block of options, by the names that the library has for them
 Example: TypeAlias = tuple[str, str]  # what it does, and the command
@@ -139,6 +167,20 @@ def parse_cost(text: str) -> Any:
         raise OptionError(f"--cost is {text!r}: give a number, worker=number joined by commas, or a table worker, cost") from None
 
 
+def _print_all_help(context: typer.Context, wanted: bool) -> None:
+    """Print the help with every option and example, and leave."""
+    if wanted and not context.resilient_parsing:
+        context.meta[HELP_ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option("--help-all", is_eager=True, callback=_print_all_help, help="Show all options and examples, and exit."),
+]
+
+
 class Declared(NamedTuple):
     """An option of a block: its type and flag, its default, and what turns a typed value into the library's."""
 
@@ -157,7 +199,7 @@ VotesFiles = Annotated[list[str], typer.Argument(metavar="VOTES", help=VOTES_HEL
 Model = Annotated[str, for_model("-m", "--model", help=ANY_MODEL)]
 Gold = Annotated[str | None, for_knowledge(help="Known labels of some tasks, to learn from.")]
 Groups = Annotated[
-    str | None, for_knowledge(help="Who votes as one: a table worker, group; answers_like, or families (of models).")
+    str | None, for_knowledge(help="Workers who vote as one: a table worker, group; answers_like; or families (of models).")
 ]
 Multi = Annotated[bool, for_input("--multi", help="Votes are sets of options, joined by | or as lists.")]
 Cost = Annotated[str | None, for_knowledge(help="What a vote costs: a number, ann=0.2,bob=0.5, or a table worker, cost.")]
@@ -185,14 +227,14 @@ READING_HELP: Final[Mapping[str, str]] = {
     "count": "Column with the number of votes that a line stands for; mv then needs no worker.",
     "abstain": "Labels that are abstentions, joined by commas: NA,skip or -1.",
     "normalize": "Join labels that differ only in case or white space.",
-    "strict": "Stop where votes look misread, instead of a warning.",
-    "separator": "Between the fields of text files, if the header shows none.",
-    "encoding": "Of text files that are not UTF-8, such as cp1252 or latin-1.",
+    "strict": "Fail if votes look misread, instead of warning.",
+    "separator": "Field separator of text files, if the header does not show it.",
+    "encoding": "Encoding of text files that are not UTF-8, such as cp1252 or latin-1.",
     "header": "The first line is a vote: task, worker, label; or --task 2 --worker 1 --label 3.",
-    "set_separator": "With sets: what joins the options of one.",
+    "set_separator": "With sets: the separator of options.",
     "duplicates": "Repeated votes: all, last, first or error.",
     "format": "auto (recognise exports by content), the name of one (label-studio, mturk, …; see docs/formats.md), or table.",
-    "question": "Which question of an export with several; all for each in turn.",
+    "question": "The question to read from an export with several; all: each in turn.",
     "show": "Columns with the content of tasks, joined by commas, to show with their ids.",
     "predictions": "Let models whose predictions are in an export vote, too.",
 }
@@ -208,7 +250,7 @@ READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
 SETTING_HELP: Final[Mapping[str, str]] = {
     "strength": "Pseudo-votes of the mean worker per worker, or auto; 0 is the paper.",
     "seed": "Decides ties.",
-    "smoothing": "Added to every cell of every confusion; 0 is the paper.",
+    "smoothing": "Pseudo-count added to every cell of every confusion; 0 is the paper.",
     "tol": "Stop when the priors (glad: the objective) change by less than this.",
     "max_iter": "Maximum number of iterations.",
     "switch": "hybrid: make passes hard when the priors change by at most this.",
@@ -330,6 +372,7 @@ def command(
 
         @wraps(function)
         def run(**typed: Any) -> None:
+            typed.pop("help_all", None)  # its callback has printed the help
             values = {name: {flag: _value(typed.pop(flag), one) for flag, one in block.items()} for name, block in blocks.items()}
             function(**typed, **values)
 
@@ -339,6 +382,7 @@ def command(
             parameters += [
                 inspect.Parameter(flag, kind, default=one.default, annotation=one.annotation) for flag, one in block.items()
             ]
+        parameters.append(inspect.Parameter("help_all", kind, default=False, annotation=HelpAll))
         for parameter in parameters:
             words = choices.get(parameter.name, CHOICES.get(parameter.name))
             if words is not None:
@@ -392,21 +436,48 @@ class PlainCommand(TyperCommand):
         """Return the parameters, `--help` among them."""
         return [_plain(parameter) for parameter in super().get_params(ctx)]
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the description, or only its first sentence if the help is short."""
+        text = (self.help or "").strip().split("\n\n")
+        for paragraph in text[:1] if self._most_used(ctx) else text:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(paragraph)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options group by group; those without a group come last, `--help` among them."""
-        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in HELP_PANELS}
-        for parameter in self.get_params(ctx):
-            shown = parameter.get_help_record(ctx)
-            if shown is not None:
-                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or own, []).append(shown)
-        _write_sections(formatter, groups)
+        """Write the options by group; those without a group come last, `--help` among them."""
+        most_used = self._most_used(ctx)
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", MOST_USED_PANEL, *HELP_PANELS)}
+        others: dict[str, list[str]] = {name: [] for name in HELP_PANELS}
+        last: list[tuple[str, str]] = []
+        for parameter in sorted(self.get_params(ctx), key=lambda one: most_used.index(one.name) if one.name in most_used else 9):
+            shown, panel = parameter.get_help_record(ctx), getattr(parameter, "rich_help_panel", None)
+            if shown is None:
+                continue
+            if parameter.name in most_used:
+                groups[MOST_USED_PANEL].append(shown)
+            elif parameter.param_type_name == "argument":
+                groups["Arguments"].append(shown)
+            elif parameter.name in ("help", "help_all") or not (panel or most_used):
+                last.append(shown)
+            elif most_used:
+                others.setdefault(panel or "Other", []).append(parameter.opts[-1])
+            else:
+                groups.setdefault(str(panel), []).append(shown)
+        listed = [(name, ", ".join(flags)) for name, flags in others.items() if flags]
+        _write_sections(formatter, {**groups, OTHERS_PANEL: listed, "Options": last})
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples as they are: a command that is wrapped cannot be copied."""
-        if self.epilog:
+        """Write the examples without wrapping, so that they can be copied."""
+        lines = (self.epilog or "").splitlines()
+        if lines:
             with formatter.section("Examples"):
-                formatter.write("".join(f"  {line}\n" for line in self.epilog.splitlines()))
+                shown = lines[: 2 * SHOWN_EXAMPLES] if self._most_used(ctx) else lines
+                formatter.write("".join(f"  {line}\n" for line in shown))
+
+    def _most_used(self, ctx: Any) -> tuple[str, ...]:
+        """Return the parameters that a short help explains; none if the help is not short."""
+        return () if ctx.meta.get(HELP_ALL) else MOST_USED.get(self.name or "", ())
 
 
 class PlainGroup(TyperGroup):
@@ -433,12 +504,13 @@ class PlainGroup(TyperGroup):
 
 
 def _write_sections(formatter: Any, sections: Mapping[str, list[tuple[str, str]]]) -> None:
-    """Write lists of names and explanations; explanations make one column over all of them."""
+    """Write lists of names and explanations; explanations make one column over all of them, and flags are not divided."""
     widest = max(len(name) for lines in sections.values() for name, _ in lines)
+    fill = partial(textwrap.fill, width=max(formatter.width - widest - 4, 20), break_on_hyphens=False)
     for title, lines in sections.items():
         if lines:
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), text) for name, text in lines])
+                formatter.write_dl([(name.ljust(widest), f"\b\n{fill(text)}" if text else "") for name, text in lines])
 
 
 def _plain(parameter: Any) -> Any:

@@ -254,7 +254,7 @@ def present(
 
 
 def summary_of(understood: Understood | None) -> dict[str, object] | None:
-    """Return how votes were understood, as JSON has it; None where nothing was read."""
+    """Return how votes were understood, as JSON has it; None if nothing was read."""
     return None if understood is None else understood.summary()
 
 

@@ -17,17 +17,17 @@ from adjudge.errors import InputError, OptionError, make_visible
 DEFAULT_ERROR, DEFAULT_RISK = 0.05, 0.1
 WITHOUT_GOLD: Final = ("gold", "calibrate")  # what a fit that is certified must not have learned from
 DRAW_TO_HELP: Final = (
-    "Write -o in the form that the votes came in (auto), ready to be imported: label-studio, argilla or argilla-flat (tasks "
+    "Write -o in the format of the votes (auto), ready to import: label-studio, argilla or argilla-flat (tasks "
     "without votes), table (a line per task)."
 )
 Mode = Annotated[str, for_model("--confidence", help="posterior (the model's own), or honest.")]
-Error = Annotated[float, for_knowledge("--error", help="Share of wrong labels to be promised at most.")]
+Error = Annotated[float, for_knowledge("--error", help="Maximum share of wrong labels to promise.")]
 Looks = Annotated[int, for_knowledge("--looks", help="How often you plan to look at the answers: the looks share the risk.")]
 
 
 @command(
     ("Fifty tasks to answer, drawn at random:", "adjudge draw-gold votes.csv -n 50 --error 0.05 -o drawn.csv"),
-    ("In the form that the votes came in:", "adjudge draw-gold judges.csv --wide -n 50 --to auto -o tasks.csv"),
+    ("In the format of the votes:", "adjudge draw-gold judges.csv --wide -n 50 --to auto -o tasks.csv"),
     without=WITHOUT_GOLD,
 )
 def draw_gold(
@@ -59,7 +59,7 @@ def draw_gold(
     from adjudge.results.promise.draws import record_path
     from adjudge.results.promise.walk import smallest_sample
 
-    asked = _asked(locals())
+    asked = _fit_arguments(locals())
     table = out.table_target(votes, str(output), to, how_read["format"], {"--no-header": not how_read["header"]})
     record = record_path(output)
     out.check({"-o": table}, _inputs(asked), others={"-o": output, "the record of the draw": record})
@@ -81,7 +81,7 @@ def draw_gold(
 
 @command(
     (
-        "What the answers allow to promise, as a sentence to sign:",
+        "The promise that the answers support, as a sentence to sign:",
         "adjudge certify votes.csv --gold gold.csv --error 0.05 --risk 0.1",
     ),
     (
@@ -117,7 +117,7 @@ def certify(
 
     The labels must come from the same votes and settings as the draw. It ends with the sentence to sign.
     """
-    asked = _asked(locals())
+    asked = _fit_arguments(locals())
     if verify is not None:
         if votes or gold is not None or output is not None:
             raise OptionError("--verify reads the files that the certificate names: leave out VOTES, --gold and -o")
@@ -154,7 +154,7 @@ def certify(
     typer.echo(make_visible(promise.sentence))
 
 
-def _asked(given: dict[str, Any]) -> SimpleNamespace:
+def _fit_arguments(given: dict[str, Any]) -> SimpleNamespace:
     """Return the arguments of a command as `fit_votes` takes them."""
     asked = SimpleNamespace(**given, multi=False, per_option=False)
     if asked.resources["engine"] == "spark":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_ASKED_TASKS: Final = 100  # if neither a number nor a budget is given
 MAX_SHOWN_UNKNOWN_WORKERS: Final = 10
 ASK_TO_HELP: Final = (
-    "Write -o in the form that the votes came in (auto), ready to be imported: label-studio, argilla or argilla-flat (tasks "
+    "Write -o in the format of the votes (auto), ready to import: label-studio, argilla or argilla-flat (tasks "
     "without votes), table (a line per task)."
 )
 
@@ -93,7 +93,7 @@ def predict(
 @command(
     ("Why a task has its label, vote by vote:", "adjudge explain votes.csv t17"),
     ("Two tasks, as data:", "adjudge explain votes.csv t17 t23 --json"),
-    ("What decided the label, in place of how sure it is:", "adjudge explain votes.csv t17 --by model"),
+    ("What decided the label, instead of its confidence:", "adjudge explain votes.csv t17 --by model"),
     by=("confidence", "model"),
 )
 def explain(
@@ -101,7 +101,7 @@ def explain(
     tasks: Annotated[list[str], typer.Argument(metavar="TASK", help="The tasks to explain.")],
     confidence: Annotated[str | None, for_model(help="posterior (the model's own) or honest.", show_default="honest")] = None,
     by: Annotated[
-        str, for_model(help="What is explained: confidence, or model for the model's own posterior, which decides labels.")
+        str, for_model(help="What to explain: confidence, or model (its own posterior, which decides labels).")
     ] = "confidence",
     settled: Annotated[float, for_model(help="The confidence from which a label counts as settled.")] = 0.95,
     as_json: Annotated[bool, for_output("--json", help="Print one JSON document instead of text.")] = False,
@@ -112,7 +112,7 @@ def explain(
 ) -> None:
     """Say why tasks have their labels.
 
-    What every vote adds, whose change would flip the label, how many more votes would settle it.
+    Shows what every vote adds, whose change would flip the label, and how many more votes would settle it.
     """
     out.check({}, {"the votes": file, "the gold": fit["gold"], "the model": fit["using"]}, to_stdout=True)
     result = _result(file, fit, how_read, confidence)
@@ -155,8 +155,8 @@ def _explanations(result: Any, tasks: list[str], **how: Any) -> list[Explanation
 
 @command(
     ("The hundred tasks where one more vote is worth most:", "adjudge ask-next votes.csv -n 100 -o next.csv"),
-    ("As many as 2.00 pays for, and whom to ask:", "adjudge ask-next votes.csv --ask any --cost 0.05 --budget 2"),
-    ("In the form that the votes came in, to label again:", "adjudge ask-next judges.csv --wide -n 20 --to auto -o again.csv"),
+    ("As many tasks as a budget of 2.00 buys, and whom to ask:", "adjudge ask-next votes.csv --ask any --cost 0.05 --budget 2"),
+    ("In the format of the votes, to label again:", "adjudge ask-next judges.csv --wide -n 20 --to auto -o again.csv"),
     ask=("any",),
 )
 def ask_next(
@@ -178,7 +178,7 @@ def ask_next(
 ) -> None:
     """Find the tasks to ask about next, and whom to ask.
 
-    First come those where one more vote is worth most: the expected gain in right labels, per cost where there is one.
+    Sorted by the expected gain in right labels of one more vote, per cost if costs are given.
     """
     target = None if output is None else str(output)
     refused = {"--no-header": not how_read["header"], "--encoding": how_read["encoding"] is not None}

@@ -33,14 +33,17 @@ MAX_SHOWN_JUDGES: Final = 20
 @command(
     ("A score per item with an interval, and every judge's bias:", "adjudge scores s.csv -o items.csv --judges judges.csv"),
     ("On the scale of some known scores:", "adjudge scores s.csv --gold g.csv -o items.csv"),
-    ("Which items pass, several prompts of one model being one voice:", "adjudge scores s.csv --groups groups.csv --threshold 7"),
+    (
+        "Which items pass, with several prompts of one model counted as one:",
+        "adjudge scores s.csv --groups groups.csv --threshold 7",
+    ),
     without=("labels", "weight", "normalize", "set_separator"),
     units=SCORE_UNITS,
 )
 def scores(
     votes: VotesFiles,
     gold: Annotated[Path | None, for_knowledge(help="Known scores of some tasks; or labels, 0 and 1.")] = None,
-    groups: Annotated[str | None, for_knowledge(help="Judges that are one voice: a table worker, group.")] = None,
+    groups: Annotated[str | None, for_knowledge(help="Judges that count as one: a table worker, group.")] = None,
     units: Annotated[str, for_model(help="auto, own (each judge in units of its own) or shared.")] = "auto",
     validity: Annotated[
         float, for_model(help="Share of the judges' common signal that is true, if gold does not measure it.")
@@ -49,8 +52,8 @@ def scores(
     level: Level = 0.9,
     output: Annotated[Path | None, for_output("-o", "--output", help="Write a line per item here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
-    report: Annotated[Path | None, for_output(help="Write a page of it here.")] = None,
-    save: Annotated[Path | None, for_output(help="Save what was learned of the judges here.")] = None,
+    report: Annotated[Path | None, for_output(help="Write a report page here.")] = None,
+    save: Annotated[Path | None, for_output(help="Save the fitted judges here.")] = None,
     as_json: Json = False,
     quiet: Silent = False,
     *,

@@ -27,10 +27,10 @@ StoreUrl = Annotated[str, typer.Option("--store", help="The file or the address 
 
 
 @command(
-    ("A service on this machine, with a first campaign (votes.db keeps all):", "adjudge serve --labels spam,ok"),
-    ("With a policy of its own, on any port that is free:", "adjudge serve --labels spam,ok --policy policy.json --port 0"),
+    ("A service on this machine, with a first campaign (stored in votes.db):", "adjudge serve --labels spam,ok"),
+    ("With a policy, on any free port:", "adjudge serve --labels spam,ok --policy policy.json --port 0"),
     (
-        "For others to reach, over PostgreSQL (adjudge token comes first):",
+        "For other machines, on PostgreSQL (make a token first):",
         "adjudge serve --store postgresql://db/votes --host 0.0.0.0",
     ),
     model=StreamedModel,
@@ -38,35 +38,35 @@ StoreUrl = Annotated[str, typer.Option("--store", help="The file or the address 
 )
 def serve(
     store: Annotated[
-        str, typer.Option(help="A file, or postgresql://USER@HOST/DATABASE; a file that is not there is made.")
+        str, typer.Option(help="A file, or postgresql://USER@HOST/DATABASE; a missing file is created.")
     ] = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine only with tokens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; other than this machine only with tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.")] = 8000,
     labels: Annotated[
-        str | None, typer.Option(help='Labels, joined by commas: the campaign "default" is made with them if it is not there.')
+        str | None, typer.Option(help='Labels, joined by commas: creates the campaign "default" with them if it is missing.')
     ] = None,
-    policy: Annotated[Path | None, typer.Option(help="With --labels: when tasks are decided, as a file of JSON.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="With --labels: the policy that decides tasks, a JSON file.")] = None,
     model: Annotated[str, typer.Option("-m", "--model", help="With --labels: fds, ds, hybrid or auto.")] = "fds",
     rate: Annotated[
-        float | None, typer.Option(help="Requests and votes per second that a token may make (default: any).")
+        float | None, typer.Option(help="Rate limit per token, in requests and votes per second (default: none).")
     ] = None,
-    connections: Annotated[int, typer.Option(help="Connections that may be open at once.")] = 10_000,
+    connections: Annotated[int, typer.Option(help="Maximum number of open connections.")] = 10_000,
     connections_per_peer: Annotated[
-        int, typer.Option(help="Connections that may be open from one address, which may be a proxy's; 0: any number.")
+        int, typer.Option(help="Maximum number of open connections per address, which may be a proxy's; 0: no limit.")
     ] = 4000,
     require_tokens: Annotated[
         bool, typer.Option("--require-tokens", help="Require a token on this machine, too: always set it behind a proxy.")
     ] = False,
     allow_private: Annotated[
-        bool, typer.Option("--allow-private-webhooks", help="Let webhooks go to addresses that are not public.")
+        bool, typer.Option("--allow-private-webhooks", help="Allow webhooks to addresses that are not public.")
     ] = False,
-    grace: Annotated[float, typer.Option(help="Seconds that requests have to end in when the service stops.")] = 20.0,
+    grace: Annotated[float, typer.Option(help="Seconds for requests to finish when the service stops.")] = 20.0,
     ui: Annotated[bool, typer.Option("--ui/--no-ui", help="Serve the page for people at /.")] = True,
-    log_level: Annotated[str, typer.Option(help="What is logged to stderr: debug, info, warning or error.")] = "info",
+    log_level: Annotated[str, typer.Option(help="Log level on stderr: debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the live service: votes in over HTTP, decisions out.
 
-    It stops on Ctrl-C or SIGTERM, after it has answered what is under way. Votes, decisions and policies are in the store.
+    It stops on Ctrl-C or SIGTERM, after it has answered open requests. Votes, decisions and policies are in the store.
     """
     settings: dict[str, Any] = dict(locals())
     if labels is None and (policy is not None or model != "fds"):
@@ -99,9 +99,9 @@ token = typer.Typer(cls=PlainGroup, no_args_is_help=True, help="Make, list and r
     scope=("vote", "read", "moderate", "admin"),
 )
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, for people and for logs.")],
-    scope: Annotated[str, typer.Option(help=f"What it is for, joined by commas: {SCOPES_HELP}.")],
-    campaign: Annotated[str | None, typer.Option(help="The only campaign that it reaches (default: all).")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the owner, for people and logs.")],
+    scope: Annotated[str, typer.Option(help=f"Scopes, joined by commas: {SCOPES_HELP}.")],
+    campaign: Annotated[str | None, typer.Option(help="The only campaign it may use (default: all).")] = None,
     labels: Annotated[
         str | None, typer.Option(help="The only labels that it may decide as a moderator, joined by commas (default: all).")
     ] = None,
@@ -109,7 +109,7 @@ def add(
 ) -> None:
     """Make a token and print it: only a hash of it is kept.
 
-    A service that runs takes it within a second.
+    A running service accepts it within a second.
     """
     from adjudge.service.http.tokens import hash_token, make_token, parse_scopes
     from adjudge.service.store.opening import open_token_store
@@ -148,18 +148,18 @@ def list_tokens(
         out.screen().table(columns, cells, left=5)
 
 
-@command(("No longer:", "adjudge token revoke website"))
+@command(("Revoke a token:", "adjudge token revoke website"))
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the token, as `token list` has it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as in `token list`.")],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Let a token count no longer.
 
-    A service that runs refuses it within a second.
+    A running service refuses it within a second.
     """
     from adjudge.service.store.opening import open_token_store
 
-    with open_to_read(store):  # raises where there is none: it is not to be made here
+    with open_to_read(store):  # raises if there is none: it is not to be made here
         pass
     with closing(open_token_store(store)) as writable:
         valid = {row.name: row for row in _valid(writable)}

@@ -31,7 +31,7 @@ PRINTED_BATCH_LABELS = 1 << 16  # labels printed at once
 
 @command(
     (
-        "Decide on the files that are there; once more, on those that came since:",
+        "Decide on the files in a folder; run it again for new files:",
         "adjudge stream 'in/*.csv' --labels yes,no --state job -o out.csv --once",
     ),
     model=StreamedModel,

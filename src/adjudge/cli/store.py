@@ -53,7 +53,7 @@ def _only_campaign(store: Store, name: str | None) -> CampaignRow:
 
 @command(
     ("A copy, while the service runs:", "adjudge backup votes.db backup.db"),
-    ("The way back, to a place where nothing is:", "adjudge backup --restore backup.db restored.db"),
+    ("Restore it to a new store:", "adjudge backup --restore backup.db restored.db"),
     ("Votes and decisions as tables:", "adjudge backup votes.db --votes votes.csv --decisions decisions.jsonl"),
 )
 def backup(
@@ -70,8 +70,8 @@ def backup(
 ) -> None:
     """Copy, restore or export the store of a service.
 
-    A backup is made while the store is in use. It is a store of its own: one file, from SQLite as from PostgreSQL. Every
-    checksum of it is computed again before it is restored.
+    A backup is made while the store is in use. It is a store of its own: one file, from SQLite as from PostgreSQL.
+    Its checksums are verified before a restore.
     """
     from adjudge.io.write import write_batches
     from adjudge.service.store.backup import restore as restore_backup
@@ -108,18 +108,18 @@ def backup(
 
 @command(
     ("Whether every recorded decision follows from the log:", "adjudge replay votes.db"),
-    ("How things stood after the first 40 events:", "adjudge replay votes.db --campaign default --until 40"),
+    ("The state after the first 40 events:", "adjudge replay votes.db --campaign default --until 40"),
 )
 def replay(
     store: Annotated[str, typer.Argument(metavar="STORE", help="A file or postgresql://…, in use or not; a backup, too.")],
-    campaign: Annotated[str | None, typer.Option(help="Only this one (default: all).")] = None,
+    campaign: Annotated[str | None, typer.Option(help="The only campaign to replay (default: all).")] = None,
     until: Annotated[int | None, typer.Option(help="Stop after this position of the log, and compare nothing.")] = None,
     as_json: Json = False,
 ) -> None:
     """Rebuild campaigns from their log, and compare the decisions.
 
     Every checksum is checked, every event applied, every decision compared with the recorded one, and the state with that
-    from the snapshot. The digest is equal for equal states alone. The exit code is 1 where anything differs.
+    from the snapshot. Equal digests mean equal states. The exit code is 1 if anything differs.
     """
     if until is not None:
         POSITIONS.check("until", until)
@@ -189,7 +189,7 @@ def _show_replay(outcome: dict[str, Any], screen: Screen) -> None:
 )
 def backtest(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A store: a file or postgresql://…, in use or not; a backup, too.")],
-    policy: Annotated[Path | None, typer.Option(help="A policy, as a file of JSON, in place of all of the past.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="A policy, as a JSON file, that replaces all past ones.")] = None,
     model: Annotated[str | None, typer.Option("-m", "--model", help="fds, ds, hybrid or auto.")] = None,
     campaign: Annotated[str | None, typer.Option(help="The campaign, if the store has several.")] = None,
     until: Until = None,

@@ -27,8 +27,18 @@ class MissingColumnError(KeyError, AssertionError):
 def binary_distance(one: Hashable, two: Hashable) -> float:
     """Return 0.0 for equal labels, 1.0 for different ones.
 
-    - `one`: a label.
-    - `two`: another label.
+    Parameters
+    ----------
+    one : Hashable
+        A label.
+    two : Hashable
+        Another label.
+
+    Returns
+    -------
+    float
+        0.0 for equal labels, 1.0 for different ones.
+
     """
     return 0.0 if one == two else 1.0
 
@@ -41,13 +51,27 @@ def consistency(
 ) -> float | pd.Series[Any]:
     """Return the probability of the aggregated labels given their workers' skills: the mean over tasks, or one per task.
 
-    - `answers`: columns task, worker and label.
-    - `workers_skills`: the probability that each worker is right, by worker; the aggregator's skills by default.
-    - `aggregator`: provides the labels and the skills; majority vote by default.
-    - `by_task`: return one value per task.
+    Parameters
+    ----------
+    answers : pd.DataFrame
+        Columns task, worker and label.
+    workers_skills : pd.Series[Any], optional
+        The probability that each worker is right, by worker; the aggregator's skills by default.
+    aggregator : BaseClassificationAggregator, optional
+        Provides the labels and the skills; majority vote by default.
+    by_task : bool, default False
+        Return one value per task.
 
+    Returns
+    -------
+    float or pd.Series[Any]
+        The probability of the aggregated labels given their workers' skills: the mean over tasks, or one per task.
+
+    Examples
+    --------
     >>> consistency(pd.DataFrame({"task": ["t", "t"], "worker": ["v", "w"], "label": ["x", "x"]}))
     1.0
+
     """
     votes, aggregator = _encode(answers), MajorityVote() if aggregator is None else aggregator
     labels = aggregator.fit_predict(answers)
@@ -79,14 +103,29 @@ def uncertainty(
 
     A vote counts its worker's skill for its own label, and the rest in equal parts for the others.
 
-    - `answers`: columns task, worker and label.
-    - `workers_skills`: by worker; the aggregator's skills if there is one, otherwise 1.
-    - `aggregator`: is fitted for its skills if none are given.
-    - `compute_by`: "task" or "worker".
-    - `aggregate`: return the mean.
+    Parameters
+    ----------
+    answers : pd.DataFrame
+        Columns task, worker and label.
+    workers_skills : pd.Series[Any], optional
+        By worker; the aggregator's skills if there is one, otherwise 1.
+    aggregator : BaseClassificationAggregator, optional
+        Is fitted for its skills if none are given.
+    compute_by : str, default "task"
+        "task" or "worker".
+    aggregate : bool, default True
+        Return the mean.
 
+    Returns
+    -------
+    float or pd.Series[Any]
+        The entropy of the labels of every task or worker, in nats.
+
+    Examples
+    --------
     >>> round(uncertainty(pd.DataFrame({"task": ["t", "t"], "worker": ["v", "w"], "label": ["x", "y"]})), 6)
     0.693147
+
     """
     votes = _encode(answers)
     if workers_skills is None and aggregator is not None:
@@ -110,11 +149,23 @@ def uncertainty(
 def alpha_krippendorff(answers: pd.DataFrame, distance: Callable[[Hashable, Hashable], float] = binary_distance) -> float:
     """Return Krippendorff's alpha: 1 for perfect agreement, 0 for agreement by chance.
 
-    - `answers`: columns task, worker and label. Tasks with one vote do not count.
-    - `distance`: of two labels; 0.0 for equal labels and 1.0 for others by default.
+    Parameters
+    ----------
+    answers : pd.DataFrame
+        Columns task, worker and label. Tasks with one vote do not count.
+    distance : callable, optional
+        Of two labels; 0.0 for equal labels and 1.0 for others by default.
 
+    Returns
+    -------
+    float
+        Krippendorff's alpha: 1 for perfect agreement, 0 for agreement by chance.
+
+    Examples
+    --------
     >>> alpha_krippendorff(pd.DataFrame({"task": [1, 1, 2, 2], "worker": [*"vwvw"], "label": [*"xxyy"]}))
     1.0
+
     """
     votes = _encode(answers)
     if not len(votes):
@@ -169,13 +220,27 @@ def accuracy_on_aggregates(
 ) -> float | pd.Series[Any]:
     """Return the share of votes that equal the aggregated label of their task.
 
-    - `answers`: columns task, worker and label.
-    - `aggregator`: provides the labels unless `aggregates` does; majority vote by default.
-    - `aggregates`: labels by task.
-    - `by`: a column, such as "worker": return a share for each of its values instead of one number.
+    Parameters
+    ----------
+    answers : pd.DataFrame
+        Columns task, worker and label.
+    aggregator : BaseClassificationAggregator, optional
+        Provides the labels unless `aggregates` does; majority vote by default.
+    aggregates : pd.Series[Any], optional
+        Labels by task.
+    by : str, optional
+        A column, such as "worker": return a share for each of its values instead of one number.
 
+    Returns
+    -------
+    float or pd.Series[Any]
+        The share of votes that equal the aggregated label of their task.
+
+    Examples
+    --------
     >>> accuracy_on_aggregates(pd.DataFrame({"task": [1, 1, 1], "worker": [*"uvw"], "label": [*"xxy"]}), by="worker").to_dict()
     {'u': 1.0, 'v': 1.0, 'w': 0.0}
+
     """
     if aggregates is None:
         if aggregator is None:
@@ -191,14 +256,28 @@ def entropy_threshold(
 ) -> pd.DataFrame:
     """Return the votes without those of workers whose label entropy is at or below a percentile of all workers' entropies.
 
-    - `answers`: columns task, worker and label.
-    - `workers_skills`: by worker; see `uncertainty`.
-    - `percentile`: 0 to 100.
-    - `min_answers`: workers with fewer votes stay, and do not count for the percentile.
+    Parameters
+    ----------
+    answers : pd.DataFrame
+        Columns task, worker and label.
+    workers_skills : pd.Series[Any], optional
+        By worker; see `uncertainty`.
+    percentile : int, default 10
+        0 to 100.
+    min_answers : int, default 2
+        Workers with fewer votes stay, and do not count for the percentile.
 
+    Returns
+    -------
+    pd.DataFrame
+        The votes without those of workers whose label entropy is at or below a percentile of all workers' entropies.
+
+    Examples
+    --------
     >>> votes = pd.DataFrame({"task": [1, 1, 2, 2], "worker": [*"vwvw"], "label": [*"xxyx"]})
     >>> entropy_threshold(votes)["worker"].to_list()
     ['v', 'v']
+
     """
     number = answers["worker"].value_counts()
     judged = number.index[number >= min_answers]

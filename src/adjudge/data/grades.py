@@ -51,7 +51,7 @@ def check_order(order: object, name: str = "order") -> tuple[str, ...]:
 
 
 def numbers_of(texts: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return labels that are all numbers as such, [K]; None where one of them is not.
+    """Return labels that are all numbers as such, [K]; None if one of them is not.
 
     >>> numbers_of(["1", "-2", "2.5"]).tolist(), numbers_of(["1", "NA"])
     ([1.0, -2.0, 2.5], None)

@@ -220,7 +220,7 @@ def to_python(value: object) -> object:
 
 @dataclass(frozen=True)
 class Order:
-    """Labels from the lowest to the highest grade, or None where they order themselves."""
+    """Labels from the lowest to the highest grade, or None if they order themselves."""
 
     def check(self, name: str, value: object) -> None:
         """Raise unless the value is a list of distinct labels, or None."""

@@ -89,7 +89,7 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 def max_abs(vector: Vector) -> float:
-    """Return the largest absolute value; 0 where there is none.
+    """Return the largest absolute value; 0 if there is none.
 
     >>> max_abs(np.array([1.0, -2.0]))
     2.0

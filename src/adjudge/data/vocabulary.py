@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 from adjudge.errors import InputError, OptionError, choice_error, quote
 
 BOUNDS_CHUNK_NUMBERS: Final = 1 << 16  # numbers compared at once: they stay in the processor's cache
-TEXT_CHUNK: Final = 1 << 20  # bytes of texts looked at at once
+TEXT_CHUNK: Final = 1 << 20  # bytes of texts per block
 FACTOR: Final = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
 INVERSE: Final = pow(FACTOR, -1, 1 << 64)
 
@@ -121,7 +121,7 @@ def require_finite(name: str, array: NDArray[np.float64], least: float | None = 
     flat = array.ravel()
     for start in range(0, len(flat), BOUNDS_CHUNK_NUMBERS):
         some = flat[start : start + BOUNDS_CHUNK_NUMBERS]
-        low, high = some.min(), some.max()  # NaN where one is
+        low, high = some.min(), some.max()  # NaN if one is
         if np.isfinite(low) and np.isfinite(high) and (least is None or low >= least) and (most is None or high <= most):
             continue
         wrong = ~np.isfinite(some)
@@ -392,7 +392,7 @@ class Vocabulary:
         return [text_of(i) for i in self.ids()]
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Return the code of each id, compared by text; -1 where it is unknown."""
+        """Return the code of each id, compared by text; -1 if it is unknown."""
         index = self._index
         return np.array([index.get(text_of(i), -1) for i in ids], np.int64)
 

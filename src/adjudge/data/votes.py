@@ -44,7 +44,7 @@ class Understood:
     columns: Mapping[str, str] = field(default_factory=dict)  # role -> column; empty where columns have no names
     votes: int = 0  # that count
     abstentions: int = 0  # votes without a label, which do not count
-    repeated: int = 0  # votes beyond the first of a worker on a task, counted or dropped; -1 where nobody has counted them
+    repeated: int = 0  # votes beyond the first of a worker on a task, counted or dropped; -1 if nobody has counted them
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> lines left out
     gold: int = 0  # answers of the source that were taken as gold, not as votes
     resent: int = 0  # votes that equal another in task, worker, label and time, and do not count again
@@ -178,7 +178,7 @@ class WorkerRows:
         return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
     def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the row of each (worker, given label) pair, [pairs]; -1 where it does not occur."""
+        """Return the row of each (worker, given label) pair, [pairs]; -1 if it does not occur."""
         k = max(self.n_labels, 1)
         rows = self.row_worker() * k + self.row_label
         wanted = worker.astype(np.int64) * k + label
@@ -260,12 +260,12 @@ class Votes(WorkerRows):
     tasks: Vocabulary
     unvoted: Vocabulary  # tasks whose every vote was an abstention
     abstentions: int = 0
-    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None if nobody has counted them
     frame_kind: FrameKind = "polars"  # the caller's own kind of frame; results come back in it
     duplicates: str = "all"  # which of a worker's votes on one task counted: all, last or first
     found_gold: Gold | None = None  # labels that the source itself gives; `aggregate` learns from them unless given others
     understood: Understood | None = None  # what reading made of their source; None for votes that were not read
-    item_source: ReadableItems | None = None  # where the content of tasks is; None where nothing has any
+    item_source: ReadableItems | None = None  # where the content of tasks is; None if nothing has any
 
     def __post_init__(self) -> None:
         for name in VOTE_ARRAYS:
@@ -404,9 +404,9 @@ def piece(array: NDArray[Any], cut: slice) -> NDArray[Any]:
 def abstention_rates(
     votes: NDArray[np.integer],  # [workers] of each
     abstentions: int,  # of all workers
-    abstained: NDArray[np.int64] | None,  # [workers] of each; None where they were not counted by worker
+    abstained: NDArray[np.int64] | None,  # [workers] of each; None if they were not counted by worker
 ) -> NDArray[np.float64] | None:
-    """Return the share of what each worker was shown that got no label, [workers]; None where it is not known.
+    """Return the share of what each worker was shown that got no label, [workers]; None if it is not known.
 
     >>> abstention_rates(np.array([3, 4]), 1, np.array([1, 0])).tolist()
     [0.25, 0.0]

@@ -147,7 +147,7 @@ def find_cells(cells: Cells, rows: NDArray[np.int64], labels: NDArray[np.int64])
 
 @dataclass(frozen=True, eq=False)
 class WidePart:
-    """Lines of a table: a line is by_worker + by_given + by_row, at least `floor`, but for the cells of its own."""
+    """Lines of a table: a line is by_worker + by_given + by_row, at least `floor`, except for the cells of its own."""
 
     by_worker: Floats  # [workers, K]
     by_given: Floats  # [K given, K true]

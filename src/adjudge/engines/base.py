@@ -63,10 +63,10 @@ class WorkerBlock(NamedTuple):
     """Some workers (or all), with everything an M-step needs of them, where their counts are."""
 
     panel: WorkerRows  # of (worker, given label) pairs
-    row_votes: Callable[[], NDArray[Any]]  # [rows] votes in each row of the panel, weighted where they have weights
+    row_votes: Callable[[], NDArray[Any]]  # [rows] votes in each row of the panel, weighted if they have weights
     history: Others | None  # pseudo-votes of these workers
     tables: Tables
-    weights: RowWeights | None = None  # of the rows that votes are stored by, where these have weights
+    weights: RowWeights | None = None  # of the rows that votes are stored by, if these have weights
     threads: int = 0  # of the compiled kernels; 0: those of NumPy are used
 
 
@@ -170,7 +170,7 @@ class AlternatingSteps(Protocol):
     """M-steps and E-steps over state that a loop does not see."""
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
-        """Make the table from the counts of the last pass, where they are stored."""
+        """Compute the table from the counts of the last pass, without moving the counts."""
         ...
 
     def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
@@ -270,7 +270,7 @@ class Session(Steps, Protocol):
         ...
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         ...
 
     def majority(self) -> FitOutcome:
@@ -290,7 +290,7 @@ class Session(Steps, Protocol):
         ...
 
     def gold(self) -> NDArray[np.bool_] | None:
-        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        """Return which tasks have their label from gold, [tasks]; None if no gold was given."""
         ...
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
@@ -359,7 +359,7 @@ class GladPasses(Protocol):
         ...
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:
-        """Return where this fit was interrupted, and the abilities it had then; None where it was not."""
+        """Return where this fit was interrupted, and the abilities it had then; None if it was not."""
         ...
 
     def checkpoint(self, point: Checkpoint, x: Vector) -> None:
@@ -389,7 +389,7 @@ class WholeVotes:
     task_key: NDArray[np.uint64]  # [tasks] hashes of seed and task id: see `reference.tie_keys`
     label_hash: NDArray[np.uint64]  # [K]
     row_weight: Floats | None = None  # [rows] what a vote of a row counts; None: 1
-    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 where there is none
+    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 if there is none
 
     @property
     def methods(self) -> ModuleType:

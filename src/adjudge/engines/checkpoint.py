@@ -65,7 +65,7 @@ def save(folder: Path, stored: StoredFit, path: Path) -> None:
 
 
 def load(folder: Path) -> StoredFit | None:
-    """Return the checkpoint of a folder; None where there is none; raise if it is damaged or not valid."""
+    """Return the checkpoint of a folder; None if there is none; raise if it is damaged or not valid."""
     path = folder / CHECKPOINT_FILE
     if not os.path.lexists(path):
         return None

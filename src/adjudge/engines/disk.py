@@ -55,7 +55,7 @@ class Workspace:
     kernels: ModuleType
     threads: int
     folder: Path
-    keeper: object  # removes the folder when it is no longer used; None where the folder is the caller's
+    keeper: object  # removes the folder when it is no longer used; None if the folder is the caller's
     resume: bool  # whether a fit resumes from a checkpoint in the folder
     report: Report | None
     shard_votes: int  # in a shard of votes that are in memory
@@ -74,7 +74,7 @@ class DiskStore(VoteStore):
         self._given = None if gold is None else (gold.tasks, gold.labels)
         self._workspace = workspace
         self._apart = _files_of(votes, workspace)
-        self._files = self._apart.merged(*workspace.batch)
+        self._files = self._apart.merge_shards(*workspace.batch)
         require_on_disk(votes, self._files.shard_bytes(), workspace.threads, workspace.limit)
         self.rules = rules
         self._seed = seed
@@ -105,8 +105,8 @@ class DiskStore(VoteStore):
         self._load_checkpoint(self._folder)
 
     def restore(self) -> tuple[Checkpoint, Tally] | None:
-        """Return where this fit was interrupted and its counts, and take its labels; None where it was not."""
-        earlier = self._restored(of_counts=True)
+        """Return where this fit was interrupted and its counts, and take its labels; None if it was not."""
+        earlier = self._restore(of_counts=True)
         if earlier is None or earlier.tally is None:
             return None
         self._labels, self._interrupted = self._stored_number, None
@@ -115,7 +115,7 @@ class DiskStore(VoteStore):
     def checkpoint(self, point: Checkpoint, tally: Tally) -> None:
         """Store a checkpoint and the current labels.
 
-        The next pass may begin before the checkpoint is on the disk: see `_saved`.
+        The next pass may begin before the checkpoint is on the disk: see `_finish_checkpoint`.
         """
         if self._workspace.keeper is not None or self._folder is None or self._labels is None:
             return
@@ -129,9 +129,9 @@ class DiskStore(VoteStore):
         self._saving = saving.submit(checkpoint.save, self._folder, stored, path), self._labels
         saving.shutdown(wait=not small)
         if not small:
-            self._saved()
+            self._finish_checkpoint()
 
-    def _saved(self) -> None:
+    def _finish_checkpoint(self) -> None:
         """Wait until the last checkpoint is on disk; from now on it is the one to resume from."""
         if self._saving is not None:
             saving, labels = self._saving
@@ -159,8 +159,8 @@ class DiskStore(VoteStore):
             return
         self._interrupted, self._stored_number = earlier, earlier.file
 
-    def _restored(self, *, of_counts: bool) -> StoredFit | None:
-        """Return the checkpoint of an earlier run; None where there is none, or one of another kind of model."""
+    def _restore(self, *, of_counts: bool) -> StoredFit | None:
+        """Return the checkpoint of an earlier run; None if there is none, or one of another kind of model."""
         if self._interrupted is not None and (self._interrupted.tally is not None) != of_counts:
             _warn(f"the checkpoint in {self._folder} belongs to another model")
             self._interrupted = self._stored_number = None
@@ -199,7 +199,7 @@ class DiskStore(VoteStore):
                 results.append(act(cut, shard, confidence, tie))
                 yield shard.labels, confidence, tie
 
-        return results, self._collected(decisions())
+        return results, self._collect(decisions())
 
     def figures(self, what: str, act: Callable[[Shard, Floats], None]) -> Iterator[Floats]:
         """Yield the figures that an act writes for each shard, [tasks, K]."""
@@ -220,17 +220,17 @@ class DiskStore(VoteStore):
         workspace, votes, rules = self._workspace, self.votes, self.rules
         left = room_for_shards(votes, workspace.threads, workspace.limit)
         room = min(workspace.batch[1], max(left, MIN_SHARD_BYTES))
-        files = replace(self._apart, weight=(BYTES_PER_VOTE, BYTES_PER_TASK)).merged(workspace.batch[0], room)
-        files = files.divided(room)
+        files = replace(self._apart, weight=(BYTES_PER_VOTE, BYTES_PER_TASK)).merge_shards(workspace.batch[0], room)
+        files = files.split_shards(room)
         require_on_disk(votes, files.shard_bytes(), workspace.threads, workspace.limit)
-        stored = self._restored(of_counts=False)
+        stored = self._restore(of_counts=False)
         found = None if stored is None or self._stored_number is None else (stored.point, self._stored_number)
         self._stored_number = None
         self._reader.release_buffers()
         store = GladDiskStore(
             ShardReader(files, workspace.kernels, self._seed),
             self._own_folder(),
-            collect=self._collected,
+            collect=self._collect,
             report=workspace.report,
             n_labels=votes.n_labels,
             n_votes=files.n_votes,
@@ -247,15 +247,15 @@ class DiskStore(VoteStore):
         for loaded in self._reader.shards(None if self._labels is None else self._label_file(self._labels)):
             given = None if self.gold is None else self.gold[loaded.tasks]
             yield loaded.tasks, Shard(self.rules, *loaded[1:4], labels=loaded.labels, gold=given)
-            self._saved()
+            self._finish_checkpoint()
             done += len(loaded.row)
             if report is not None:
                 report(what, done, whole)
 
-    def _collected(self, decisions: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    def _collect(self, decisions: Iterator[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
         """Return (labels, confidence, tie) of all tasks, on disk, from those of some tasks at a time."""
         kinds = {"labels": np.int32, "confidence": np.float64, "tie": np.bool_}
-        self._saved()
+        self._finish_checkpoint()
         with writing(self._own_folder()), ExitStack() as opened:
             files = [opened.enter_context(self._output(name, kind)) for name, kind in kinds.items()]
             for arrays in decisions:

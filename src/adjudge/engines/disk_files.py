@@ -64,7 +64,7 @@ class ShardFiles:
         ptr = votes.task_ptr
         return cls(files, tuple((cut, slice(int(ptr[cut.start]), int(ptr[cut.stop]))) for cut in cuts))
 
-    def merged(self, votes: int, room: int) -> ShardFiles:
+    def merge_shards(self, votes: int, room: int) -> ShardFiles:
         """Return the same files in larger shards, of up to so many votes and bytes (see `shard_bytes`).
 
         A pass prepares its table once per shard, which pays for many votes only.
@@ -78,7 +78,7 @@ class ShardFiles:
                 out.append((tasks, cast))
         return replace(self, cuts=tuple(out))
 
-    def divided(self, room: int) -> ShardFiles:
+    def split_shards(self, room: int) -> ShardFiles:
         """Return the same files in shards of at most so many bytes; a task is never split."""
         out: list[Cut] = []
         for tasks, cast in self.cuts:

@@ -61,7 +61,7 @@ class GladStore(Protocol):
         ...
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:
-        """Return where this fit was interrupted, and its abilities then; None where it was not."""
+        """Return where this fit was interrupted, and its abilities then; None if it was not."""
         ...
 
     def checkpoint(self, point: Checkpoint, x: Vector) -> None:
@@ -81,7 +81,7 @@ class GladRules:
     threads: int
     label_hash: NDArray[np.uint64]  # [K]
     by_prior: bool
-    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 where there is none
+    gold: NDArray[np.int32] | None = None  # [tasks] given labels, below 0 if there is none
 
     def __reduce__(self) -> tuple[Any, ...]:  # a module is pickled by its name
         return _unpickled_rules, (self.kernels.__name__, self.threads, self.label_hash, self.by_prior, self.gold)
@@ -119,7 +119,7 @@ class Glad:
         return self._store.vector()
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:
-        """Return where this fit was interrupted, and its abilities then; None where it was not."""
+        """Return where this fit was interrupted, and its abilities then; None if it was not."""
         found = self._store.restore()
         self._passes = 0 if found is None else len(found[0].trace)
         return found
@@ -407,7 +407,7 @@ class GladDiskStore:
         return found
 
     def restore(self) -> tuple[Checkpoint, Vector] | None:
-        """Return where this fit was interrupted, and its abilities then; None where it was not."""
+        """Return where this fit was interrupted, and its abilities then; None if it was not."""
         return None if self._interrupted is None or self._stored is None else (self._interrupted, self._stored)
 
     def checkpoint(self, point: Checkpoint, x: Vector) -> None:

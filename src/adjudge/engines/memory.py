@@ -117,7 +117,7 @@ def estimate(
 def wide_bytes(votes: Votes, *, careful: bool = False) -> int:
     """Return the bytes of counts by cells and tables in parts, of honest confidence or of `careful` workers, too.
 
-    It is 0 where the compiled engine stores whole arrays.
+    It is 0 if the compiled engine stores whole arrays.
     """
     rows, k, n, workers = votes.n_rows, votes.n_labels, len(votes), votes.n_workers
     if votes.row_weight is not None or not is_wide(rows, k, n):

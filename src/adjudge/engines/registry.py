@@ -25,7 +25,11 @@ MAX_THREADS = 4096  # more than any machine has cores
 class EngineSettings:
     """Settings of an engine, checked on the way in.
 
-    - `threads`: how many to use; all cores by default.
+    Parameters
+    ----------
+    threads : int, optional
+        How many to use; all cores by default.
+
     """
 
     name: ClassVar[str]
@@ -51,11 +55,18 @@ class AutoEngine(EngineSettings):
 
     Compiled; on disk for files that would not fit in memory; Spark for its frames; and a GPU for many votes where there is one.
 
-    - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+    Parameters
+    ----------
+    memory : str or int, optional
+        The most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> AutoEngine(memory="2GB").memory
     2000000000
+
     """
 
     name: ClassVar[str] = "auto"
@@ -73,11 +84,17 @@ class Reference(EngineSettings):
 class Cpu(EngineSettings):
     """Compiled passes over votes in memory; `engine="cpu"` is `Cpu()`.
 
-    - `threads`: how many to use; all cores by default.
+    Parameters
+    ----------
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Cpu(threads=2)).labels["label"].to_list()
     ['cat']
+
     """
 
     name: ClassVar[str] = "cpu"
@@ -87,14 +104,23 @@ class Cpu(EngineSettings):
 class Disk(EngineSettings):
     """Votes on disk, which need not fit in memory; `engine="disk"` is `Disk()`.
 
-    - `threads`: how many to use; all cores by default.
-    - `memory`: the most to use, as "2GB" or in bytes; by default half of the free memory.
-    - `work`: a folder to work in, which stays; by default one that is removed with the result.
-    - `resume`: True continues a fit that was interrupted in the same `work`.
+    Parameters
+    ----------
+    memory : str or int, optional
+        The most to use, as "2GB" or in bytes; by default half of the free memory.
+    work : str or path, optional
+        A folder to work in, which stays; by default one that is removed with the result.
+    resume : bool, default False
+        True continues a fit that was interrupted in the same `work`.
+    threads : int, optional
+        How many to use; all cores by default.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.aggregate([("t1", "ann", "cat"), ("t1", "bob", "cat")], engine=adj.Disk(memory="1GB")).labels["label"].to_list()
     ['cat']
+
     """
 
     name: ClassVar[str] = "disk"
@@ -111,9 +137,15 @@ class Disk(EngineSettings):
 class Cuda(EngineSettings):
     """Passes on CUDA devices; `engine="cuda"` is `Cuda()`.
 
-    - `threads`: of the processor, for work without a device kernel; all cores by default.
-    - `devices`: numbers of the devices to use; all by default.
-    - `memory`: the most to use of each device, as "2GB" or in bytes; by default what is free.
+    Parameters
+    ----------
+    devices : sequence of int, optional
+        Numbers of the devices to use; all by default.
+    memory : str or int, optional
+        The most to use of each device, as "2GB" or in bytes; by default what is free.
+    threads : int, optional
+        Of the processor, for work without a device kernel; all cores by default.
+
     """
 
     name: ClassVar[str] = "cuda"
@@ -127,11 +159,19 @@ class Cuda(EngineSettings):
 class Spark(EngineSettings):
     """Passes on the executors of a Spark session; `engine="spark"` is `Spark()`.
 
-    - `threads`: of the driver, for M-steps; all cores by default.
-    - `master`: the cluster of a session that is started; by default that of spark-submit, or else this machine.
-    - `partitions`: of the votes; by default according to their number.
-    - `rows`: where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
-    - `blocks`: of workers, where rows are on the executors; by default according to the number of rows.
+    Parameters
+    ----------
+    master : str, optional
+        The cluster of a session that is started; by default that of spark-submit, or else this machine.
+    partitions : int, optional
+        Of the votes; by default according to their number.
+    rows : {"auto", "driver", "executors"}, default "auto"
+        Where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
+    blocks : int, optional
+        Of workers, where rows are on the executors; by default according to the number of rows.
+    threads : int, optional
+        Of the driver, for M-steps; all cores by default.
+
     """
 
     name: ClassVar[str] = "spark"
@@ -186,7 +226,7 @@ def register(name: str, home: str) -> None:
 def engine_named(name: str, threads: int) -> Engine:
     """Return the engine of this name."""
     if name in ENGINES:
-        return cast(Engine, _loaded(ENGINES[name])(threads))
+        return cast(Engine, _load(ENGINES[name])(threads))
     others = extension_names("engines", ENGINES)
     if name not in others:
         raise choice_error("engine", name, ["auto", *ENGINES, *others])
@@ -228,21 +268,21 @@ def resolve(
         where, remedy = REMOTE_VOTE_LOCATIONS.get(home, (home, "collect them"))
         raise OptionError(f"engine is {asked.name!r}, but the votes are on {where}: choose 'auto' or {home!r}, or {remedy} first")
     if isinstance(asked, AutoEngine):
-        return _suited(asked, opened, room)
+        return _choose_for_source(asked, opened, room)
     if not isinstance(asked, EngineSettings):
         return asked
     given = {f.name: getattr(asked, f.name) for f in fields(asked) if f.name != "threads"}
-    return cast(Engine, _loaded(ENGINES[asked.name])(asked.threads or cores(), **given))
+    return cast(Engine, _load(ENGINES[asked.name])(asked.threads or cores(), **given))
 
 
-def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
+def _choose_for_source(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
     """Return the engine that suits a source."""
     threads, chosen = asked.threads or cores(), None if source is None else source.home
     found: Engine | None = None
     if chosen is None:
         need = 0 if source is None else in_memory(source, room, threads)
         fits = not need or need <= (free_memory() if asked.memory is None else int(asked.memory))
-        found = _preferred(source, need, threads) if fits else None
+        found = _find_better(source, need, threads) if fits else None
         chosen = "disk" if not fits else "reference" if compiled() is None else "cpu"
     made = engine_named(chosen, threads) if found is None else found
     if hasattr(made, "is_automatic"):  # what it cannot do is then done on the processor
@@ -252,8 +292,8 @@ def _suited(asked: AutoEngine, source: Opened | None, room: Room) -> Engine:
     return made
 
 
-def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
-    """Return the engine that is better for the votes of a source than this process; None where there is none.
+def _find_better(source: Opened | None, need: int, threads: int) -> Engine | None:
+    """Return the engine that is better for the votes of a source than this process; None if there is none.
 
     `need` is the bytes that files would take in memory, 0 for a source in memory.
     """
@@ -261,11 +301,11 @@ def _preferred(source: Opened | None, need: int, threads: int) -> Engine | None:
     votes = 0 if is_small or source is None else source.votes()
     if votes < LARGE_VOTES:
         return None
-    found = (_loaded(home)(votes, threads) for home in PREFERRED)
+    found = (_load(home)(votes, threads) for home in PREFERRED)
     return next((engine for engine in found if engine is not None), None)
 
 
-def _loaded(home: str) -> Any:
+def _load(home: str) -> Any:
     """Return the function that "module:function" names."""
     module, function = home.split(":")
     return getattr(import_module(module), function)

@@ -97,7 +97,7 @@ class WorkerState:
 
     def m_step(self, recipe: Recipe, priors: Floats) -> None:
         """Make the table from the counts of the last pass."""
-        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchored(recipe.anchor))
+        counts = _for_recipe(recipe, self._counts if not recipe.anchor else self._anchor(recipe.anchor))
         if self._bound is None or self._bound[0] is not recipe:
             self._bound = recipe, recipe.on(self._block)
         self._lines = self._params = self._spread = None  # the table before makes room for the one to come
@@ -127,7 +127,7 @@ class WorkerState:
         self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
-    def _anchored(self, share: float) -> Any:
+    def _anchor(self, share: float) -> Any:
         """Return the counts of an M-step that keeps a share of those remembered, [rows, K]."""
         assert self._kept is not None
         kept, counted = self._on_host(self._kept[0]), self._on_host(self._counted[0])
@@ -135,8 +135,8 @@ class WorkerState:
             return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
         kept, counted = np.asarray(kept), np.asarray(counted)
         if self._block.threads:
-            return self._pooled(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
-        return self._pooled(share * kept + (1.0 - share) * counted)
+            return self._pool(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+        return self._pool(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
         """Take parameters that were learned elsewhere."""
@@ -172,14 +172,14 @@ class WorkerState:
     @property
     def _counts(self) -> Any:
         """The counts of the last pass as models see them, [pairs, K]."""
-        return self._pooled(self._on_host(self._counted[0]))
+        return self._pool(self._on_host(self._counted[0]))
 
     def _on_host(self, counts: Any) -> Any:
         """Return counts by row as an array of this process: a session that counts elsewhere copies them."""
         return counts
 
-    def _pooled(self, by_row: Any) -> Any:
-        """Return the sums by pair of something by row: weighted, where votes have weights."""
+    def _pool(self, by_row: Any) -> Any:
+        """Return the sums by pair of something by row: weighted, if votes have weights."""
         return by_row if self._weights is None else self._weights.pooled(by_row)
 
     @property
@@ -234,7 +234,7 @@ class VoteStore:
     keeps_decided: bool = True  # whether the labels that `decide` leaves in shards stay the current ones
     rules: PassRules  # what all shards share
     votes: Votes
-    gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 where there is none; None where no gold was given
+    gold: NDArray[np.int32] | None  # given labels, [tasks], below 0 if there is none; None if no gold was given
     cells: CellCounts | None = None  # counts the votes, where only cells with votes are stored
     in_memory: list[tuple[slice, Any]]  # the tasks and the shard of each; stores elsewhere override `relabel`
 
@@ -451,7 +451,7 @@ class LocalSession(WorkerState):
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
         tally = self._count_cells() if hard and wide else tally
         outcome = self._outcome(decided, tally, total(sums).log_likelihood)
-        return outcome if tally is None else self._kept_as_counted(outcome, tally)
+        return outcome if tally is None else self._skip_recount(outcome, tally)
 
     def _right_votes(self, params: Parameters) -> Floats:
         """Return the expected number of right votes in every row under these parameters of pairs, [rows]."""
@@ -464,7 +464,7 @@ class LocalSession(WorkerState):
         return self._right(self._rules.counted(tally)[0])
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         return sum(self._store.scan("gold", lambda _, shard: shard.gold_tasks(votes)))
 
     def majority(self) -> FitOutcome:
@@ -474,7 +474,7 @@ class LocalSession(WorkerState):
         self._is_current, weights = False, self._tie_weights()
         _, decided = self._store.decide("majority vote", lambda _, shard, *out: shard.majority(tally, weights, *out))
         self._decided_by, found = "votes", counted or tally or self._count_cells()
-        return self._kept_as_counted(self._outcome(decided, found, float("nan")), found)
+        return self._skip_recount(self._outcome(decided, found, float("nan")), found)
 
     def weighted_majority(self) -> FitOutcome:
         """Return the decisions of votes weighted by the current table; a vote is right when it agrees."""
@@ -482,7 +482,7 @@ class LocalSession(WorkerState):
         self._is_current = False
         _, decided = self._store.decide("last pass", lambda _, shard, *out: shard.weighted_majority(params, tally, *out))
         self._decided_by = "weights"
-        return self._kept_as_counted(self._outcome(decided, tally, float("nan")), tally)
+        return self._skip_recount(self._outcome(decided, tally, float("nan")), tally)
 
     def posterior(self) -> Pieces:
         """Return T_qc, [tasks, K], as the tasks were decided: probabilities, weight shares or vote shares."""
@@ -495,11 +495,11 @@ class LocalSession(WorkerState):
         return self._store.figures("probabilities", lambda shard, out: shard.posterior(params, out))
 
     def scoring(self) -> tuple[DecidedBy, Parameters | None]:
-        """Return how the tasks were decided, and the parameters that votes were scored by, by row; None where they were not."""
+        """Return how the tasks were decided, and the parameters that votes were scored by, by row; None if they were not."""
         return self._decided_by, None if self._params is None else self._scored_by
 
     def gold(self) -> NDArray[np.bool_] | None:
-        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        """Return which tasks have their label from gold, [tasks]; None if no gold was given."""
         return None if self._store.gold is None else self._store.gold >= 0
 
     def keep(self, pieces: Iterable[Floats]) -> Floats:
@@ -541,9 +541,9 @@ class LocalSession(WorkerState):
         if self._on_gold is None:
             tally = self._on_gold = self._rules.empty(hard=True)
             self._store.scan("gold", lambda _, shard: shard.count_gold(tally))
-        return self._pooled(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
+        return self._pool(self._on_host(self._counted[0]) - self._on_host(self._on_gold[0]))
 
-    def _kept_as_counted(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
+    def _skip_recount(self, outcome: FitOutcome, tally: Tally) -> FitOutcome:
         """Return an outcome whose labels need no recount if they are the current ones."""
         self._counted_now(tally, hard=self._store.keeps_decided)
         self._recounted = outcome.labels
@@ -562,7 +562,7 @@ class LocalSession(WorkerState):
 
 
 def _row_votes(votes: Votes, weights: RowWeights | None) -> NDArray[Any]:
-    """Return how many votes each pair has, weighted where votes have weights, [pairs]."""
+    """Return how many votes each pair has, weighted if votes have weights, [pairs]."""
     by_row = votes.votes_per_row()
     return by_row if weights is None else weights.pooled(by_row)
 

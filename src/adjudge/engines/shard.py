@@ -187,7 +187,7 @@ class Shard:
         task_key: NDArray[np.uint64] | TieKeys,  # [tasks] see kernels.tie_keys
         *,
         labels: NDArray[np.int32] | None = None,  # [tasks] at the start; written except for gold
-        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD if there is none
     ) -> None:
         self.rules = rules
         self.n_tasks = len(task_ptr) - 1
@@ -321,7 +321,7 @@ class Shard:
         self._add_gold(certain_answers, {"answers": out})
 
     def gold_tasks(self, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         return 0 if self._gold is None else int((np.diff(self._given_ptr) >= votes).sum())
 
     def run(self, kernel: str, inputs: RowInputs, **how: Any) -> Any:

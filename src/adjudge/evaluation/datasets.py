@@ -31,7 +31,7 @@ COMMITS: Final[Mapping[str, str]] = {
     _GAL: "9fe6c56a7a157dba1a12018f696bad56806125b7",
     _ACT: "2c0c194e85ca126545bd830d811ec39151bdd448",
 }
-# By name: what the votes are about, where the files are, how many votes there are, and whether the paper uses them.
+# By name: subject, repository, folder, number of votes, and whether the paper uses the set.
 _SET_ROWS: Final[Mapping[str, tuple[str, str, str, int, bool]]] = {
     "adult2": ("adult content of pages, Ipeirotis et al.", _GAL, "data/AdultContent2", 92721, True),
     "bm": ("sentiment of tweets, Mozafari et al.", _GAL, "data/BarzanMozafari", 5000, True),
@@ -67,9 +67,9 @@ _FILES: Final[Mapping[str, Sequence[tuple[str, int, str, str]]]] = {
 HOST: Final = "https://raw.githubusercontent.com"
 Row = Sequence[str]
 Tables = dict[str, list[Row]]  # "votes": (task, worker, label); "truth": (task, label)
-Progress = Callable[["RawFile", int], object]  # (file, bytes of it that are here)
+Progress = Callable[["RawFile", int], object]  # (file, bytes received)
 DOWNLOAD_CHUNK_BYTES: Final = 1 << 16
-MAX_CONNECTION_ATTEMPTS: Final = 3  # connections that may break before we give up; each goes on where the last one stopped
+MAX_CONNECTION_ATTEMPTS: Final = 3  # broken connections before we give up; each one resumes where the last stopped
 TIMEOUT: Final = 30.0  # seconds without a byte
 SERVER_ERROR: Final = 500
 
@@ -91,7 +91,7 @@ class RawFile:
 
     @property
     def place(self) -> str:
-        """Where the file stands on a mirror and among files placed by hand: OWNER/NAME/PATH."""
+        """The path of the file on a mirror and among files placed by hand: OWNER/NAME/PATH."""
         return f"{self.repository}/{self.path}"
 
     def url(self, base: str | None = None) -> str:
@@ -179,7 +179,7 @@ def _snow(lines: Iterable[str]) -> Tables:
 
 
 def _matrix(lines: Iterable[str]) -> Tables:
-    """Return the votes of a matrix with a line per task, a column per worker, both numbered from 0; -1 is no vote."""
+    """Return the votes of a matrix with a line per task and a column per worker, both numbered from 0; -1 means no vote."""
     rows = ((str(task), line.split()) for task, line in enumerate(lines))
     return {"votes": [(task, str(worker), label) for task, row in rows for worker, label in enumerate(row) if label != "-1"]}
 
@@ -293,7 +293,7 @@ def _fetch(file: RawFile, part: Path, base: str | None, progress: Progress | Non
                 raise AdjudgeError(f"cannot get {url}: {reason}; {_by_hand(file, part, url)}") from error
     if _size_of(part) < file.size:
         raise AdjudgeError(
-            f"{url} ended after {_size_of(part)} of {file.size} bytes: run this again to go on; {_by_hand(file, part, url)}"
+            f"{url} ended after {_size_of(part)} of {file.size} bytes: run this again to resume; {_by_hand(file, part, url)}"
         )
 
 
@@ -306,7 +306,7 @@ def _connect(file: RawFile, url: str, part: Path, progress: Progress | None) -> 
         goes_on = received > 0 and response.status == http.client.PARTIAL_CONTENT
         received = received if goes_on else 0  # a server without ranges sends the whole file again
         with part.open("ab" if goes_on else "wb") as out:
-            # never more than the registry's size and one byte, whatever the server sends
+            # read at most one byte more than the registry's size, even if the server sends more
             while received <= file.size and (piece := response.read(min(DOWNLOAD_CHUNK_BYTES, file.size + 1 - received))):
                 out.write(piece)
                 received += len(piece)

@@ -42,9 +42,9 @@ FIGURES: Final = ("mean_absolute_error", "quadratic_kappa", "rank_correlation", 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What confidence promised beside what came true, on the tasks that have confidence and truth and were not given.
+    """Confidence compared with accuracy, on the tasks that have confidence and truth and are not gold.
 
-    Empty (no tasks, figures NaN) where no confidence is known.
+    Empty (no tasks, figures NaN) if no confidence is known.
     """
 
     tasks: int = 0
@@ -90,7 +90,7 @@ def reliability_bins(confidence: Floats, right: Flags) -> dict[str, NDArray[Any]
     """Return the reliability curve: lowest and highest confidence, tasks, mean confidence and accuracy of each bin.
 
     Bins hold about the same number of tasks; confidences equal to three digits share a bin, so the order of the tasks
-    does not matter. A task's bin is told by how many tasks are less sure.
+    does not matter. The number of less certain tasks decides the bin of a task.
     """
     n = len(confidence)
     wanted = max(1, min(MAX_CONFIDENCE_BINS, n // ENOUGH))
@@ -121,9 +121,9 @@ def brier(posterior: Floats, truth: NDArray[np.integer]) -> float:
 
 @dataclass(frozen=True)
 class GradeFigures:
-    """Figures of labels with an order; NaN where they are not known.
+    """Figures of labels with an order; NaN if they are not known.
 
-    Grades count as the numbers they are, where these rise or fall in the order; else as their places in it, from 1 on.
+    Grades count as the numbers they are, if these rise or fall in the order; else as their places in it, from 1 on.
     """
 
     mean_absolute_error: float = NAN  # of labels, in grades
@@ -163,7 +163,7 @@ def grade_figures(
 
 
 def _spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """Return Spearman's rank correlation of two lists of numbers, [n] each; NaN where one of them does not vary."""
+    """Return Spearman's rank correlation of two lists of numbers, [n] each; NaN if one of them does not vary."""
     correlation = pl.DataFrame({"first": first, "second": second}).select(pl.corr("first", "second", method="spearman")).item()
     return NAN if correlation is None else float(correlation)
 
@@ -200,7 +200,7 @@ class Evaluation:
         shown = f"{self.accuracy:.4g} ({self.interval.low:.3g} to {self.interval.high:.3g})" if self.tasks else "–"
         figures: list[tuple[str, Any]] = [("accuracy", shown), ("macro F1", self.macro_f1), ("tasks with truth", self.tasks)]
         if known.tasks:
-            figures += [("wrong labels", known.errors), ("foretold by confidence", known.expected_errors)]
+            figures += [("wrong labels", known.errors), ("predicted by confidence", known.expected_errors)]
             figures.append(("calibration error", known.expected_calibration_error))
         if self.without_truth or self.without_label:
             warnings.append(f"left out: {self.without_truth} labels without truth, {self.without_label} tasks without label")
@@ -213,12 +213,12 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """The share of right labels; NaN where no task has truth."""
+        """The share of right labels; NaN if no task has truth."""
         return self.correct / self.tasks if self.tasks else float("nan")
 
     @property
     def per_label(self) -> Frame:
-        """Label, precision, recall, f1, support (tasks whose truth it is); NaN where nothing can be said."""
+        """Label, precision, recall, f1, support (tasks with this true label); NaN if undefined."""
         return frames.to_native(self.per_label_frame(), self.frame_kind)
 
     @property
@@ -255,7 +255,7 @@ class Evaluation:
 
     @property
     def confidence_brier(self) -> float:
-        """The mean squared distance of the confidence from 1 where the label is right and 0 where it is wrong, 0 to 1."""
+        """The mean squared distance of the confidence from 1 if the label is right and 0 if it is wrong, 0 to 1."""
         return self.calibration.confidence_brier
 
     @property
@@ -265,7 +265,7 @@ class Evaluation:
 
     @property
     def expected_errors(self) -> float:
-        """The number of wrong labels that the confidence foretells: `calibration.errors` are there."""
+        """The number of wrong labels that the confidence predicts: compare `calibration.errors`."""
         return self.calibration.expected_errors
 
     @property
@@ -289,19 +289,19 @@ class Evaluation:
         return (self.grades or GradeFigures()).rank_correlation_of_means
 
     def per_label_frame(self) -> pl.DataFrame:
-        """Return `per_label` as a polars frame, whatever the caller's kind."""
+        """Return `per_label` as a polars frame, regardless of the caller's frame library."""
         hit, support, chosen = np.diag(self.matrix), self.matrix.sum(axis=1), self.matrix.sum(axis=0)
         with np.errstate(invalid="ignore"):
             figures = {"precision": hit / chosen, "recall": hit / support, "f1": 2 * hit / (support + chosen)}
         return pl.DataFrame({"label": pl.Series(self.label_names, dtype=pl.String), **figures, "support": support})
 
     def confusion_frame(self) -> pl.DataFrame:
-        """Return `confusion` as a polars frame, whatever the caller's kind."""
+        """Return `confusion` as a polars frame, regardless of the caller's frame library."""
         columns = {n: self.matrix[:, i] for i, n in enumerate(label_columns(self.label_names, "true"))}
         return pl.DataFrame({"true": pl.Series(self.label_names, dtype=pl.String), **columns})
 
     def reliability_frame(self) -> pl.DataFrame:
-        """Return `reliability` as a polars frame, whatever the caller's kind; without columns where nothing is known."""
+        """Return `reliability` as a polars frame, without columns if no confidence is known."""
         return pl.DataFrame(self.calibration.bins)
 
     def summary(self) -> dict[str, object]:
@@ -387,24 +387,48 @@ def evaluate(
 
     Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
 
-    - `labels`: a result, a stream (`adj.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
-      `confidence`: then, as for a result, the evaluation says what confidence is worth.
-    - `truth`: the known labels, as any of these; never learned from. Spark frames of either are gathered.
-    - `task`, `label`: the columns of the labels, where their usual names do not tell; `truth_task`, `truth_label` those
-      of the truth.
-    - `multi`: labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard.
-      A `MultiResult` needs no saying.
-    - `set_separator`: what joins the options of sets written as text.
-    - `probabilities`: of all labels (a frame or file: the task and a column for each label, or a result). The confidence
-      of a label is then its probability there; a result knows its own.
-    - `order`: the labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows
-      its order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as
-      for `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.
+    Parameters
+    ----------
+    labels : AnyLabels
+        A result, a stream (`adj.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
+        `confidence`: then, as for a result, the evaluation says what confidence is worth.
+    truth : Truth
+        The known labels, as any of these; never learned from. Spark frames of either are gathered.
+    task, label, truth_task, truth_label : str, optional
+        The columns of the labels and of the truth, if they do not have usual names.
+    multi : bool, default False
+        Labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. For a
+        `MultiResult` this is the default.
+    set_separator : str, default "|"
+        What joins the options of sets written as text.
+    probabilities : Truth, optional
+        Of all labels (a frame or file: the task and a column for each label, or a result). The confidence of a label is then
+        its probability there; a result knows its own.
+    order : sequence of object, optional
+        The labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows its
+        order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as for
+        `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.
 
+    Returns
+    -------
+    Evaluation or SetEvaluation
+        Accuracy, figures per label, the confusion, and calibration if confidence is known.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> adj.evaluate({"t1": "cat", "t2": "dog"}, {"t2": "dog", "t1": "dog", "t3": "cat"})
     Evaluation(accuracy 0.5000 on 2 tasks)
+
     """
     if multi or isinstance(labels, MultiResult):
         if probabilities is not None:
@@ -461,7 +485,7 @@ def _clusters(labels: object, both: pl.DataFrame, task: str | None, cluster: Clu
 
 
 def _order(names: Sequence[str], order: Sequence[object] | None, labels: object) -> tuple[str, ...] | None:
-    """Return the order of labels: the given one, the result's own, or that of numbers; None where they have none."""
+    """Return the order of labels: the given one, the result's own, or that of numbers; None if they have none."""
     if order is not None:
         return check_order(order)
     own: Any = labels.settings.get("order") if isinstance(labels, Result) else None

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BEYOND: Final = 1e-6  # how far a probability may leave 0 to 1 by rounding
 POSTERIOR_SUM_TOLERANCE: Final = 0.01  # how far the probabilities of a task may be from 1 together: people round them
 BOOLEAN_TEXTS: Final = ("true", "false")  # as text files hold booleans
-UNGROUPED_NAME: Final = "all"  # the group of all tasks, where nothing is said of groups
+UNGROUPED_NAME: Final = "all"  # the group of all tasks, if no groups are given
 TABLE_FILE_SUFFIXES: Final = frozenset({*FILE_FORMATS, *COMPRESSED_SUFFIXES, ".json"})  # a column may be called "model.version"
 
 
@@ -93,7 +93,7 @@ def vote_tasks(votes: Votes) -> Integers:
 def read_labels(source: Result | Online | Source, task: str | None, label: str | None) -> tuple[pl.DataFrame, FrameKind]:
     """Return (task and label as text, confidence, gold; the kind of frame they came in) of the tasks with a label.
 
-    Confidence is null where it is not known; gold is false where no column of that name says otherwise.
+    Confidence is null if it is not known; gold is false where no column of that name says otherwise.
     """
     if isinstance(source, Result):
         frame, kind = source.labels_frame(), source.votes.frame_kind
@@ -180,14 +180,14 @@ def read_gold_codes(votes: Votes, source: Source, *, strict: bool = False) -> tu
 
 
 def read_probabilities(source: Result | Source, tasks: pl.Series) -> tuple[dict[str, int], Floats]:
-    """Return (column of each label, probabilities [tasks, K]) for these tasks; lines are NaN where nothing is known."""
+    """Return (column of each label, probabilities [tasks, K]) for these tasks; lines are NaN if nothing is known."""
     if isinstance(source, Result):
         frame = source.probabilities_frame()
     else:
         frame, _ = _columns(source, {"task": None, REMAINING_COLUMNS: None})
     names = [name for name in frame.columns if name != "task"]
     if not names:
-        raise InputError("the probabilities have no column beside the task: give one for each label")
+        raise InputError("the probabilities have no column except the task: give one for each label")
     frame = frame.with_columns(text_column(frame["task"], "task"))
     if frame["task"].is_duplicated().any():
         again = frame.filter(pl.col("task").is_duplicated())["task"][0]
@@ -209,7 +209,7 @@ def places(labels: pl.Series, columns: Mapping[str, int]) -> Integers:
     >>> places(pl.Series(["dog", "task", "cow"]), {"dog": 0, "label task": 1}).tolist()
     [0, 1, -1]
     """
-    # A label called like the column of tasks stands there as "label task" (`label_columns`).
+    # `label_columns` calls the column of a label named like the task column "label task".
     known = {name: columns.get(name, columns.get(f"label {name}", -1)) for name in labels.unique()}
     return labels.replace_strict(known, return_dtype=pl.Int64).to_numpy() if len(labels) else np.zeros(0, np.int64)
 
@@ -218,13 +218,13 @@ def _columns(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]:
     """Return the wanted columns of any source as one frame, and the caller's kind of frame; those of Spark are gathered."""
     if not is_spark_frame(source):
         return read_frame(source, wanted)
-    from adjudge.spark.votes import gathered  # loaded for its frames alone
+    from adjudge.spark.votes import gather_columns  # loaded for its frames alone
 
-    return gathered(source, wanted), "polars"
+    return gather_columns(source, wanted), "polars"
 
 
 def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
-    """Return a column of numbers from 0 to 1; null where nothing (or NaN) is given."""
+    """Return a column of numbers from 0 to 1; null if nothing (or NaN) is given."""
     if series.dtype == pl.String:
         series = series.str.strip_chars().replace("", None).str.replace(r"^([0-9]*),([0-9]+)$", "${1}.${2}")  # decimal commas
     fits = series.dtype.is_numeric() or series.dtype in (pl.String, pl.Null)
@@ -238,7 +238,7 @@ def _probability(series: pl.Series, tasks: pl.Series, what: str) -> pl.Series:
 
 
 def _marks(series: pl.Series) -> pl.Series | None:
-    """Return which tasks are marked; None where the column holds no marks (it may hold true labels)."""
+    """Return which tasks are marked; None if the column holds no marks (it may hold true labels)."""
     if series.dtype == pl.Boolean:
         return series.fill_null(False)
     if series.dtype != pl.String:
@@ -276,7 +276,7 @@ class TaskValues:
         return cls(source, votes.tasks, reading, columns.get("task"))
 
     def grouping(self, by: object) -> tuple[TaskGrouping, pl.DataFrame | None]:
-        """Return the groups of tasks, and the table that they came from, where it was one; without `by` there is one group."""
+        """Return the groups of tasks, and the table they came from, if it was one; without `by` there is a single group."""
         if by is None:
             return TaskGrouping(Vocabulary.of([UNGROUPED_NAME]), np.zeros(len(self.tasks), np.int64)), None
         frame, table = self._read(by, "by", "group")
@@ -293,7 +293,7 @@ class TaskValues:
         return TaskGrouping(names.take(used), place[group], tuple(empty)), table
 
     def codes(self, given: object, option: str, table: pl.DataFrame | None = None) -> Integers:
-        """Return which item (or whatever `option` is called) each task has, [tasks] codes; -1 where it is not said.
+        """Return the code of the item (or other `option`) of each task, [tasks]; -1 if it is unknown.
 
         A text may also name a column of `table`.
         """
@@ -301,7 +301,7 @@ class TaskValues:
         return self._codes(known, vocabulary(known["value"].unique().sort()), f"{option}s")
 
     def texts(self, given: object, option: str) -> list[str | None]:
-        """Return the value of each task as text, [tasks]; None where it is not said."""
+        """Return the value of each task as text, [tasks]; None if it is not said."""
         frame = self._read(given, option, option)[0]
         if frame["value"].dtype.is_float():
             frame = frame.with_columns(pl.col("value").fill_nan(None).cast(pl.String))
@@ -313,7 +313,7 @@ class TaskValues:
     def _read(
         self, given: object, option: str, thing: str, table: pl.DataFrame | None = None
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """Return task and value, and the table they came from, where it was one.
+        """Return task and value, and the table they came from, if it was one.
 
         `given` is a dict task -> value, the name of a column, or a frame or file with a column for the task and one for the
         value: called as the `thing`, or the only other one.
@@ -333,8 +333,8 @@ class TaskValues:
         source, what = self.source, f"{option} is {quote(name)}"
         if Opened(source).is_read:
             raise OptionError(
-                f"{what}, which is no file and so a column, but these votes have already been read: give what they were read "
-                f"from, or a dict task -> {thing}"
+                f"{what}, which is not a file and so must be a column, but these votes have already been read: give what they "
+                f"were read from, or a dict task -> {thing}"
             )
         if isinstance(source, Iterator) or hasattr(source, "read") or (isinstance(source, str) and source == "-"):
             remedy = f"give a file or a frame, or a table of task and {thing}"
@@ -370,14 +370,14 @@ def _is_column(given: object) -> bool:
 
 
 def _only(table: pl.DataFrame, name: str, option: str) -> pl.Series:
-    """Return the column of this name, or the only one beside the task."""
+    """Return the column of this name, or the only one other than the task."""
     others = [one for one in table.columns if one != "task"]
     if name in others or len(others) == 1:
         return table[name if name in others else others[0]]
     raise InputError(
-        f"{option} has the columns task, {itemize(others)}: call one of them {name!r}, or leave one beside the task"
+        f"{option} has the columns task, {itemize(others)}: call one of them {name!r}, or keep only one of them"
         if others
-        else f"{option} has no column beside the task: give one that says the {name}"
+        else f"{option} has no column except the task: add one with the {name}"
     )
 
 

@@ -1,9 +1,9 @@
 """Figures with intervals: bootstraps over tasks, Wilson's interval of a share, Student's law, and tests of differences.
 
 A figure is a function of sums over tasks. Sums add, so a resample is a weighted sum of them. It needs only how often each
-resampling unit was drawn: a task, a group of tasks, or a pattern of votes that many tasks share. Where there are too many
+resampling unit was drawn: a task, a group of tasks, or a pattern of votes that many tasks share. If there are too many
 units, tasks are dealt at random into groups of equal size: the spread of the figures is the same, to about
-1 / sqrt(2 * groups). Clusters of tasks that depend on each other are units of the same kind.
+1 / sqrt(2 * groups). Clusters of tasks that depend on each other are also units.
 
 Accuracies come from the Bayesian bootstrap: every resample weighs the tasks at random (Dirichlet weights), and an accuracy is
 the weight of the tasks with a right label. Tasks with the same outcome count together, so a resample is one draw of a few gamma
@@ -51,7 +51,7 @@ class Estimate(float):
     high: float
 
     def __new__(cls, value: float, low: float = math.nan, high: float = math.nan) -> Estimate:
-        """Return the number; NaN stands for what is not known."""
+        """Return the number, with NaN for unknown bounds."""
         made = super().__new__(cls, value)
         made.low, made.high = float(low), float(high)
         return made
@@ -63,7 +63,7 @@ class Estimate(float):
         return f"{float(self):.4g} [{self.low:.4g}, {self.high:.4g}]"
 
     def summary(self) -> dict[str, float | None]:
-        """Return value, low and high as plain numbers, None for what is not known.
+        """Return value, low and high as plain numbers, with None for NaN.
 
         >>> Estimate(0.5).summary()
         {'value': 0.5, 'low': None, 'high': None}
@@ -149,7 +149,7 @@ class ResamplingUnits:
 
 
 def max_units(numbers: int) -> int:
-    """Return how many units of so many numbers each may be held."""
+    """Return the maximum number of units if each has this many numbers."""
     return int(np.clip(MAX_UNIT_NUMBERS // max(numbers, 1), MIN_UNITS, MAX_UNITS))
 
 
@@ -194,7 +194,7 @@ def _draw(sums: Sums, weights: Floats) -> Sums:
 
 
 def middle(drawn: Floats, level: float) -> tuple[float, float]:
-    """Return the ends of the middle share of all values but NaN; NaN where there are none.
+    """Return the ends of the middle share of all values but NaN; NaN if there are none.
 
     >>> middle(np.append(np.arange(101.0), np.nan), 0.5)
     (25.0, 75.0)
@@ -272,7 +272,7 @@ def _outcome_shares(counts: NDArray[np.integer], resamples: int, rng: np.random.
 
 
 def _around(value: float, drawn: Floats, level: float) -> Estimate:
-    """Return a figure with the interval of what was drawn, [resamples], widened to hold the figure itself."""
+    """Return a figure with the interval of its resamples, [resamples], widened to contain the figure itself."""
     low, high = middle(drawn, level)
     return Estimate(value, np.minimum(low, value), np.maximum(high, value))  # NaN stays
 
@@ -321,7 +321,7 @@ def holm(p_values: Floats) -> Floats:
 
 
 def wilson(share: Any, tasks: Any, z: float) -> tuple[Any, Any]:
-    """Return low and high of Wilson's interval of shares of so many tasks, in the shape of both; it holds the share itself.
+    """Return low and high of Wilson's interval for shares of `tasks` tasks, in the shape of both; it contains the share itself.
 
     >>> [round(float(end), 3) for end in wilson(0.9, 100, 1.645)]
     [0.84, 0.939]
@@ -370,7 +370,7 @@ def clustered_share(right: Flags, cluster: Integers | None, level: float) -> Est
 def share_intervals(share: Floats, variance: Floats, z: float, tasks: int) -> tuple[Floats, Floats]:
     """Return low and high of shares with these variances, [K] each: Wilson's interval of as many tasks as the variance is worth.
 
-    It is not empty where a label was never seen among `tasks`.
+    It is not empty if a label was never seen among `tasks`.
 
     >>> low, high = share_intervals(np.array([0.9, 0.0]), np.array([0.0009, 0.0]), 1.645, 100)
     >>> low.round(3).tolist(), high.round(3).tolist()

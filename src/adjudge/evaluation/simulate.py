@@ -31,7 +31,7 @@ RULES: Final[Rules] = {
     "power": Number(least=0, most=100),
     "seed": Number(least=0, whole=True),
 }
-TASKS_PER_BLOCK = 1 << 16  # tasks; part of what a seed means: another size draws other votes
+TASKS_PER_BLOCK = 1 << 16  # tasks; a seed depends on it: another size draws other votes
 LURED_ERRORS, LURED_WEAK = 0.8, 0.6  # shares of wrong votes, and of right votes of weak workers, that a lure attracts
 MAX_REDRAWS = 8  # times a panel is drawn again when a worker sits in it twice
 
@@ -78,7 +78,7 @@ class Spec:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCrowd:
-    """The workers: how each answers, how often each is asked, and whom each copies."""
+    """The workers: their confusions, how many votes each casts, and whom each copies."""
 
     confusions: Floats  # [workers, K true, K given]
     kinds: NDArray[np.str_]  # [workers] ordinary, spammer, adversary or colluder
@@ -175,7 +175,7 @@ def draw(spec: Spec, crowd: SimulatedCrowd, block: int) -> tuple[Integers, Integ
     leader = crowd.leaders[worker]
     luck = rng.random(len(place))
     copied = crowd.kinds[worker] == "colluder"
-    if copied.any():  # a ring gives one answer per task: the luck of (task, leader), whoever of the ring is asked
+    if copied.any():  # a ring gives one answer per task: the luck of (task, leader), for any member
         luck[copied] = _draw_shared_luck(rng, place[copied], leader[copied])
     label = (luck[:, None] >= crowd.ladder[leader, true[place]]).sum(axis=1)
     if spec.shared_error > 0 and spec.labels > 1:
@@ -235,7 +235,7 @@ def _draw_shared_luck(rng: np.random.Generator, task: Integers, leader: Integers
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A simulated crowd. Votes are drawn when asked for: as one frame, in batches, or straight into files."""
+    """A simulated crowd. Votes are drawn on access: as one frame, in batches, or straight into files."""
 
     spec: Spec
     crowd: SimulatedCrowd
@@ -340,26 +340,54 @@ def simulate(
 ) -> Simulation:
     """Return a crowd with known confusions and its votes on tasks with known truth.
 
-    - `tasks`, `workers`, `labels`: how many there are.
-    - `votes_per_task`: a number, or (least, most) to draw from.
-    - `skill`, `skill_spread`: mean and standard deviation of the probability of a right answer.
-    - `spammers`, `adversaries`, `colluders`: shares of the workers. Spammers answer without looking; adversaries
-      name a wrong label whenever they can; colluders sit in rings of `ring` workers who all copy one of them.
-    - `power`: 0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
-    - `repeats`: the share of votes that their worker casts a second time, perhaps otherwise.
-    - `shared_error`: the share of the tasks on which one wrong label attracts most of those who err, and a majority of the
-      weaker half of the workers: votes are then not independent given the truth.
-    - `label_weights`: how frequent each label is.
-    - `confusions`, [workers, K true, K given], gives the workers instead of drawing them.
-    - `worker_names`, `label_names`: what they are called; else w0, w1, … and l0, l1, …
-    - `seed`: the same settings and seed give the same votes on every machine.
+    Parameters
+    ----------
+    tasks, workers, labels : int
+        How many there are.
+    votes_per_task : int or tuple[int, int], default 5
+        A number, or (least, most) to draw from.
+    skill, skill_spread : float
+        Mean and standard deviation of the probability of a right answer.
+    spammers, adversaries, colluders : float, default 0.0
+        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders sit
+        in rings of `ring` workers who all copy one of them.
+    ring : int, default 4
+        Workers per ring.
+    power : float, default 0.0
+        0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
+    repeats : float, default 0.0
+        The share of votes that their worker casts a second time, perhaps otherwise.
+    shared_error : float, default 0.0
+        The share of the tasks on which one wrong label attracts most of those who err, and a majority of the weaker half of the
+        workers: votes are then not independent given the truth.
+    label_weights : sequence of float, optional
+        How frequent each label is.
+    confusions : array, [workers, K true, K given], optional
+        The confusions of the workers, instead of random ones.
+    worker_names, label_names : sequence of str, optional
+        What they are called; else w0, w1, … and l0, l1, ….
+    seed : int, default 0
+        The same settings and seed give the same votes on every machine.
 
+    Returns
+    -------
+    Simulation
+        The votes, their truth, and the workers.
+
+    Raises
+    ------
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=100, workers=10, seed=1)
     >>> crowd.votes.columns, len(crowd.votes)
     (['task', 'worker', 'label'], 500)
     >>> adj.evaluate(adj.aggregate(crowd.votes), crowd.truth).accuracy > 0.8
     True
+
     """
     given = None if confusions is None else check_confusions(confusions)
     if given is not None:

@@ -15,7 +15,7 @@ from adjudge.gpu.device import Device
 class TaskArray(NDArrayOperatorsMixin):
     """Something of every task on a device, [tasks], which NumPy sees as an array of the host.
 
-    The copy is made when first asked for, and kept. So the arrays of an `Outcome` can stay where they are: `replace` of the
+    The copy is made on first access, and kept. So the arrays of an `Outcome` can stay where they are: `replace` of the
     outcome, its length, or handing it back to a session copies nothing.
 
     >>> from contextlib import nullcontext

@@ -38,7 +38,7 @@ def source_of(name: str) -> str:
 
 @cache
 def cupy() -> ModuleType:
-    """Return CuPy; raise where it is not installed."""
+    """Return CuPy; raise if it is not installed."""
     try:
         return import_module("cupy")
     except ImportError as error:
@@ -46,7 +46,7 @@ def cupy() -> ModuleType:
 
 
 def device_count() -> int:
-    """Return how many CUDA devices CuPy finds: 0 where there is none, or no CuPy; nothing is raised."""
+    """Return how many CUDA devices CuPy finds: 0 if there is none, or no CuPy; nothing is raised."""
     try:
         return int(cupy().cuda.runtime.getDeviceCount())
     except Exception:  # a driver that is missing, too old or broken says so in many ways

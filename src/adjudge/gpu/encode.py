@@ -208,7 +208,7 @@ def encode(device: Device, source: Any, reading: Reading = PLAIN_READING, *, sta
 
 
 def _refuse(reading: Reading) -> None:
-    """Raise where an option needs votes of the host."""
+    """Raise if an option needs votes of the host."""
     given = reading.given()
     remedy = "leave it out, or copy the arrays to the host (array.get(), tensor.cpu())"
     if "duplicates" in given:
@@ -315,7 +315,7 @@ class _Column(NamedTuple):
 
 
 def _by_tables(device: Device, columns: DeviceColumns, stage: Stage) -> Numbering | None:
-    """Return the codes of votes by kernels, over tables of slots; None where there are too many for tables."""
+    """Return the codes of votes by kernels, over tables of slots; None if there are too many for tables."""
     xp, n = device.xp, len(columns.task)
     task = _give_slots(device, columns.task, stage)
     pairs = None if task is None else _pairs(device, columns, stage)
@@ -391,7 +391,7 @@ def _ids(device: Device, slots: NDArray[np.int64], low: int, known: Any) -> NDAr
 
 
 def _give_slots(device: Device, array: Any, stage: Stage) -> _Column | None:
-    """Return a column with slots for its ids: from the lowest to the highest, or by their hashes; None where neither can be."""
+    """Return a column with slots for its ids: from the lowest to the highest, or by their hashes; None if neither can be."""
     xp, n = device.xp, len(array)
     array = array.view(np.uint8) if array.dtype == np.bool_ else array
     low, high = int(array.min()), int(array.max())

@@ -233,8 +233,8 @@ class CudaSession(LocalSession):
         return right
 
     def _row_votes(self) -> NDArray[Any]:
-        """Return how many votes each pair has, weighted where votes have weights, [pairs]; they are counted on the device."""
-        found: NDArray[Any] = self._pooled(self._store.votes_per_row())
+        """Return how many votes each pair has, weighted if votes have weights, [pairs]; they are counted on the device."""
+        found: NDArray[Any] = self._pool(self._store.votes_per_row())
         return found
 
 

@@ -61,11 +61,11 @@ def glad_on(
     *,
     seed: int,
     by_prior: bool,
-    gold: NDArray[np.int32] | None,  # [tasks] given labels, below 0 where there is none
+    gold: NDArray[np.int32] | None,  # [tasks] given labels, below 0 if there is none
     room: int,  # bytes of the device that may be taken
     resident: tuple[DeviceLayout, TieIds] | None = None,  # all votes, if they are on the device already
 ) -> DeviceGlad | None:
-    """Return the passes of GLAD on a device; None where it has too little room for them."""
+    """Return the passes of GLAD on a device; None if it has too little room for them."""
     need = glad_bytes(len(votes), votes.n_tasks, votes.n_workers, votes.n_rows, votes.n_labels)
     if resident is None:
         need += 4 * len(votes) + 12 * votes.n_tasks
@@ -95,7 +95,7 @@ class DeviceGlad:
         label_hash: NDArray[np.uint64],  # [K]
         ties: TieIds,
         by_prior: bool,
-        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, below 0 where there is none
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, below 0 if there is none
     ) -> None:
         self._device, self._layout, self._panel = device, layout, panel
         self._ties, self._by_prior = ties, by_prior

@@ -40,7 +40,7 @@ MIN_SORTED_VOTES: Final = 1 << 24  # votes from which a copy pays
 SORTED_FROM: Final = 3  # recounts of the same votes from which it pays, where counts exceed the cache
 SORTED_FROM_CACHED: Final = 40  # where they do not
 MAX_SORTED_LABELS: Final = 8
-LONG_RUNS: Final = 8  # votes of a run in the mean, from which lanes walk them; shorter ones are counted by their sorted keys
+LONG_RUNS: Final = 8  # votes of a run on average, from which lanes walk them; shorter ones are counted by their sorted keys
 STEPS: Final = 32  # votes that a lane walks
 GROUP: Final = 32 * STEPS
 PADDING_VOTE: Final = 0xFFFFFFFF
@@ -447,7 +447,7 @@ def lanes_of(k: int) -> int:
 
 
 def require_labels(k: int, devices: Iterable[Device]) -> None:
-    """Raise where there are more labels than the kernels of a device take."""
+    """Raise if there are more labels than the kernels of a device take."""
     for device in devices:
         most = (device.shared_bytes - WIDE_STATIC) // WIDE_PER_LABEL
         if k > most:

@@ -119,7 +119,7 @@ def plan_shards(
 
 
 def plan_in_place(size: FitSize, name: str, room: int, *, allowed: bool = False) -> DevicePlan:
-    """Return the plan of votes that are on a device already: one shard; raise where the device has no room for the rest."""
+    """Return the plan of votes that are on a device already: one shard; raise if the device has no room for the rest."""
     need = size.tables() + (size.per_label() + size.per_work() + DEVICE_BYTES_PER_OUTCOME) * size.tasks
     if need > room:
         raise _too_small(size, name, need, room, allowed=allowed)
@@ -172,7 +172,7 @@ def _cut_resident(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have:
 
 
 def _cut_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice, have: int) -> list[slice] | None:
-    """Return the shards of votes that are streamed; None where a task is too large for the buffers."""
+    """Return the shards of votes that are streamed; None if a task is too large for the buffers."""
     # The buffers have room for the most votes and the most tasks of a shard, which need not be those of one shard.
     per_vote, per_task = 2 * DEVICE_BYTES_PER_VOTE, 2 * DEVICE_BYTES_PER_TASK + size.per_work() + size.per_out()
     votes, tasks = int(task_ptr[part.stop] - task_ptr[part.start]), int(part.stop - part.start)
@@ -210,7 +210,7 @@ def _least_streamed(size: FitSize, task_ptr: NDArray[np.int64], part: slice) -> 
 
 
 def _cut(part: slice, end: Callable[[int], int]) -> list[slice] | None:
-    """Return a range of tasks in pieces, each up to the end that a function says for its start; None where one has no task."""
+    """Return a range of tasks in pieces, each up to the end that a function says for its start; None if one has no task."""
     out, start = [], part.start
     while start < part.stop:
         stop = min(end(start), part.stop)

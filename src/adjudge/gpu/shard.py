@@ -34,7 +34,7 @@ class DeviceShard(Shard):
         row: NDArray[np.uint32],  # [all votes]
         task_key: TieKeys,
         *,
-        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD where there is none
+        gold: NDArray[np.int32] | None = None,  # [tasks] given labels, NO_GOLD if there is none
     ) -> None:
         super().__init__(rules, task_ptr, row, task_key, labels=np.zeros(0, np.int32) if gold is None else None, gold=gold)
         self._prepare(fit_device, len(self._ptr) - 1)

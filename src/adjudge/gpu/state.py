@@ -121,7 +121,7 @@ class DeviceParameters(Parameters):
             return device.download(self._totals)
 
     def blend_with(self, other: DeviceParameters) -> DeviceParameters:
-        """Return the mean of two tables and of their log priors; all else is as here."""
+        """Return the mean of two tables and of their log priors; everything else is as here."""
         fit_device, out = self._fit_devices[0], object.__new__(DeviceParameters)
         with fit_device.device.current():
             table = (other.copies.on(fit_device) + self.copies.on(fit_device)) / 2.0

@@ -36,8 +36,8 @@ class DeviceLayout:
     device: Device
     ptr: Any  # device uint32 [tasks + 1] where the votes of each task begin in `row`, from 0
     row: Any  # device uint32 [votes]
-    each: int  # the votes of every task, where all have as many; else 0
-    long_tasks: Any | None = None  # device uint32 [some] the tasks of `LONG_TASK` votes or more; None where there is none
+    each: int  # the votes of every task, if all have as many; else 0
+    long_tasks: Any | None = None  # device uint32 [some] the tasks of `LONG_TASK` votes or more; None if there is none
     _memo: dict[str, Any] = field(default_factory=dict)  # see `memo`
     _uses: dict[str, int] = field(default_factory=dict)  # see `uses`
 
@@ -137,7 +137,7 @@ class DeviceVocabulary(Vocabulary):
             return int(self.numbers[code])
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Return the code of each id, compared by text; -1 where it is unknown. They are looked for on the device."""
+        """Return the code of each id, compared by text; -1 if it is unknown. They are looked for on the device."""
         given = [_number(text_of(one)) for one in ids]
         out = np.full(len(given), -1, np.int64)
         asked, position = np.unique(np.array([one for one in given if one is not None], np.int64), return_inverse=True)
@@ -283,7 +283,7 @@ class DeviceVotes(Votes):
 
 
 def _number(text: str) -> int | None:
-    """Return the whole number of 64 bits that has this text; None where none has.
+    """Return the whole number of 64 bits that has this text; None if none has.
 
     >>> _number("-7"), _number("007"), _number("seven")
     (-7, None, None)

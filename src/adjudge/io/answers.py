@@ -39,7 +39,7 @@ def read_pairs(source: Source, wanted: Wanted) -> tuple[pl.DataFrame, FrameKind]
 
 
 def read_matching_answers(source: Source, what: str, tasks: Vocabulary, *, strict: bool = False) -> pl.DataFrame:
-    """Return what `read_answers` does, of votes on these tasks: warn where most answers are of other tasks, raise where all are.
+    """Return what `read_answers` does, of votes on these tasks: warn where most answers are of other tasks, raise if all are.
 
     `strict` makes an error of the warning.
     """

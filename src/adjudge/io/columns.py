@@ -163,7 +163,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     free = [c for c in columns if c not in named.values()]
     required = [role for role in wanted if role != REMAINING_COLUMNS and role not in OPTIONAL_ROLES]
     found = dict(named)
-    for role in required:  # in this order: a column taken for one role cannot take the next
+    for role in required:  # in this order: a column treated as one role cannot take the next
         if role not in named:
             found[role] = _usual(role, [c for c in free if c not in found.values()], columns, wanted, found, where)
     more = [c for c in free if c not in found.values()]
@@ -303,14 +303,14 @@ def _hint(
         return said
     doubtful = [c for c in free if not is_other(c) and not _serves(c, wanted, found)]
     if role == "task" and "worker" in wanted and len(columns) > len(VOTE_ROLES) and not any(map(is_known, columns)):
-        return "; where there is one column per worker: wide=True (--wide)"
+        return "; if there is one column per worker: wide=True (--wide)"
     if role == "worker":
         counts = [c for c in free if _stem(c, RANKS["count"][0]) is not None]
         if counts:
             return f"; where each line counts votes: count={quote(counts[0])} (--count) and model='mv'"
         if len(doubtful) <= 1:  # the label
             return "; if votes do not name their worker: model='mv' (--model mv)"
-        return "; where there is one column per worker: wide=True (--wide)"
+        return "; if there is one column per worker: wide=True (--wide)"
     return f", perhaps {quote(doubtful[0])}" if len(doubtful) == 1 and role == "label" else ""
 
 
@@ -331,7 +331,7 @@ def _may_answer(column: str, wanted: Mapping[str, str | None], found: Mapping[st
 
 
 def _stem(name: object, rank: Rank) -> str | None:
-    """Return the name of a rank that a column has, without what may follow it; None where it has none."""
+    """Return the name of a rank that a column has, without what may follow it; None if it has none."""
     return _plain_stem(normalize_name(name), rank)
 
 
@@ -461,7 +461,7 @@ def _by_number(columns: Sequence[str], wanted: Wanted, where: str, absent: str |
         roles.remove(absent)
     if len(columns) != len(roles):
         options = ", ".join(f"{'worker' if role == 'judge' else role}=…" for role in roles)
-        hint = "; where there is one column per worker: wide=True (--wide)" if len(columns) > len(roles) else ""
+        hint = "; if there is one column per worker: wide=True (--wide)" if len(columns) > len(roles) else ""
         raise InputError(
             f"{where}: the {len(columns)} columns without a header are called 1, 2, …: say which with {options}{hint}"
         )

@@ -234,7 +234,7 @@ def require_same(role: str, before: Kind, now: Kind) -> None:
 
 
 def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Integers:
-    """Return the weight of every vote in units of 2^-40, [votes]; 0 where it has no label.
+    """Return the weight of every vote in units of 2^-40, [votes]; 0 if it has no label.
 
     Sums of whole units are exact, so that equal weights in another order tie. A weight that is no number from 0 to
     `MOST_WEIGHT` is an error that names its row.
@@ -256,7 +256,7 @@ def weight_units(weight: pl.Series, label: pl.Series, first_row: int = 0) -> Int
 
 
 def with_points(weight: pl.Series) -> pl.Series:
-    """Return numbers as texts with a point before their decimals, where these have a comma; `1,000` may be either, and stays."""
+    """Return numbers as texts with a point before their decimals, if these have a comma; `1,000` may be either, and stays."""
     text = weight.str.strip_chars()
     point = text.str.replace(r"^([-+]?[0-9]*),([0-9]+)$", "${1}.${2}")
     return text.zip_with(text.str.contains(r"^[1-9][0-9]{0,2},[0-9]{3}$").fill_null(False), point)

@@ -1,4 +1,4 @@
-"""Families of language models, told by the names of judges: models of one maker tend to make the same errors."""
+"""Families of language models, recognised by the names of judges: models of one maker tend to make the same errors."""
 
 from __future__ import annotations
 

@@ -436,7 +436,7 @@ def _sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
             f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'adjudge[excel]', or save it as CSV"
         ) from error
     except Exception as error:  # fastexcel has errors of its own, with no base in common with others
-        raise InputError(f"cannot read {path}: it is no spreadsheet ({one_line(error, 200)})") from error
+        raise InputError(f"cannot read {path}: it is not a spreadsheet ({one_line(error, 200)})") from error
 
 
 def sheet_columns(path: Path) -> tuple[str, ...]:

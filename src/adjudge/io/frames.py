@@ -134,7 +134,7 @@ def label_columns(names: Iterable[str], *taken: str) -> list[str]:
 
 
 def frame_of(votes: Votes) -> pl.DataFrame:
-    """Return votes as a frame of task, worker and label, in task order; and weight, where votes have weights."""
+    """Return votes as a frame of task, worker and label, in task order; and weight, if votes have weights."""
     task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
     frame = pl.DataFrame(
         {
@@ -326,7 +326,7 @@ def _text_of_bytes(value: bytes, what: str, row: int) -> str:
 
 
 def require_present(ids: pl.Series, role: str, first_row: int = 0, why: str = "") -> None:
-    """Raise where an id is missing, with its row; `first_row` rows came before these."""
+    """Raise if an id is missing, with its row; `first_row` rows came before these."""
     if ids.null_count():
         row = first_row + int(ids.is_null().arg_true()[0]) + 1
         raise InputError(f"{role} is missing in row {row}{why or f': every vote needs a {role}'}")
@@ -353,7 +353,7 @@ def known_text(value: object) -> str:
 class Frame(Any):  # type: ignore[misc]
     """A frame of the caller's own kind: of polars, pandas or pyarrow, and of Spark for votes on Spark.
 
-    For type checkers alone: which kind it is depends on the votes, so any use of it is taken for right.
+    For type checkers alone: which kind it is depends on the votes, so any use of it is treated as right.
     """
 
 

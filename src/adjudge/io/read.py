@@ -39,7 +39,7 @@ MAX_MESSAGE_EXAMPLES: Final = 5  # examples in a message
 MIN_SETS: Final = 3  # labels that look like sets
 SET_SEPARATORS: Final = (SET_SEPARATOR, ",", ";")
 FIRST_SCAN_VOTES: Final = 1 << 12  # votes looked at first: most votes show a disagreement soon
-SCAN_CHUNK_VOTES: Final = 1 << 17  # votes looked at at once
+SCAN_CHUNK_VOTES: Final = 1 << 17  # votes per block
 # Words for abstentions.
 ABSTENTION_WORDS: Final = "na n/a nan null none nil ignore ignored refuse refused refusal skip skipped abstain abstained"
 ABSTENTIONS: Final = frozenset(["", *ABSTENTION_WORDS.split()])
@@ -64,37 +64,69 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     Sources are read batch by batch: memory stays near that of the encoded votes. What was understood is in
     `votes.understood`; what looks wrong is warned of (`SuspiciousVotes`).
 
-    - `source`: a path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow, xlsx; .gz or .zst), "-" for standard
-      input, an open file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the
-      Arrow interface, an iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that
-      `adj.encode` made.
-    - `options`: the reading options, one home for all functions that read votes:
-    - `task`, `worker`, `label`: the columns, where their usual names (task, question, item…) do not tell. `worker=""` reads
-      votes that need not say who gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for
-      wide tables without a column for the task: lines are called by their numbers, from 0 on.
-    - `labels`: all labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another
-      label is then an error.
-    - `duplicates`: which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
-    - `wide`: True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker`
-      may then be a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
-    - `count`: the column that says how many votes a line stands for; the worker may then be absent (for model "mv").
-    - `weight`: the column of vote weights, from 0 (abstain) to a million; without it every vote counts once.
-      Tuples then have a fourth item.
-    - `abstain`: labels that are abstentions, as ["NA", "skip"] or -1.
-    - `normalize`: True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
-    - `strict`: True makes errors of what would be warned of as suspicious.
-    - `separator`: between the fields of a text file, where its header does not show it.
-    - `encoding`: of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
-    - `header`: False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task,
-      worker and label.
-    - `format`: "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …)
-      and the logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or
-      the name of one, or "table" to always read an ordinary table. `votes.understood` says what was read and how;
-      labels that the export itself gives are in `votes.found_gold`.
-    - `question`: which question of an export with several.
-    - `show`: columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
-    - `predictions`: True makes the predictions and suggestions of models in an export votes of these models.
+    Parameters
+    ----------
+    source : path, file, frame, Arrow data, tuples, dict or array
+        A path, several paths or a pattern (csv, tsv, jsonl, parquet, arrow, xlsx; .gz or .zst), "-" for standard input, an open
+        file, a frame of pandas, polars or pyarrow, a series of pandas by task and worker, anything with the Arrow interface, an
+        iterator of record batches, tuples, dicts, a dict of columns, a NumPy array, or a folder that `adj.encode` made.
+    **options
+        Reading options, which all functions that read votes accept: those below.
+    task, worker, label : str, optional
+        The columns, where their usual names (task, question, item…) do not tell. `worker=""` reads votes that need not say who
+        gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for wide tables without a column
+        for the task: lines are called by their numbers, from 0 on.
+    labels : iterable of object, optional
+        All labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another label is then
+        an error.
+    duplicates : Duplicates, optional
+        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
+    wide : bool, optional
+        True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker` may then be
+        a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
+    count : str, optional
+        The column that says how many votes a line stands for; the worker may then be absent (for model "mv").
+    weight : str, optional
+        The column of vote weights, from 0 (abstain) to a million; without it every vote counts once. Tuples then have a fourth
+        item.
+    abstain : iterable of object or object, optional
+        Labels that are abstentions, as ["NA", "skip"] or -1.
+    normalize : bool, optional
+        True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
+    strict : bool, optional
+        True makes errors of what would be warned of as suspicious.
+    separator : str, optional
+        Between the fields of a text file, where its header does not show it.
+    encoding : str, optional
+        Of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
+    header : bool, optional
+        False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task, worker and label.
+    format : str, optional
+        "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …) and the
+        logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or the name of
+        one, or "table" to always read an ordinary table. `votes.understood` says what was read and how; labels that the export
+        itself gives are in `votes.found_gold`.
+    question : str, optional
+        Which question of an export with several.
+    predictions : bool, optional
+        True makes the predictions and suggestions of models in an export votes of these models.
+    show : iterable of str or str, optional
+        Columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
 
+    Returns
+    -------
+    Votes
+        The encoded votes.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = adj.read({"question": [1, 1, 2], "annotator": ["ann", "bob", "ann"], "answer": ["yes", "no", "yes"]})
     >>> votes
@@ -103,6 +135,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     dict of columns: task=question, worker=annotator, label=answer; 3 votes
     >>> adj.read([(1, "ann", "yes", 0.9), (1, "bob", "no", 0.4)], weight="sure")
     Votes(2 votes, 1 tasks, 2 workers, 2 labels, 2 rows, weighted)
+
     """
     return read_votes(source, Reading.of(options))
 
@@ -137,7 +170,7 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 
 
 def check_read(votes: Votes, source: Opened, understood: Understood, notes: Notes, *, declared: bool, strict: bool) -> None:
-    """Warn of what looks wrong about votes that were read, or raise where the caller is strict."""
+    """Warn of what looks wrong about votes that were read, or raise if the caller is strict."""
     repeated, has_workers = understood.repeated, notes.has_workers
     signs = find_signs(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = source.paths
@@ -232,20 +265,20 @@ def find_signs(votes: Votes, columns: Mapping[str, str], *, repeated: int, decla
     n, seen = len(votes), int(votes.given_labels().sum())
     if n >= MIN_CHECKED_VOTES and n == votes.n_tasks:
         yield (
-            f"every one of {n} tasks has one vote, so no vote can be compared with another: is {_named(columns, 'task', 'this')} "
+            f"every one of {n} tasks has one vote, so no vote can be compared with another: is {_spell(columns, 'task', 'this')} "
             "the task? (task=…, --task)"
         )
     if n >= MIN_CHECKED_VOTES and seen > MAX_LABELS_PER_VOTE * n:
         what = "every vote has a label of its own" if seen == n else f"there are {seen} labels in {n} votes"
-        yield f"{what}: is {_named(columns, 'label', 'this')} the label? (label=…, --label)"
+        yield f"{what}: is {_spell(columns, 'label', 'this')} the label? (label=…, --label)"
     elif n >= MIN_CHECKED_VOTES and seen > 1 and never_differ(votes):
         yield (
-            f"no task with several votes has two different ones: is {_named(columns, 'label', 'this')} what workers said, "
+            f"no task with several votes has two different ones: is {_spell(columns, 'label', 'this')} what workers said, "
             "or does it describe the task? (label=…, --label)"
         )
     if has_workers and votes.duplicates == "all" and n >= MIN_CHECKED_VOTES and repeated > MAX_REPEATED_VOTE_SHARE * n:
         yield (
-            f"{repeated} votes repeat their worker's vote on a task: is a task more than {_named(columns, 'task', 'this')} "
+            f"{repeated} votes repeat their worker's vote on a task: is a task more than {_spell(columns, 'task', 'this')} "
             "(then make one column of what identifies it), or should one of them count? (duplicates='last', --duplicates last)"
         )
     if not declared:
@@ -348,13 +381,13 @@ def find_ignored_column(column: str | None) -> Iterator[str]:
     >>> next(find_ignored_column("confidence"))
     "the column 'confidence' is not used: aggregate counts votes by it with weight='confidence' (--weight 'confidence')"
     >>> next(find_ignored_column("count"))
-    "the column 'count' is not used: where a line stands for several votes, say count='count' (--count 'count')"
+    "the column 'count' is not used: if a line stands for several votes, say count='count' (--count 'count')"
     """
     if column is None:
         return
     name = quote(column)
     if normalize_name(column) in COUNT_NAMES:
-        yield f"the column {name} is not used: where a line stands for several votes, say count={name} (--count {name})"
+        yield f"the column {name} is not used: if a line stands for several votes, say count={name} (--count {name})"
     else:
         yield f"the column {name} is not used: aggregate counts votes by it with weight={name} (--weight {name})"
 
@@ -362,7 +395,7 @@ def find_ignored_column(column: str | None) -> Iterator[str]:
 def find_unmatched(
     what: str, tasks: tuple[int, int, int], theirs: Iterable[object], ours: Iterable[object], among: str = "votes"
 ) -> Iterator[str]:
-    """Yield a sign where few tasks of gold or truth are among those of the votes; raise where none is.
+    """Yield a sign where few tasks of gold or truth are among those of the votes; raise if none is.
 
     `tasks` are numbers: of the gold, of the votes, of both; few are less than half of the smaller of the two. `theirs` and
     `ours` are examples.
@@ -377,12 +410,12 @@ def find_unmatched(
     yield f"{given - matched} of the {given} tasks of the {what} have no {among}: {some}"
 
 
-def _named(columns: Mapping[str, str], role: str, otherwise: str) -> str:
+def _spell(columns: Mapping[str, str], role: str, otherwise: str) -> str:
     return quote(columns[role]) if role in columns else otherwise
 
 
 def _signs(votes: Votes, seen: int) -> Iterator[str]:
-    """Yield what labels look like, where names of labels seldom do; raise where they can be nothing else.
+    """Yield what labels look like, where names of labels seldom do; raise if they can be nothing else.
 
     `seen` labels were given.
     """
@@ -464,6 +497,6 @@ def _rankings(texts: Sequence[str]) -> Iterator[str]:
     orders = {tuple(sorted(part.strip() for part in text.split(">"))) for text in texts}
     if len(orders) == 1 and len(next(iter(orders))) > 2:
         yield (
-            f"labels look like rankings ({itemize(texts, 3)}), which are no labels: make a comparison of every pair of things, "
+            f"labels look like rankings ({itemize(texts, 3)}), which are not labels: make a comparison of every pair, "
             "and give these to adj.rank (adjudge rank)"
         )

@@ -62,7 +62,7 @@ STANDARD_INPUT: Final = "-"
 
 
 class Opened:
-    """A source looked at once: to choose an engine, and then to read it. Each property is found when it is first asked for."""
+    """A source looked at once: to choose an engine, and then to read it. Each property is found on first access."""
 
     def __init__(self, source: Any) -> None:
         self.source = source  # votes, or anything that is read
@@ -348,8 +348,8 @@ def _refuse_json(content: Content) -> None:
     if is_zstandard:
         raise InputError(f"{content.name} is JSON packed with Zstandard, which is not read: unpack it, or pack it with gzip")
     raise InputError(
-        f"{content.name} {'is empty' if is_empty else 'is no JSON array of objects'}: an array of objects with task, worker and "
-        "label is expected, or an export of a tool"
+        f"{content.name} {'is empty' if is_empty else 'is not a JSON array of objects'}: an array of objects with task, worker "
+        "and label is expected, or an export of a tool"
     )
 
 
@@ -427,7 +427,7 @@ def _read_export(
 
 
 def _refuse_others(contents: list[Content], form: Format | None, known: str | None, reading: Reading, roles: set[str]) -> None:
-    """Raise for what is neither an export that gives what is wanted nor a table."""
+    """Raise if the input is neither a table nor an export that gives the wanted votes or labels."""
     if form is not None and contents[0].kind not in (*registry.TABLE_KINDS, *registry.JSON_KINDS):
         what = "whose truth only evaluates (--truth)" if "truth" in form.gives else "that gives no task its right label"
         raise InputError(
@@ -443,7 +443,7 @@ def _refuse_others(contents: list[Content], form: Format | None, known: str | No
         if content.kind == "zip":
             raise InputError(
                 f"{content.name} is an archive of {len(content.fields)} files ({itemize(content.fields, 4)}), "
-                "which is no known export: unpack it"
+                "which is not a known export: unpack it"
             )
         if content.kind == "object":
             raise InputError(
@@ -453,7 +453,7 @@ def _refuse_others(contents: list[Content], form: Format | None, known: str | No
             )
         if content.kind == "folder" and not files.is_encoded(content.path or Path()):
             raise InputError(
-                f"{content.name} is a folder that is no known export: name a file, or a pattern like {content.name}/*.csv"
+                f"{content.name} is a folder that is not a known export: name a file, or a pattern like {content.name}/*.csv"
             )
 
 
@@ -489,7 +489,7 @@ def is_device_array(value: object) -> bool:
     try:
         where: Any = getattr(value, "__dlpack_device__", None)
         return hasattr(value, "__cuda_array_interface__") if where is None else int(where()[0]) in ON_CUDA
-    except Exception:  # a library may refuse to say where something is that is no plain array
+    except Exception:  # a library may refuse to name the device of something that is not a plain array
         return False
 
 

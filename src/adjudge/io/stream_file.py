@@ -45,7 +45,7 @@ class LabelNames:
         return cast(list[int], reference.hash_texts(*self.vocabulary.text_buffers()).tolist())
 
     def codes(self, labels: pl.Series, first_row: int) -> pl.Series:
-        """Return the codes of labels as text, null where one is missing; `first_row` rows came before these."""
+        """Return the codes of labels as text, null if one is missing; `first_row` rows came before these."""
         unknown = [text for text in labels.drop_nulls().unique(maintain_order=True) if text not in self.code]
         if unknown:
             row = first_row + int((labels == unknown[0]).arg_true()[0]) + 1
@@ -57,8 +57,8 @@ VERSION: Final = 1
 # For hard labels, `shares` is the label of each task, -1 without votes; for soft ones, its probabilities in units of 2^-32,
 # with the `labels` of tasks in an array of their own. `auto` also stores whether each label is that of the last `fitted`
 # model. Gold is stored by task id, since a gold task may have no votes. Later answers also depend on the `order` of tasks
-# among all `tasks_seen`, the sums over `evicted` tasks (the base), the number of `changes`, and what the last renewal
-# `measured`.
+# among all `tasks_seen`, the sums over `evicted` tasks (the base), the number of `changes`, and the values that the last
+# renewal `measured`.
 META: Final[Types] = {
     "labels": list,
     "model": str,
@@ -104,7 +104,7 @@ MEASURED_ARRAYS: Final = {
 }
 MOMENT: Final[Types] = {"lent_total": float, "shared_error": float, "holds": float, "votes": int, "changes": int}
 MAX_STREAM_COUNT: Final = 1 << 62
-LARGEST_RATIO: Final = 1e9  # of what is lent: products of a few such numbers stay finite
+LARGEST_RATIO: Final = 1e9  # of pseudo-votes: products of a few such numbers stay finite
 EMPTY_INTEGERS: Final = np.zeros(0, np.int64)
 STATE_BYTES_PER_CELL: Final = {True: 12, False: 20}  # bytes that the state of hard (soft) labels takes for every worker and label
 
@@ -163,7 +163,7 @@ def _arrays_of(meta: dict[str, Any]) -> dict[str, Array]:
 
 
 def _check_measured(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raise unless what was measured gives probabilities, whatever the votes.
+    """Raise unless the measured values give probabilities for any votes.
 
     Labels that exist are those with a part in `uniform`: the mean worker gives each of them, and its score has a start.
     """
@@ -195,7 +195,7 @@ EMPTY_GOLD_ARRAYS: Final[Mapping[str, NDArray[Any]]] = {
 
 
 def stream_ids(texts: Texts, numbers: bool) -> Vocabulary:
-    """Return ids as they came: as numbers, where they did and all of them are."""
+    """Return ids with their original type: numbers, if all of them came as numbers."""
     offsets, data = texts
     ids = Vocabulary("string", data, offsets)
     return narrow_ids(ids) if numbers else ids
@@ -225,7 +225,7 @@ def stream_gold(now: Mapping[str, Any]) -> Gold:
 
 
 def stream_history(now: Mapping[str, Any], labels: Vocabulary) -> pl.DataFrame | None:
-    """Return what evicted tasks of a snapshot say of workers: worker, true, given, count; None where there are none.
+    """Return what evicted tasks of a snapshot say of workers: worker, true, given, count; None if there are none.
 
     The true labels are those that the tasks had when they were evicted.
     """

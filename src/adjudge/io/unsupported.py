@@ -44,7 +44,7 @@ REGIONS: Final = f"{NAMES_ONLY}: export the labels of each region as a table"
 
 
 def kind_of(value: Any, *, may_be_set: bool = True) -> Kind | None:
-    """Return what a value is, where it is neither a label nor a set of options; four whole numbers may be either.
+    """Return the kind of a value that is neither a label nor a set of options; four whole numbers may be either.
 
     >>> kind_of({"start": 3, "end": 9, "label": "PER"}), kind_of([0.2, 0.8]), kind_of(["joy", "fear"])
     ('spans', 'probabilities', None)
@@ -85,7 +85,7 @@ def _sum_to_one(items: Iterable[Any]) -> bool:
 
 
 def refuse(values: Iterable[Any], what: str, first_row: int = 0, *, may_be_set: bool = True) -> None:
-    """Raise where one of the first values is no label, and say which; `first_row` rows came before."""
+    """Raise if one of the first values is not a label, and name it; `first_row` rows came before."""
     if isinstance(values, pl.Series):  # whose lists would come as series
         values = values.head(INSPECTED_VALUES).to_list()
     for row, value in zip(range(first_row + 1, first_row + INSPECTED_VALUES + 1), values, strict=False):
@@ -95,19 +95,19 @@ def refuse(values: Iterable[Any], what: str, first_row: int = 0, *, may_be_set: 
 
 
 def explain(value: Any, kind: Kind) -> str:
-    """Return why a value of this kind is no label, and what to do instead."""
+    """Return why a value of this kind is not a label, and what to do instead."""
     may_be_set = kind_of(value) is None  # four numbers
-    more = "; where they are options of a set: multi=True (--multi on the command line)" if may_be_set else ""
+    more = "; if they are options of a set: multi=True (--multi on the command line)" if may_be_set else ""
     return f"{INSTEAD[kind]}{more}"
 
 
 def of_file(path: Path) -> str:
-    """Return what a file is that holds no votes, as an error goes on; nothing where that is not known."""
+    """Return the end of an error message that says what a file without votes is; empty if unknown."""
     return f"; this is {XML}, but {REGIONS}" if path.suffix.lower() == ".xml" else ""
 
 
 def of_columns(columns: Iterable[object]) -> str:
-    """Return what a table is that holds no votes, as an error goes on; nothing where its columns do not tell.
+    """Return the end of an error message that says what a table without votes is; empty if its columns do not show it.
 
     >>> of_columns(["images", "annotations", "categories"])[:27]
     '; this looks like COCO, whi'

@@ -1,6 +1,6 @@
-"""Tables about workers: whose votes are left out, who votes as one, and what a vote of each costs.
+"""Tables about workers: whom to exclude, who votes as one, and the price of each worker's vote.
 
-Judges that err together (copies of one model, annotators of one team) are no independent votes. A group gives a task the
+Judges that err together (copies of one model, annotators of one team) do not cast independent votes. A group gives a task the
 label that most of its members' votes give it. Members who tie abstain together.
 """
 
@@ -85,13 +85,13 @@ def load_votes(votes: Votes) -> Votes:
 
 
 def require_in_memory(option: str, engine: Any, instead: str) -> None:
-    """Raise where an option that looks at all votes meets an engine that does not hold them in memory."""
+    """Raise if an option that looks at all votes meets an engine that does not hold them in memory."""
     if engine.name in ("disk", "spark"):
         raise OptionError(f"{option} needs the votes in memory, not on engine {engine.name!r}: use engine='cpu', or {instead}")
 
 
 def require_known(given: Vocabulary, workers: Vocabulary, option: str) -> None:
-    """Warn of ids that no worker has; raise where none of them has one."""
+    """Warn of ids that no worker has; raise if none of them has one."""
     strangers = np.flatnonzero(match_ids(given, workers) < 0)
     if not len(strangers):
         return

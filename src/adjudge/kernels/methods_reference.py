@@ -142,7 +142,7 @@ def light_pass(
     total: Floats,  # IN/OUT [workers] all votes of each so far, above 0
     labels: NDArray[np.int32],  # OUT [tasks] of tasks that have votes
     *,
-    gold: NDArray[np.int32] | None = None,  # IN [tasks] given labels, below 0 where there is none
+    gold: NDArray[np.int32] | None = None,  # IN [tasks] given labels, below 0 if there is none
     tie_weights: Floats | None = None,  # IN [K] the larger wins a tie; None: the hash alone decides
     row_weight: Floats | None = None,  # IN [rows] what a vote of a row counts; None: 1
 ) -> None:
@@ -340,7 +340,7 @@ class Priors(NamedTuple):
     diagonal: float  # pseudo-votes of a worker for the true label, under each of its subtypes
     other: float  # and for each other label
     subtype_weight: float  # pseudo-tasks of a label, shared by its subtypes
-    class_weight: Floats | None  # [K] pseudo-tasks of each label; None where the next are given
+    class_weight: Floats | None  # [K] pseudo-tasks of each label; None if the next are given
     log_classes: Floats | None = None  # [K] fixed log-probabilities of the labels
 
 
@@ -352,7 +352,7 @@ def ebcc(
     pair_label: NDArray[np.int32],  # IN [pairs]
     worker_ptr: NDArray[np.int64],  # IN [workers + 1] where the pairs of a worker begin
     shares: Floats,  # IN [tasks, K] what the labels start with; gold is certain
-    gold: NDArray[np.int32],  # IN [tasks] below 0 where there is none
+    gold: NDArray[np.int32],  # IN [tasks] below 0 if there is none
     task_key: NDArray[np.uint64],  # IN [tasks] see reference.tie_keys
     label_hash: NDArray[np.uint64],  # IN [K]
     *,

@@ -75,7 +75,7 @@ class PendingChange:
         self.parts: dict[str, dict[Any, Any]] = {name: {} for name in tables}
 
     def get(self, name: str, key: Any) -> Any:
-        """Return the value of a key, None where there is none."""
+        """Return the value of a key, None if there is none."""
         part = self.parts[name]
         return part[key] if key in part else self._tables[name].get(key)
 

@@ -19,7 +19,7 @@ R = TypeVar("R")
 Told = tuple[int, bool, int, bool, list[float]]  # label, tie, votes, gold, probabilities: the answer on a task
 
 
-def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
+def _run_exclusively(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[Online, P], R]:
     """Return a method that runs exclusively, after completing any change that an exception interrupted."""
 
     @functools.wraps(method)
@@ -32,7 +32,7 @@ def _alone(method: Callable[Concatenate[Online, P], R]) -> Callable[Concatenate[
 
 def _figure(what: str, read: Callable[[Online, PendingChange], int]) -> property:
     """Return a property that reads a number of the state."""
-    return property(_alone(lambda online: read(online, online._begin())), doc=what)
+    return property(_run_exclusively(lambda online: read(online, online._begin())), doc=what)
 
 
 class Online(Judging):
@@ -56,22 +56,22 @@ class Online(Judging):
         "The number of tasks that were evicted and did not come back.", lambda _, state: state.get("fact", "evicted")
     )
 
-    @_alone
+    @_run_exclusively
     def learn(self, task: str, worker: str, label: int, task_numbers: bool, worker_numbers: bool) -> None:
         """Learn one vote; the first id decides whether ids are returned as numbers."""
         self._learn([task], [worker], [label], task_numbers, worker_numbers)
 
-    @_alone
+    @_run_exclusively
     def abstain(self, task: str, worker: str, task_numbers: bool, worker_numbers: bool) -> None:
         """Count a vote without a label: its task and its worker are known from then on."""
         self._learn([task], [worker], [MISSING_LABEL], task_numbers, worker_numbers)
 
-    @_alone
+    @_run_exclusively
     def learn_many(self, frame: Any, labels: NDArray[np.uint32], task_numbers: bool, worker_numbers: bool) -> None:
         """Learn votes in order, all or none: the columns `task` and `worker` of a frame, and codes of labels; NONE abstains."""
         self._learn(frame["task"].to_list(), frame["worker"].to_list(), labels.tolist(), task_numbers, worker_numbers)
 
-    @_alone
+    @_run_exclusively
     def retract(self, task: str, worker: str) -> int:
         """Retract all votes of a worker on a task, and return their number."""
         change = self._begin()
@@ -87,14 +87,14 @@ class Online(Judging):
             self._commit(change)
         return theirs
 
-    @_alone
+    @_run_exclusively
     def add_label(self, label_hash: int) -> None:
         """Add a label, after all others."""
         change = self._begin()
         self._widen(change, label_hash)
         self._commit(change)
 
-    @_alone
+    @_run_exclusively
     def set_gold(self, task: str, label: int) -> bool:
         """Fix the label of a task, seen or not, or free it (-1); return False where there is nothing to free."""
         change = self._begin()
@@ -112,9 +112,9 @@ class Online(Judging):
         self._commit(change)
         return True
 
-    @_alone
+    @_run_exclusively
     def forget(self, task: str) -> int:
-        """Take a task and all its votes back, and return how many there were; -1 where there is no such task."""
+        """Take a task and all its votes back, and return how many there were; -1 if there is no such task."""
         change = self._begin()
         place = self._find(change, task)
         if place is None:
@@ -132,7 +132,7 @@ class Online(Judging):
         self._commit(change)
         return len(rows)
 
-    @_alone
+    @_run_exclusively
     def evict(self, task: str) -> Record | None:
         """Take a task out of memory, but not what was learned from it, and return what it was; None for an unknown one."""
         change = self._begin()
@@ -143,7 +143,7 @@ class Online(Judging):
         self._commit(change)
         return record
 
-    @_alone
+    @_run_exclusively
     def bring_back(self, task: str, record: Record) -> None:
         """Put back what `evict` returned: all is then as it would be without; ValueError where it is no such record."""
         change = self._begin()
@@ -152,7 +152,7 @@ class Online(Judging):
         self._come_back(change, task, record)
         self._commit(change)
 
-    @_alone
+    @_run_exclusively
     def predict(self, task: str, kind: int) -> Told | bool | None:
         """Return (label, tie, votes, whether it is gold, probabilities [K]) of a task, None for an unknown one.
 
@@ -169,7 +169,7 @@ class Online(Judging):
         votes = len(state.get("votes", place))
         return label if votes or gold >= 0 else -1, tie, votes, gold >= 0, probabilities
 
-    @_alone
+    @_run_exclusively
     def vote(self, task: str, worker: str, label: int, kind: int) -> Told | bool:
         """Learn one vote, and return what `predict` then does; False: a renewal is due; True: its task keeps its label."""
         state = self._begin()
@@ -182,7 +182,7 @@ class Online(Judging):
         assert told is not None
         return told
 
-    @_alone
+    @_run_exclusively
     def predict_many(self, tasks: list[str], kind: int) -> tuple[Any, Any, Any, Any, Any] | bool:
         """Return what `predict` does of many tasks, as arrays: label, tie, votes, gold, [n] each, and probabilities, [n, K].
 
@@ -197,15 +197,15 @@ class Online(Judging):
         flags = (np.array(column, np.bool_) for column in (tie, gold))
         return np.array(label, np.int32), next(flags), np.array(votes, np.int64), next(flags), probabilities
 
-    @_alone
+    @_run_exclusively
     def voted(self, task: str, worker: str) -> int:
-        """Return the label of the last vote of a worker on a task, -1 where there is none."""
+        """Return the label of the last vote of a worker on a task, -1 if there is none."""
         state = self._begin()
         place, who = self._find(state, task), state.get("worker", worker)
         theirs = [] if place is None else [state.get("pair", row) for row in state.get("votes", place)]
         return next((label for voter, label in reversed(theirs) if voter == who), -1)
 
-    @_alone
+    @_run_exclusively
     def votes_of(self, task: str) -> list[tuple[str, int]] | None:
         """Return (worker, label) of the votes on a task, in order; None for an unknown one."""
         state = self._begin()
@@ -215,12 +215,12 @@ class Online(Judging):
         pairs = (state.get("pair", row) for row in state.get("votes", place))
         return [(state.get("worker text", who), label) for who, label in pairs]
 
-    @_alone
+    @_run_exclusively
     def votes_on(self, task: str) -> int:
         """Return how many votes there are on a task."""
         return len(self.votes_of(task) or ())
 
-    @_alone
+    @_run_exclusively
     def tasks_of(self, worker: str) -> list[tuple[str, int]]:
         """Return (task, label) of the votes of a worker on the tasks in memory, in the order of the tasks."""
         state = self._begin()
@@ -228,12 +228,12 @@ class Online(Judging):
         pairs = ((task, whole["pair"][row]) for task, rows in whole["votes"].items() for row in rows)
         return [(whole["task text"][task], label) for task, (voter, label) in pairs if voter == who]
 
-    @_alone
+    @_run_exclusively
     def due(self, kind: int, ahead: int = 0) -> int:
         """Return what to renew for readers of this confidence, now or within some more votes."""
         return self._due(self._begin(), kind, ahead)
 
-    @_alone
+    @_run_exclusively
     def measure(self, sums: bool) -> tuple[Any, list[int], list[int], list[int], int, int]:
         """Return (sums over pairs of votes, votes by given and true label, those not summed, tasks by label, votes, changes).
 
@@ -267,13 +267,13 @@ class Online(Judging):
             pairs = (0.0,) * 5
         return pairs, given, left_out, classes, in_memory, state.get("fact", "changes")
 
-    @_alone
+    @_run_exclusively
     def measured(self) -> tuple[float, float, int, int]:
         """Return (shared_error, holds, votes, changes) of the last renewal."""
         found: honest.Measured = self._begin().get("fact", "measured")
         return found.shared_error, found.holds, found.votes, found.changes
 
-    @_alone
+    @_run_exclusively
     def install(
         self,
         lent: NDArray[np.float64],
@@ -296,7 +296,7 @@ class Online(Judging):
         self._commit(change)
         return True
 
-    @_alone
+    @_run_exclusively
     def confusion(self, worker: str) -> NDArray[np.float64] | None:
         """Return the current pi of a worker, [K true, K given]; None for one without votes."""
         state = self._begin()
@@ -316,7 +316,7 @@ class Online(Judging):
                 out[c, given] = (seen + lent) / whole if whole > 0 else 0.0
         return out
 
-    @_alone
+    @_run_exclusively
     def snapshot(self) -> dict[str, Any]:
         """Return a consistent snapshot as the arrays of a saved stream, and which ids came as numbers."""
         state = self._alive(self._begin())
@@ -369,7 +369,7 @@ class Online(Judging):
         seen = {"tasks_seen": facts["tasks seen"], "evicted": facts["evicted"], "changes": facts["changes"]}
         return {**out, "measured": moment, **seen}
 
-    @_alone
+    @_run_exclusively
     def task_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any, Any, Any] | bool:
         """Return (ids, whether they came as numbers, label, confidence, tie, votes, whether it is gold) of every task.
 
@@ -390,13 +390,13 @@ class Online(Judging):
         texts = pack(whole["task text"].values())
         return texts, whole["fact"]["task numbers"], label, confidence, tie, votes, gold if has_gold else None
 
-    @_alone
+    @_run_exclusively
     def crowd(self, kind: int) -> tuple[Any, ...] | bool:
         """Return the inputs of workers' accuracies other than their own counts: see `CrowdSums` in models/honest.py."""
         state = self._begin()
         return False if self._due(state, kind) else self._crowd(state, self._alive(state), kind)
 
-    @_alone
+    @_run_exclusively
     def judge(self, workers: Sequence[str], right: Floats, doubt: Floats) -> tuple[Any, Any, Any] | None:
         """Return votes of workers, and sums of what arrays, [K given, K label], say of each, [workers] each.
 
@@ -404,13 +404,13 @@ class Online(Judging):
         """
         return self._judge(self._begin(), workers, right, doubt) if len(right) == self._k else None
 
-    @_alone
+    @_run_exclusively
     def worker_table(self, kind: int) -> tuple[Texts, bool, Any, Any, Any] | bool:
         """Return (ids, whether they came as numbers, votes, expected right votes and doubts in units) of every worker."""
         change = self._begin()
         return False if self._due(change, kind) else self._worker_table(change, kind)
 
-    @_alone
+    @_run_exclusively
     def restore(
         self,
         task_offsets: NDArray[np.int64],
@@ -490,7 +490,7 @@ class Online(Judging):
         change.put("fact", "worker numbers", worker_numbers)
         self._commit(change)
 
-    @_alone
+    @_run_exclusively
     def adopt(
         self,
         task_offsets: NDArray[np.int64],
@@ -513,7 +513,7 @@ class Online(Judging):
         self._adopt(change, places, task_ptr, row, winners, units, fitted, gold)
         self._commit(change)
 
-    @_alone
+    @_run_exclusively
     def counts(self) -> tuple[list[int], list[int]]:
         """Return the counts by row, [rows * K], and by class, [K], in units."""
         state = self._begin().merge()

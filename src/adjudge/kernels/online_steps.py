@@ -14,7 +14,7 @@ from adjudge.kernels import reference
 from adjudge.kernels.online_honest import SHARE_UNITS, PendingChange, Units, shift
 
 # What is known by code or by text. Values are never changed in place, keys are never removed, and new ones come at the
-# end: the order of a table is that of the codes. "fitted": 1 where a label is that of the last fit, 2 where it was tied.
+# end: the order of a table is that of the codes. "fitted": 1 if a label is that of the last fit, 2 if it was tied.
 # A task that is forgotten is "gone": its code is never used again, and it gets another where it comes back.
 # "gold" has the labels that are known for certain, by the text of tasks, seen or not; "held" has them by task. -1: none.
 # "number" is the place of a task among all that there were: the order of every list.
@@ -86,12 +86,12 @@ class StreamSteps:
             change.put("fact", "measured", honest.widen(measured))
 
     def _find(self, state: PendingChange, text: str) -> int | None:
-        """Return the code of a task, None where there is no such task."""
+        """Return the code of a task, None if there is no such task."""
         place: int | None = state.get("task", text)
         return None if place is None or state.get("gone", place) else place
 
     def _gold(self, state: PendingChange, text: str) -> int:
-        """Return the label that a task has for certain, seen or not; -1 where there is none."""
+        """Return the label that a task has for certain, seen or not; -1 if there is none."""
         label: int | None = state.get("gold", text)
         return -1 if label is None else label
 
@@ -371,7 +371,7 @@ def is_record(given: object) -> bool:
     return pairs and all(type(x) is int for x in whole) and all(type(w) is str and type(c) is int for w, c in votes)
 
 
-def _need(fine: object, what: str) -> None:
+def _require(fine: object, what: str) -> None:
     if not fine:
         raise ValueError(what)
 
@@ -413,7 +413,7 @@ class Evicting(StreamSteps):
         pairs = [change.get("pair", row) for row in rows]
         votes = [(change.get("worker text", who), given) for who, given in pairs]
         base = sum(sum(line) for line in change.merge()["base count"].values())
-        _need(len(rows) <= (MAX_UNITS - base) // SHARE_UNITS, "more votes were evicted than counts can hold")
+        _require(len(rows) <= (MAX_UNITS - base) // SHARE_UNITS, "more votes were evicted than counts can hold")
         record = (votes, label, None if hard else share, change.get("fitted", task), held, number)
         self._shift_base(change, rows, label, share, 1)
         change.put_task(task, votes=(), share=(0,) * self._k, label=-1, fitted=0, held=-1, gone=True)
@@ -424,26 +424,26 @@ class Evicting(StreamSteps):
         return record
 
     def _come_back(self, change: PendingChange, text: str, record: Record) -> int:
-        """Make an evicted task a task again; raise where it is no such record of this stream."""
+        """Make an evicted task a task again; raise if it is no such record of this stream."""
         votes, label, units, fitted, held, number = record
         hard = change.get("fact", "hard")
-        _need(self._find(change, text) is None, "the task is in memory")
-        _need(0 <= label < self._k if votes else label == -1, "a label for every task that has votes")
-        _need(-1 <= held < self._k and (held < 0 or not votes or label == held), "no such gold")
-        _need(0 <= fitted <= (2 if votes else 0), "whether a fit gave the label")
+        _require(self._find(change, text) is None, "the task is in memory")
+        _require(0 <= label < self._k if votes else label == -1, "a label for every task that has votes")
+        _require(-1 <= held < self._k and (held < 0 or not votes or label == held), "no such gold")
+        _require(0 <= fitted <= (2 if votes else 0), "whether a fit gave the label")
         share = self._one_hot(label) if hard else self._check_units(units, bool(votes))
-        _need(hard or held < 0 or not votes or share[held] == SHARE_UNITS, "no such gold")
+        _require(hard or held < 0 or not votes or share[held] == SHARE_UNITS, "no such gold")
         rows = []
         for worker, given in votes:
             row = change.get("row", (change.get("worker", worker), given))
-            _need(row is not None, "its votes are not among those of evicted tasks")
+            _require(row is not None, "its votes are not among those of evicted tasks")
             rows.append(row)
-        _need(change.get("fact", "evicted"), "no task was evicted")
-        _need(0 <= number < change.get("fact", "tasks seen"), "it has a number that no task had")
+        _require(change.get("fact", "evicted"), "no task was evicted")
+        _require(0 <= number < change.get("fact", "tasks seen"), "it has a number that no task had")
         self._shift_base(change, rows, label, share, -1)
         lines = [self._base_line(change, table, row) for row in rows for table in BASE_TABLES]
         lines += [change.get("fact", name) for name in ("base classes", "base labelled classes")]
-        _need(all(cell >= 0 for line in lines for cell in line), "its votes are not among those of evicted tasks")
+        _require(all(cell >= 0 for line in lines for cell in line), "its votes are not among those of evicted tasks")
         change.add("evicted", -1)
         newer = self._gold(change, text)  # given while it was away
         task = self._task(change, text)
@@ -462,33 +462,39 @@ class Evicting(StreamSteps):
         if units is None or len(units) > self._k:
             raise ValueError("its probabilities are missing")
         fine = all(share >= 0 for share in units) and sum(units) == (SHARE_UNITS if has_votes else 0)
-        _need(fine, "its probabilities sum to one")
+        _require(fine, "its probabilities sum to one")
         return (*units, *(0,) * (self._k - len(units)))
 
     def _start_base(self, change: PendingChange, hard: bool, evicted: int, arrays: dict[str, NDArray[Any] | None]) -> None:
         """Take the base of a saved stream: its arrays by name."""
         counts, classes = arrays["base_counts"], arrays["base_classes"]
-        _need(evicted >= 0 and (evicted > 0) == (counts is not None), "what evicted tasks add up to")
+        _require(evicted >= 0 and (evicted > 0) == (counts is not None), "what evicted tasks add up to")
         if counts is None:
             return
         labelled, by_label = arrays["base_labelled"], arrays["base_labelled_classes"]
-        _need((labelled is None) == hard, "what evicted tasks add up to")
+        _require((labelled is None) == hard, "what evicted tasks add up to")
         change.put("fact", "evicted", evicted)
         whole = (counts, classes) if labelled is None else (labelled, by_label)
         for name, lines, line in (("count", counts, classes), ("labelled", *whole)):
             assert line is not None
             cells, tasks = [int(x) for x in lines.ravel().tolist()], [int(x) for x in line.tolist()]
-            _need(min(cells, default=0) >= 0 and sum(cells) <= MAX_UNITS, "what evicted tasks add up to is from 0 on")
-            _need(min(tasks) >= 0 and sum(tasks) <= sum(cells), "evicted tasks are counted from 0 on")
-            _need(
+            _require(min(cells, default=0) >= 0 and sum(cells) <= MAX_UNITS, "what evicted tasks add up to is from 0 on")
+            _require(min(tasks) >= 0 and sum(tasks) <= sum(cells), "evicted tasks are counted from 0 on")
+            _require(
                 sum(tasks) % SHARE_UNITS == 0 and sum(tasks) <= evicted * SHARE_UNITS, "evicted tasks have at least one vote each"
             )
-            _need(name == "count" or not any(x % SHARE_UNITS for x in (*cells, *tasks)), "the labels of evicted tasks are whole")
+            _require(
+                name == "count" or not any(x % SHARE_UNITS for x in (*cells, *tasks)), "the labels of evicted tasks are whole"
+            )
             for row, cells_of_row in enumerate(lines.tolist()):
                 change.put(f"base {name}", row, tuple(cells_of_row))
             change.put("fact", "base classes" if name == "count" else "base labelled classes", tuple(tasks))
-        _need((counts.sum(axis=1) == whole[0].sum(axis=1)).all(), "evicted tasks have as many votes by label as by probability")
-        _need(classes is not None and whole[1] is not None and classes.sum() == whole[1].sum(), "every evicted task has a label")
+        _require(
+            (counts.sum(axis=1) == whole[0].sum(axis=1)).all(), "evicted tasks have as many votes by label as by probability"
+        )
+        _require(
+            classes is not None and whole[1] is not None and classes.sum() == whole[1].sum(), "every evicted task has a label"
+        )
         named = list(change.get("fact", "named"))
         for row, cells_of_row in enumerate(whole[0].tolist()):
             named[change.get("pair", row)[1]] += sum(cells_of_row) // SHARE_UNITS
@@ -497,8 +503,8 @@ class Evicting(StreamSteps):
     def _start_numbers(self, change: PendingChange, order: NDArray[np.int64], tasks_seen: int) -> None:
         """Take the numbers of the tasks of a saved stream, [tasks]."""
         numbers = order.tolist()
-        _need(all(a <= b for a, b in zip([0, *numbers], numbers, strict=False)), "the numbers of tasks never fall")
-        _need(not numbers or numbers[-1] < tasks_seen, "a task has a number that comes later")
+        _require(all(a <= b for a, b in zip([0, *numbers], numbers, strict=False)), "the numbers of tasks never fall")
+        _require(not numbers or numbers[-1] < tasks_seen, "a task has a number that comes later")
         for task, number in enumerate(numbers):
             change.put("number", task, number)
         change.put("fact", "tasks seen", tasks_seen)

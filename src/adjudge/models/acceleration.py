@@ -147,7 +147,7 @@ class AcceleratedSteps:
         ended, self._ends = self._ends, change <= self._settled or (self._recipe.stop == "labels" and sums.changed == 0)
         # The last pass that is allowed is a plain one, which cannot be rejected.
         self._is_plain = ended or self._ends or len(self._visits) < 2 or self._passes + 1 >= self._recipe.max_iter
-        self._next = self._plain if self._is_plain else self._extrapolated()
+        self._next = self._plain if self._is_plain else self._extrapolate()
         return replace(sums, class_counts=self._next.classes, step=step)
 
     def fingerprint(self) -> bytes:
@@ -178,7 +178,7 @@ class AcceleratedSteps:
         cells = np.divide(counts.cells, totals, out=np.zeros_like(totals), where=totals > 0)
         return RootPoint(np.sqrt(cells, out=cells), np.sqrt(counts.classes / max(sum_of(counts.classes), 1.0)))
 
-    def _extrapolated(self) -> Counts:
+    def _extrapolate(self) -> Counts:
         """Return the counts at the point that the last steps lead to."""
         visits, (at, image) = list(self._visits), self._visits[-1]
         weights = Counts(self._totals(self._plain.cells), np.full(len(at.classes), sum_of(self._plain.classes)))
@@ -206,7 +206,7 @@ def _inner(weights: Counts, one: RootPoint, two: RootPoint) -> float:
 
 
 def _within(point: Floats, image: Floats, weights: Floats) -> Floats:
-    """Return the counts at a point, but nowhere less than a part of those that EM goes to, and 0 where these are."""
+    """Return the counts at a point, but nowhere less than a part of those that EM goes to, and 0 if these are."""
     out: Floats = np.where(image > 0, np.maximum(point, np.sqrt(MIN_KEPT_SHARE) * image), 0.0) ** 2 * weights
     return out
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Options(ReadOptions, total=False):
-    """The options of `aggregate`, but for `multi`, on which the kind of its result depends."""
+    """The options of `aggregate`, except for `multi`, on which the kind of its result depends."""
 
     seed: int
     gold: Source | None
@@ -97,64 +97,87 @@ def aggregate(
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and what every worker can be trusted with.
 
-    `adj.Online`, for votes that keep coming, has the same defaults but for three: `model` is "fds", one rule for refits and for
-    the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
+    `adj.Online`, for votes that keep coming, has the same defaults except for three: `model` is "fds", one rule for refits and
+    for the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
     workers are judged from their first vote on. Here all votes are at hand.
 
-    - `source`: votes, or anything that `adj.read` takes.
-    - `reading`: the options of `adj.read`, for sources that are not yet read.
-    - `model`: "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene),
-      "hybrid" (soft at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties),
-      "iwmv" (weighted majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to
-      high), "panel" (dense panels, from gold); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc",
-      "ebcc", "mace", "kos" and "mmsr" (docs/choosing-a-model.md); or a model with its settings, as
-      `adj.DawidSkene(tol=1e-6)`. Long names in any case mean the same
-      ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name, and any object
-      with a method `fit(votes)` is one (docs/extending.md).
+    Parameters
+    ----------
+    source : Votes or SetVotes or source
+        Votes, or anything that `adj.read` takes.
+    model : str or model, default "auto"
+        "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene), "hybrid" (soft
+        at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties), "iwmv" (weighted
+        majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to high), "panel" (dense
+        panels, from gold); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos" and
+        "mmsr" (docs/choosing-a-model.md); or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case
+        mean the same ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name,
+        and any object with a method `fit(votes)` is one (docs/extending.md).
+    seed : int, default 0
+        Decides between labels that score the same, if the model does so by a hash.
+    gold : source, optional
+        Labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. By default, labels
+        that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
+    history : source or HasLearned, optional
+        Earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as pseudo-votes in
+        every M-step.
+    priors : Priors, optional
+        Class priors: by label, in label order, or "uniform".
+    priors_weight : float, optional
+        Strength of the priors, in pseudo-tasks; by default they are fixed.
+    warm_start : HasLearned or str or path, optional
+        A result or saved model to continue from, after new votes have come.
+    confidence : {"honest", "posterior"}, default "honest"
+        "posterior" is the model's own, "honest" is judged from the votes of other tasks and the errors that workers share: how
+        likely labels are right, whichever model chose them.
+    calibrate : source or bool, default False
+        True fits a temperature on the gold, so that confidence is as high as labels are right; or give labels for that alone.
+    groups : source, optional
+        Workers who err together and so vote as one, as copies of one model do: a dict worker -> group, a frame or file with the
+        columns worker and group, or "answers_like" for those whose answers are alike beyond chance in a first fit. A group
+        votes once per task, by the plurality of its members' votes; if they tie, it abstains. Other workers vote alone.
+        `result.groups` lists the groups, `result.workers` their members.
+    exclude : source, optional
+        Workers whose votes are left out: a list or set of ids, a frame or file with a column worker, or a text file with one id
+        per line.
+    multi : bool, default False
+        True takes votes that are sets of options (lists, JSON lists, or text joined by `|` or another `set_separator`) and
+        returns a `MultiResult`.
+    per_option : bool, default False
+        Fits each option separately; by default one confusion per worker is pooled.
+    engine : str or engine, default "auto"
+        "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark", one that was
+        registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and a GPU for
+        many votes where there is one. Or an engine with its settings, as `adj.Cpu(threads=2)` or `adj.Disk(memory="2GB",
+        work="folder", resume=True)`.
+    trace : {"full", "light"}, default "full"
+        "light" spares hard passes the likelihood of each iteration, which makes them faster.
+    progress : callable, optional
+        Called after every iteration, with its line of the trace.
+    **reading
+        The options of `adj.read`, for sources that are not yet read.
 
-    - `seed`: decides between labels that score the same, where the model does so by a hash.
+    Returns
+    -------
+    Result or MultiResult
+        Labels, confidence and workers; a `MultiResult` with `multi=True`.
 
-    Where it runs, and what is told of it:
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+    AdjudgeError
+        If an engine or an optional library is missing, or memory is insufficient.
 
-    - `engine`: "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark",
-      one that was registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and
-      a GPU for many votes where there is one. Or an engine with its settings, as `adj.Cpu(threads=2)` or
-      `adj.Disk(memory="2GB", work="folder", resume=True)`.
-    - `trace`: "light" spares hard passes the likelihood of each iteration, which makes them faster.
-    - `progress`: called after every iteration, with its line of the trace.
-
-    Prior knowledge:
-
-    - `gold`: labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. Where it
-      is not given, labels that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
-    - `history`: earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as
-      pseudo-votes in every M-step.
-    - `priors`: class priors (by label, in label order, or "uniform"), fixed; or worth `priors_weight` tasks.
-    - `warm_start`: a result or saved model to continue from, after new votes have come.
-    - `confidence`: "posterior" is the model's own, "honest" is judged from the votes of other tasks and the errors that
-      workers share: how likely labels are right, whichever model chose them.
-    - `calibrate`: True fits a temperature on the gold, so that confidence is as high as labels are right; or give
-      labels for that alone.
-
-    Who votes (votes in memory):
-
-    - `groups`: workers who err together and so vote as one, as copies of one model do: a dict worker -> group, a frame or
-      file with the columns worker and group, or "answers_like" for those whose answers are alike beyond chance in a first
-      fit. A group votes once per task, by the plurality of its members' votes; where they tie, it abstains. Other workers
-      vote alone. `result.groups` tells of groups, `result.workers` of their members.
-    - `exclude`: workers whose votes are left out: a list or set of ids, a frame or file with a column worker, or a text
-      file with one id per line.
-
-    Tasks with several correct options:
-
-    - `multi`: True takes votes that are sets of options (lists, JSON lists, or text joined by `|` or another
-      `set_separator`) and returns a `MultiResult`.
-    - `per_option`: fits each option apart, where one confusion per worker is pooled by default.
-
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.aggregate(votes, model="mv").labels.select("task", "label").rows()
     [('t1', 'cat'), ('t2', 'dog')]
+
     """
     chosen, how = as_model(model, seed), Reading.of(reading)
     opened = Opened.of(source)
@@ -198,7 +221,7 @@ def aggregate(
     if groups is not None:
         require_unweighted(votes, "groups", "leave the groups or the weight out")
     facts: dict[str, object] = {}
-    if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark have no such thing
+    if gold is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark do not have it
         gold = gold_frame(votes)
         facts["gold_of_export"] = len(gold)
     if exclude is not None:
@@ -209,7 +232,7 @@ def aggregate(
         raise InputError("calibrate=True fits a temperature on gold: give gold=…, or known labels as calibrate=…")
     if gold is not None and Opened.of(votes).home is None:
         gold = read_matching_answers(gold, "gold", votes.tasks, strict=how.strict)
-    return _fitted(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
+    return _fit_votes(votes, chosen, groups, calibrate if is_calibrated else None, gold, known, watch, facts)
 
 
 def _fitted_sets(
@@ -243,7 +266,7 @@ def _fitted_sets(
     return fit_sets(sets, model, gold=gold, set_separator=reading.set_separator, engine=engine, **how)
 
 
-def _fitted(
+def _fit_votes(
     votes: Votes,
     model: Model,
     groups: Source | None,

@@ -4,7 +4,7 @@ Two versions of a worker are fitted and averaged in score. Both take the confusi
 shift it by the worker's accuracy, which is shrunk by empirical Bayes and damped by the errors that workers share. Version
 A adds the worker's taste for labels, version B the worker's own rows up to a cap. Hard E-steps start from vote shares; six
 of them are the most by design. Where shared error drowns the spread of skill, agreement with the majority says nothing
-about skill, and majority vote is the answer. Where labels are grades, and workers who differ give neighbouring ones, the model of
+about skill, and majority vote is the answer. If labels are grades, and workers who differ give neighbouring ones, the model of
 ordinal grades is. docs/can-you-trust-it.md has the measurements.
 """
 
@@ -115,7 +115,7 @@ def _begin(session: Session, options: em.FitOptions) -> PassSums:
 
 
 def _reason_for_majority(session: Session, found: Dependence, exists: NDArray[np.bool_]) -> str | None:
-    """Return why majority vote is the answer, in one sentence; None where it is not."""
+    """Return why majority vote is the answer, in one sentence; None if it is not."""
     if exists.sum() < 2:
         return "majority vote: there are fewer than two labels"
     if not session.votes.n_tasks:  # labels may be known from histories

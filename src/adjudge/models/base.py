@@ -152,7 +152,7 @@ class Model:
 
             require_engine(engine)
 
-    def suited(self, votes: Votes) -> Model:
+    def adapt_to(self, votes: Votes) -> Model:
         """Return the settings for these votes: the same, but where they say what the caller has left open."""
         return self
 
@@ -185,22 +185,36 @@ class Model:
     ) -> Result:
         """Return the labels, the workers and the rest, decoded.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `engine`: the engine to run on; described in `adjudge.aggregate`.
-        - `trace`: "light" spares hard passes the likelihood, which more than halves their time on the compiled engine;
-          labels and the final likelihood are the same.
-        - `progress`: called after every iteration.
-        - `start`: label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
-        - `gold`, `history`, `priors`, `priors_weight`, `warm_start`: what callers know beforehand, described in
-          `adjudge.aggregate`.
-        - `confidence`: "posterior" or "honest", described there, too.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        engine : str or engine, default "auto"
+            The engine to run on; described in `adjudge.aggregate`.
+        trace : {"full", "light"}, default "full"
+            "light" spares hard passes the likelihood, which more than halves their time on the compiled engine; labels and the
+            final likelihood are the same.
+        progress : callable, optional
+            Called after every iteration.
+        start : ArrayLike, optional
+            Label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+        gold, history, priors, priors_weight, warm_start : optional
+            What callers know beforehand, described in `adjudge.aggregate`.
+        confidence : {"honest", "posterior"}, default "honest"
+            "posterior" or "honest", described there, too.
+
+        Returns
+        -------
+        Result
+            The labels, the workers and the rest, decoded.
+
         """
         options.check({"trace": trace, "confidence": confidence}, CHECKED)
         for name, value in (("history", history), ("priors", priors), ("warm_start", warm_start)):
             if value is not None and name not in self.takes:
                 raise OptionError(f"model {self.name!r} cannot use {name}: it takes {itemize(sorted({'gold', *self.takes}))}")
         if priors is None and priors_weight is not None:
-            raise OptionError(f"priors_weight is {quote(priors_weight)}, but there are no priors: give priors=…, too")
+            raise OptionError(f"priors_weight is {quote(priors_weight)}, without priors: give priors=…, too")
         opened = Opened.of(votes)
         chosen = resolve(engine, source=opened, room=self.room)
         self.require_engine(chosen)
@@ -216,8 +230,8 @@ class Model:
         if before is not None:
             read = over_labels(read, before.knowledge.labels, "saved model")
             if before.scoring != self.scoring and before.model != self.name:
-                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same kind of model")
-        model = self.suited(read)
+                raise OptionError(f"a fit of {before.model!r} cannot start {self.name!r}: use the same model")
+        model = self.adapt_to(read)
         classes = None if priors is None else class_prior(priors, priors_weight, read.labels)
         believed = past is not None or getattr(self, "strength", 0) != 0
         require_fit(chosen, read, self.room, believed=believed, honest=confidence == "honest")
@@ -234,7 +248,7 @@ class Model:
         warm = None
         if before is not None:
             before = before.stored_for(wide=getattr(session, "is_wide", False))
-            warm = WarmStart(partial(_carried, loosen(before)), before.priors, before.label_shares(), before.iterations)
+            warm = WarmStart(partial(_carry, loosen(before)), before.priors, before.label_shares(), before.iterations)
         known = Knowns(
             FitOptions(progress, trace == "full", codes, warm),
             read,
@@ -255,11 +269,11 @@ class Model:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
         scoring = fit.scoring or self.scoring
-        again = partial(_refitted, model, chosen, priors, priors_weight)
+        again = partial(_refit, model, chosen, priors, priors_weight)
         return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
-        """Return the gold of a fit: the given one, or what votes have found; raise where a model needs some and has none."""
+        """Return the gold of a fit: the given one, or what votes have found; raise if a model needs some and has none."""
         if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark lack it
             given = gold_frame(votes)
         if self.needs_gold and given is None:
@@ -269,20 +283,42 @@ class Model:
     def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
         """Fit these votes, and return the label of every task: `fit(votes).labels`.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `options`: those of `fit`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        **options : Any
+            Those of `fit`.
 
+        Returns
+        -------
+        Any
+            The frame `fit(votes).labels`.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> adj.MajorityVote().fit_predict([("t1", "ann", "cat"), ("t1", "bob", "cat")])["label"].to_list()
         ['cat']
+
         """
         return self.fit(votes, **options).labels
 
     def predict_proba(self, votes: Votes | Source, **options: Any) -> Any:
         """Fit these votes, and return the probabilities of every task's labels: `fit(votes).probabilities`.
 
-        - `votes`: votes, or anything that `adj.read` takes.
-        - `options`: those of `fit`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Votes, or anything that `adj.read` takes.
+        **options : Any
+            Those of `fit`.
+
+        Returns
+        -------
+        Any
+            The frame `fit(votes).probabilities`.
+
         """
         return self.fit(votes, **options).probabilities
 
@@ -295,7 +331,7 @@ class Model:
         raise TypeError(f"{type(self).__name__} names settings but no way to fit them")
 
 
-def _refitted(
+def _refit(
     model: Model, engine: Engine, priors: Priors | None, weight: float | None, votes: Votes, *, gold: Any, history: Any
 ) -> Result:
     """Return a fit of other votes like an earlier one, which has already warned if it did not converge."""
@@ -305,7 +341,7 @@ def _refitted(
         return model.fit(votes, engine=engine, trace="light", confidence="posterior", **known)
 
 
-def _carried(before: Learned, panel: WorkerRows) -> Parameters:
+def _carry(before: Learned, panel: WorkerRows) -> Parameters:
     return transfer(before, panel).params
 
 

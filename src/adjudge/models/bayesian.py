@@ -34,7 +34,7 @@ class LFC(Model):
     """Raykar et al. 2010: soft EM of Dawid-Skene in which every worker starts with pseudo-votes that are mostly right.
 
     Under each true label a worker gets `diagonal` pseudo-votes for that label and `other` for every other one. So a worker
-    with few votes is taken for a decent one, and no answer is impossible. They count as votes do: a cell of a confusion is
+    with few votes is treated as a decent one, and no answer is impossible. They count as votes do: a cell of a confusion is
     (votes + pseudo-votes) / (all votes + all pseudo-votes), the mean of a Dirichlet posterior. What rises from pass to pass is
     the likelihood with the term pseudo-votes x log pi of every cell. Class priors are estimated, without pseudo-tasks. A label
     that nobody gave, and neither gold nor priors nor a history name, gets no pseudo-votes.
@@ -176,7 +176,7 @@ class DirichletRecipe(EMRecipe):
         believed = self.pseudo_tasks
         log_shares = expected_log(counts + believed, believed > 0)
         best = float(log_shares.max(initial=-np.inf))
-        if not np.isfinite(best):  # there are no labels
+        if not np.isfinite(best):  # without labels
             return ClassEstimate(np.zeros_like(believed), 0.0, np.zeros_like(believed))
         scaled = np.exp(log_shares - best)
         total = sum_of(scaled)
@@ -356,9 +356,10 @@ class EBCC(Model):
         else:
             threads, beside, each = 1, 0, 32 * (pairs + tasks) * cells
         have = free_memory()
-        if beside + each > have:
+        need = beside + each
+        if need > have:
             raise AdjudgeError(
-                f"model 'ebcc' needs about {gib(beside + each)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "
+                f"model 'ebcc' needs about {gib(need)} for {self.subtypes} subtypes of {labels} labels, but {gib(have)} "
                 "are free: give fewer subtypes, choose another model, or use a machine with more memory"
             )
         return min(threads, (have - beside) // max(each, 1))

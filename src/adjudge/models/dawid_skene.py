@@ -121,7 +121,7 @@ class ConfusionStep:
 
 
 def _confusion_lines(panel: WorkerRows, counts: Cells, prior: Prior) -> TableLines:
-    """Return log pi in parts, without pseudo-votes: minus infinity but for cells with votes."""
+    """Return log pi in parts, without pseudo-votes: minus infinity except for cells with votes."""
     totals, k = panel.by_worker(counts), panel.n_labels
     total = totals[panel.row_worker()[counts.row], counts.label]
     own = round_to_unit(np.log(counts.count) - np.log(total), LOG_UNIT)
@@ -152,11 +152,11 @@ def _penalty(panel: WorkerRows, table: Floats, totals: Floats, prior: Prior) -> 
     else:
         every = every + believed.totals
         absent += believed.totals - believed.on_rows
-        on_rows = _expected(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
+        on_rows = _expected_log(believed.cells, table) + (smoothing * float(table.sum()) if smoothing else 0.0)
     return on_rows - float((absent * np.log(np.where(absent > 0, every, 1.0))).sum())
 
 
-def _expected(votes: Floats, table: Floats) -> float:
+def _expected_log(votes: Floats, table: Floats) -> float:
     """Return the sum of pseudo-votes * log pi, if there are any."""
     with np.errstate(invalid="ignore"):
         plain = float(np.vdot(votes, table))
@@ -274,18 +274,28 @@ SOFT_EM_RULES: Rules = {**EM_RULES, "accelerate": Flag()}
 class DawidSkene(Model):
     """Dawid and Skene 1979: soft EM (the paper's equations 9 to 11), started from vote shares.
 
-    - `tol`, `max_iter`, `stop`: stop when the priors change by less than `tol` in sum, or with stop="labels" when no label
-      changed; after `max_iter` iterations at the latest, with a warning.
-    - `smoothing`: added to every cell of every confusion. 0 is the paper.
-    - `strength`: votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
-    - `accelerate`: True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood
-      never falls. Not on Spark. False is the paper.
-    - `seed`, `ties`: decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+    Parameters
+    ----------
+    tol, max_iter, stop
+        Stop when the priors change by less than `tol` in sum, or with stop="labels" when no label changed; after `max_iter`
+        iterations at the latest, with a warning.
+    smoothing : float, default 0.0
+        Added to every cell of every confusion. 0 is the paper.
+    strength : Strength, default 0.0
+        Votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+    accelerate : bool, default False
+        True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood never falls. Not
+        on Spark. False is the paper.
+    seed, ties : optional
+        Decide between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.DawidSkene().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "ds"
@@ -312,7 +322,7 @@ class DawidSkene(Model):
 class FastDawidSkene(DawidSkene):
     """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
 
-    Settings are those of `DawidSkene`, but for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
+    Settings are those of `DawidSkene`, except for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
 
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]

@@ -257,7 +257,7 @@ class GladRecipe:
         self.model = self._model(self._start, x)
 
     def restore(self) -> Checkpoint | None:
-        """Return where this very fit was interrupted, after the E-step it ended with; None where it was not."""
+        """Return where this very fit was interrupted, after the E-step it ended with; None if it was not."""
         found = self.passes.restore()
         if found is None:
             return None
@@ -270,7 +270,7 @@ class GladRecipe:
         self.passes.checkpoint(point, self.model.x)
 
     def fingerprint(self) -> bytes:
-        """Return nothing: the likelihood rises, so there are no cycles."""
+        """Return nothing: the likelihood rises, so cycles are impossible."""
         return b""
 
     def start(self, *, hard: bool) -> PassSums:

@@ -101,7 +101,7 @@ def judge_confusion(known: Knowledge, scale: GradeScale, worker: int) -> Floats:
 
 
 def _together(known: Knowledge, scale: GradeScale) -> Floats:
-    """Return all judges taken for one, [1, 3]."""
+    """Return all judges treated as one, [1, 3]."""
     labels = scale.codes
     pooled = given_votes(known, known.counts)[labels]
     return scale.judges(labels, pooled, np.array([0, len(labels)]))[0]

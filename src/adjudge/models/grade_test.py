@@ -37,7 +37,7 @@ def fit_if_grades(model: Model, session: Session, known: Knowns) -> Fit | None:
     session.start(hard=False)
     if not are_grades(labels, session.gather(pooled_votes)):  # counts of vote shares: coincidences
         return None
-    graded = Ordinal(seed=model.seed, ties=model.ties).suited(known.votes)
+    graded = Ordinal(seed=model.seed, ties=model.ties).adapt_to(known.votes)
     return replace(graded._fit(session, known), scoring=graded.scoring, facts={"chose": graded.name, "why": WHY})
 
 

@@ -3,7 +3,7 @@
 The posterior of expectation-maximisation is not calibrated: each task contributes to the counts that judge it, and workers who
 err together look like workers who are right. The rule here scores each task without its own part, lends every worker five
 votes of the mean worker, lets no vote speak against what it says, and divides the scores by a temperature that follows from
-the errors that workers share. A fifth comes from the shares of the votes. Where votes agree with each other no more than
+the errors that workers share. A fifth comes from the shares of the votes. If votes agree with each other no more than
 chance, nothing is left but that. Everything is a sum over votes or tasks: docs/confidence.md has the measurements.
 """
 
@@ -44,7 +44,7 @@ class Dependence:
     """Whether workers err together or differ in skill, measured against majority vote."""
 
     shared_error: float  # rho: correlation of errors within a task beyond what the workers' own rates explain
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     skill_spread: float  # intraclass correlation of right votes within workers
     agreement: float = 1.0  # share of the votes that equal the winner of their task
 
@@ -127,7 +127,7 @@ class Honest:
             return cpu.honest_lines(*here, lent, exists, PSEUDO_VOTES_PER_WORKER, block.threads)
         past, row_ptr = lay_out(panel, None, block.history), panel.worker_ptr if weights is None else weights.worker_ptr
         lines = np.empty((row_ptr[-1], panel.n_labels))
-        without = np.zeros(lines.shape)  # asked for only where there is a vote to leave out
+        without = np.zeros(lines.shape)  # needed only if there is a vote to leave out
         less: Any = np.float64(1.0)
         with np.errstate(divide="ignore"):
             log_lent = np.log(lent)
@@ -241,7 +241,7 @@ class HonestProbabilities:
 
         This is z of the mean probability of the answers, each without the vote itself, less what answers drawn from the
         worker's own mix of labels would have. Below 0 answers avoid what the others say. 0 for fewer than two votes on tasks
-        with other votes, or with gold. Where votes have weights, the others' count; the worker's answers count once each.
+        with other votes, or with gold. If votes have weights, the others' count; the worker's answers count once each.
         """
         self._count()
         votes, (got, mean, square) = self.session.run(BelowChance(self.honest.rule), self._line_function)
@@ -270,8 +270,8 @@ def worker_law(
 ) -> tuple[Floats, Floats]:
     """Return the mean of every worker's accuracy, and the strength of the beta law around it, [workers] each.
 
-    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` says
-    how many each worker has, [workers], and `effective` how many the width is that of, where this is another number.
+    `sums` has by row the probabilities of the votes' answers, and of their tasks' labels being wrong, [2, rows]. `votes` is the
+    number of votes of each worker, [workers], and `effective` the number that sets the width, if it differs.
     """
     answers, doubts = (panel.by_worker(one) for one in sums)
     return law(answers / votes, doubts / votes, votes if effective is None else effective)
@@ -433,14 +433,14 @@ def facts_of(found: Dependence) -> dict[str, object]:
 
 def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:
     """Return the rule for the labels that were counted last; `tasks` says how many tasks have each, [K]."""
-    votes = session.gather(_given, gold=False)
+    votes = session.gather(votes_of_all, gold=False)
     every = float(votes.sum())
     holds = 1.0
     if every:
         chance = _chance(votes)
         agree = float(np.trace(votes)) / every
         holds = _holds(chance, *session.run(PairSums(), partial(_skills, agree, chance)))
-    rule, mean_worker = rule_of(session.gather(_given).T, tasks, exists, dependence.shared_error, holds)
+    rule, mean_worker = rule_of(session.gather(votes_of_all).T, tasks, exists, dependence.shared_error, holds)
     return Honest(rule, mean_worker, dependence)
 
 
@@ -539,10 +539,6 @@ def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
 def _hits(block: WorkerBlock, counts: Any) -> Floats:
     right, votes = right_votes(block, counts)
     return np.array([right.sum(), votes.sum()])
-
-
-def _given(block: WorkerBlock, counts: Any) -> Floats:
-    return votes_of_all(block, counts)
 
 
 def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:

@@ -26,7 +26,7 @@ from adjudge.models.honest import DEPENDENCE, Dependence
 from adjudge.models.temperature import TEMPERATURE
 
 Floats = NDArray[np.float64]
-WARM_START_PSEUDO_VOTES = 0.01  # votes of the mean worker that free a warm start from what was never seen
+WARM_START_PSEUDO_VOTES = 0.01  # pseudo-votes of the mean worker: without them a warm start would rule out all unseen answers
 # How a model scores votes: by confusions, by a weight per worker, by one accuracy per worker, by counting heads, by careful
 # workers (adjudge.models.careful), or by judges of grades (adjudge.models.grade_scale).
 Scoring = Literal["confusion", "weight", "coin", "heads", "careful", "ordinal"]
@@ -114,7 +114,7 @@ class Transferred(NamedTuple):
     """Parameters for other votes."""
 
     params: Parameters
-    worker: NDArray[np.int64]  # [workers] the code of each worker in what was learned; -1 for an unknown one
+    worker: NDArray[np.int64]  # [workers] the code of each worker in the model; -1 for an unknown one
 
 
 def transfer(learned: Learned, panel: WorkerRows) -> Transferred:
@@ -146,7 +146,7 @@ def dependence_of(learned: Learned) -> Dependence:
 
 
 def _shares(known: Knowledge) -> Floats | None:
-    """Return the shares of the labels among the tasks, [K]; None where no task is known."""
+    """Return the shares of the labels among the tasks, [K]; None if no task is known."""
     total = sum_of(known.class_counts)
     return known.class_counts / total if total > 0 else None
 
@@ -154,8 +154,8 @@ def _shares(known: Knowledge) -> Floats | None:
 def loosen(learned: Learned, lent: float = WARM_START_PSEUDO_VOTES) -> Learned:
     """Return what was learned with a little of the mean worker lent to every worker.
 
-    A cell that no vote has filled yet is 0, and would forbid for good what new votes may tell: expectation-maximisation
-    never leaves a 0. A new fit that goes on from here gets that freedom, and no more.
+    A cell without votes is 0, and would rule out an answer forever: expectation-maximisation never leaves a 0. A warm start
+    gets that freedom, and no more.
     """
     if learned.scoring != "confusion":
         return learned
@@ -183,9 +183,9 @@ def other_labels(possible: NDArray[np.bool_]) -> int:
 
 
 def coin_table(panel: WorkerRows, right: Floats, wrong: Floats, others: int) -> Floats:
-    """Return log pi, [rows, K], where a worker is right with one probability, [workers], and errors fall on other labels alike.
+    """Return log pi, [rows, K], if a worker is right with one probability, [workers], and errors fall on other labels alike.
 
-    The probability to be wrong, [workers], is given beside it: near 1 a difference would lose its digits.
+    The probability to be wrong, [workers], is a separate argument: computed as a difference it would lose digits near 1.
     """
     length = np.diff(panel.worker_ptr)
     with np.errstate(divide="ignore"):
@@ -240,7 +240,7 @@ def _skills(learned: Learned, worker: NDArray[np.int64]) -> Floats:
 
 
 def _rows(array: Floats, place: NDArray[np.int64]) -> Floats:
-    """Return the lines at these places, whatever for -1."""
+    """Return the lines at these places, and an arbitrary one for -1."""
     return array[np.maximum(place, 0)] if len(array) else np.ones((len(place), *array.shape[1:]))
 
 
@@ -321,7 +321,7 @@ def _with_history(mine: Learned, history: Knowledge) -> Learned:
 def merge(first: Learned, second: Learned) -> Learned:
     """Return the knowledge of both, and the parameters that follow from it."""
     if first.scoring != second.scoring or (first.scoring == "weight" and first.model != second.model):
-        raise InputError(f"a model of {first.model!r} and one of {second.model!r} have nothing to add: merge the same kind")
+        raise InputError(f"a model of {first.model!r} and one of {second.model!r} cannot be merged: use two of the same model")
     if first.model in NOT_MERGED:
         why = NOT_MERGED[first.model]
         raise InputError(f"models of {first.model!r} {why}: fit all votes (and all gold) instead of a merge")

@@ -73,12 +73,12 @@ class KOS(Model):
             ended.trace,
             converged=ended.trace[-1].labels_changed == 0,
             worker_columns={"weight": weights},
-            posterior=partial(_unchanged, shares),  # which can be pickled
+            posterior=partial(_is_unchanged, shares),  # which can be pickled
             skill=weights,
         )
 
 
-def _unchanged(shares: Floats) -> Floats:
+def _is_unchanged(shares: Floats) -> Floats:
     return shares
 
 

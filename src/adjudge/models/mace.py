@@ -87,7 +87,7 @@ class MACE(Model):
         best: Restart | None = None
         for restart in range(self.restarts):
             recipe = MaceRecipe(self, ConfusionPrior(classes=classes), settings=self, possible=possible, restart=restart)
-            found = _restarted(session, recipe, options)
+            found = _restart(session, recipe, options)
             if best is None or found.objective > best.objective + BETTER * abs(best.objective):
                 best = found
         assert best is not None  # there is at least one restart
@@ -125,7 +125,7 @@ class Restart(NamedTuple):
     step: MaceStep
 
 
-def _restarted(session: Session, recipe: MaceRecipe, options: em.FitOptions) -> Restart:
+def _restart(session: Session, recipe: MaceRecipe, options: em.FitOptions) -> Restart:
     """Return the fit of a session from the start of a recipe."""
     ended = em.repeat(session, recipe, lambda: _first(session, recipe), options)
     return Restart(ended, ended.trace[-1].objective, session.estimate().params, recipe.steps[0])
@@ -314,7 +314,7 @@ def fit_from(votes: Votes, starts: Sequence[tuple[Floats, Floats]], model: MACE,
     for start in starts:
         recipe = MaceRecipe(settings, beliefs, settings=settings, possible=possible, start=start)
         likelihood = (
-            _restarted(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)
+            _restart(session, recipe, em.FitOptions()).run.trace[-1] if iterations else _first(session, recipe)
         ).log_likelihood
         if best is None or likelihood > best.log_likelihood:
             step = recipe.steps[0]

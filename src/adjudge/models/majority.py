@@ -268,14 +268,14 @@ class GoldMajorityVote(Model):
     def _fit(self, session: Session, known: Knowns) -> Fit:
         possible = known.possible(session)
         session.start(hard=True)
-        right, total = session.gather(_agreed) - session.gather(_agreed, gold=False) + session.gather(before)
+        right, total = session.gather(_count_agreeing) - session.gather(_count_agreeing, gold=False) + session.gather(before)
         mean = right.sum() / total.sum() if total.sum() > 0 else 1.0
         weights = np.maximum(np.where(total > 0, right / np.where(total > 0, total, 1.0), mean), MIN_GOLD_WEIGHT)
         weigh_by(session, weights, possible)
         return weighted_fit(self, session, columns={"weight": weights, "gold_votes": total})
 
 
-def _agreed(block: WorkerBlock, counts: Any) -> Floats:
+def _count_agreeing(block: WorkerBlock, counts: Any) -> Floats:
     """Return how many votes of each worker agree with the labels, and how many there are, [2, workers]."""
     panel = block.panel
     by_row = np.stack([counts[np.arange(panel.n_rows), panel.row_label], counts.sum(axis=1)], axis=1)

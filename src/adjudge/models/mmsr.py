@@ -108,7 +108,7 @@ def factor(
 ) -> Factor:
     """Return the factors of |X| by alternating means of ratios without the extreme ones, until their product settles.
 
-    Where no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back for ever; that is
+    If no skills explain the agreement, as in crowds of a few votes, the factors may run away or come back forever; that is
     what `patience` is for.
     """
     size = np.abs(agreement)
@@ -118,7 +118,7 @@ def factor(
         next_left, next_right = np.empty_like(left), np.empty_like(right)
         kernels.trimmed_ratios(pairs, size, trim, right, left, out=next_left, threads=threads)
         kernels.trimmed_ratios(pairs, size, trim, next_left, right, out=next_right, threads=threads)
-        changes.append(_moved(left, right, next_left, next_right))
+        changes.append(_measure_change(left, right, next_left, next_right))
         left, right = next_left, next_right
         if progress is not None:
             progress(len(changes), changes[-1])
@@ -132,7 +132,7 @@ def _stalls(changes: list[float], patience: int | None) -> bool:
     return min(changes[-patience:]) > 0.99 * min(changes[-2 * patience : -patience])
 
 
-def _moved(left: Floats, right: Floats, next_left: Floats, next_right: Floats) -> float:
+def _measure_change(left: Floats, right: Floats, next_left: Floats, next_right: Floats) -> float:
     """Return the Frobenius norm of the difference of two rank-one matrices, without taking one from the other."""
     by_left, by_right = next_left - left, next_right - right
     square = (by_left @ by_left) * (next_right @ next_right) + (left @ left) * (by_right @ by_right)
@@ -140,7 +140,7 @@ def _moved(left: Floats, right: Floats, next_left: Floats, next_right: Floats) -
 
 
 def signs(pairs: WorkerPairs, labels: int) -> Floats:
-    """Return the signs of skills, [workers]: 1, -1, or 0 where nothing tells; of the two ways, the one near all 1.
+    """Return the signs of skills, [workers]: 1, -1, or 0 if nothing tells; of the two ways, the one near all 1.
 
     They are those of the vector that a lazy walk along agreements beyond chance leads to. Each pair counts as many votes as it
     shares, so that two workers with one task in common say little. The walk starts with all workers alike.
@@ -258,7 +258,7 @@ class _Skills:
         skill = np.sqrt(found.left * found.right) * signs(pairs, labels)
         cast_by = votes.by_worker(votes.votes_per_row()).astype(np.float64)
         on_gold, right = _gold_votes(votes, whole_votes.gold)
-        self.skill = _combined(skill, degree > 0, cast_by, labels, on_gold, right)
+        self.skill = _combine(skill, degree > 0, cast_by, labels, on_gold, right)
 
     def _note(self, iteration: int, change: float) -> None:
         nothing, now = float("nan"), time.perf_counter()
@@ -280,7 +280,7 @@ def _gold_votes(votes: Votes, gold: NDArray[np.int32] | None) -> tuple[Floats, F
     return on.astype(np.float64), right.astype(np.float64)
 
 
-def _combined(skill: Floats, shares: NDArray[np.bool_], cast_by: Floats, labels: int, on_gold: Floats, right: Floats) -> Floats:
+def _combine(skill: Floats, shares: NDArray[np.bool_], cast_by: Floats, labels: int, on_gold: Floats, right: Floats) -> Floats:
     """Return skills, [workers], of what colleagues and gold say, by numbers of votes, and within what votes can show."""
     seen = (labels * right - on_gold) / (labels - 1)  # votes on gold times the skill that they show
     agrees = float((skill * seen).sum()) if on_gold.any() else 0.0

@@ -136,7 +136,7 @@ class CoinStep:
         total = np.where(total > 0, total, 1.0)
         coin = right / total
         table = coin_table(panel, coin, wrong / total, self._others)
-        penalty = _believed(self._right, coin) + _believed(self._wrong, wrong / total / self._others)
+        penalty = _sum_beliefs(self._right, coin) + _sum_beliefs(self._wrong, wrong / total / self._others)
         return TableLines(table, np.zeros((panel.n_workers, panel.n_labels)), self._prior, penalty, columns={"skill": coin})
 
     def _counted(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -150,7 +150,7 @@ class CoinStep:
         return right + right_rest, wrong + wrong_rest
 
 
-def _believed(votes: Floats, probability: Floats) -> float:
+def _sum_beliefs(votes: Floats, probability: Floats) -> float:
     """Return the sum of pseudo-votes * log probability; a cell without pseudo-votes adds nothing."""
     with np.errstate(divide="ignore"):
         return float(np.where(votes > 0, votes * np.log(np.where(votes > 0, probability, 1.0)), 0.0).sum())

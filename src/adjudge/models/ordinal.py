@@ -73,7 +73,7 @@ class Ordinal(Model):
         if self.order is not None:
             object.__setattr__(self, "order", check_order(self.order))
 
-    def suited(self, votes: Votes) -> Ordinal:
+    def adapt_to(self, votes: Votes) -> Ordinal:
         """Return the settings with the order in force, which is saved with the parameters."""
         texts = votes.labels.texts()
         grades = grades_of(texts, self._order, is_declared=votes.labels.is_declared)

@@ -58,7 +58,7 @@ def opened(source: Any, what: str) -> Any:
 
 
 def require_same_voters(source: Any, groups: Mapping[str, str], what: str) -> None:
-    """Raise where a history or warm start is about other voters: about members where groups vote, or the other way round.
+    """Raise if a history or warm start is about other voters: about members where groups vote, or the other way round.
 
     `source` is as `opened` returns it, `groups` has worker to group, as texts.
     """
@@ -98,8 +98,8 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
         )
     for name, ids in columns.items():
         require_present(ids, name, why=" of the history")
-    labels = _sorted(narrow_ids(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
-    workers = _sorted(vocabulary(columns["worker"].unique()))
+    labels = _sort(narrow_ids(vocabulary(pl.concat([columns[n].cast(pl.String) for n in ("true", "given")]).unique())))
+    workers = _sort(vocabulary(columns["worker"].unique()))
     codes = {n: _codes(columns[n], workers if n == "worker" else labels) for n in columns}
     k = max(len(labels), 1)
     rows, row = np.unique(codes["worker"] * k + codes["given"], return_inverse=True)
@@ -191,7 +191,7 @@ def _number(value: object) -> float:
     raise OptionError(f"priors hold {quote(value)}: give numbers")
 
 
-def _sorted(ids: Vocabulary) -> Vocabulary:
+def _sort(ids: Vocabulary) -> Vocabulary:
     return ids.take(sort_order(ids))
 
 

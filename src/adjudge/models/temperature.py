@@ -54,10 +54,10 @@ def log_loss(posterior: NDArray[np.float64], truth: NDArray[np.integer]) -> floa
     return float(-np.log(np.clip(of_truth, PROBABILITY_FLOOR, 1.0)).mean())
 
 
-def tempered(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+def apply_temperature(posterior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return p^(1/T), normalised in every line, [n, K]; T = 1 changes nothing, not even zeros.
 
-    >>> tempered(np.array([[0.9, 0.1]]), 2.0).round(3)
+    >>> apply_temperature(np.array([[0.9, 0.1]]), 2.0).round(3)
     array([[0.75, 0.25]])
     """
     TEMPERATURE.check("temperature", temperature)
@@ -73,7 +73,7 @@ def fit_temperature(
     """Return the temperature between 0.05 and 100 with the smallest log loss; 1.0 where none is better than 1.
 
     posterior [n, K]; truth [n] codes below K. With `believed`, [tasks, K], the loss has a prior worth `PRIOR_TASKS` more tasks,
-    of which these probabilities are taken for the truth, and 1 stays unless the known tasks speak clearly against it.
+    of which these probabilities are treated as the truth, and 1 stays unless the known tasks speak clearly against it.
 
     The loss is convex in 1/T: its slope is the sum over tasks of the expected log-probability less that of the truth, which
     rises with 1/T, and Newton's method finds where it crosses zero. A step that leaves the interval known to hold the zero is
@@ -113,7 +113,7 @@ def fit_temperature(
             break
     best = 1.0 / cool
 
-    gain = log_loss(posterior, truth) - log_loss(tempered(posterior, best), truth)
+    gain = log_loss(posterior, truth) - log_loss(apply_temperature(posterior, best), truth)
     # The floor bends the loss a little, and the best of a flat loss is a matter of rounding: 1 stays unless beaten, and where
     # a prior doubts the known tasks, unless beaten by what would be a nat if they were as many as the prior is worth.
     needed = 0.0 if len(parts) == 1 else PRIOR_TASKS / len(truth) ** 2
@@ -134,8 +134,8 @@ def _check(posterior: NDArray[np.float64], truth: NDArray[np.integer] | None = N
     """Raise unless these are probabilities, [n, K], and codes of at least `least` and below K, [n]."""
     lines = np.shape(posterior)
     if len(lines) != 2 or not isinstance(posterior, np.ndarray) or posterior.dtype.kind != "f":
-        beside = "" if truth is None else f", truth {np.shape(truth)}"
-        raise InputError(f"posterior has shape {lines}{beside}: give [n, K] probabilities as a NumPy array of floats")
+        other = "" if truth is None else f", truth {np.shape(truth)}"
+        raise InputError(f"posterior has shape {lines}{other}: give [n, K] probabilities as a NumPy array of floats")
     within = (posterior >= 0) & (posterior <= 1 + 1e-6)  # NaN is neither
     if not within.all():
         at = int(np.argmin(within.all(axis=1)))
@@ -201,7 +201,7 @@ class Tempered:
         """Yield T_qc of some tasks after the other, [tasks, K]."""
         given = self.fit.task_columns.get("gold")
         for cut, plain in probability_pieces(self.fit, self.session):
-            out = tempered(plain, self.temperature)
+            out = apply_temperature(plain, self.temperature)
             if given is not None:
                 certain = given[cut]
                 out[certain] = plain[certain]
@@ -220,13 +220,13 @@ def calibrate_result(result: Result, calibrate: Source | bool, gold: pl.DataFram
     else:
         posterior, truth = _judge(result, read_gold(cast(Source, calibrate), result.votes.labels))
     if len(truth) < MIN_CALIBRATION_TASKS:
-        which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are no gold"
+        which = "gold labels of tasks with votes" if calibrate is True else "known labels of tasks with votes that are not gold"
         raise InputError(f"a temperature needs at least {MIN_CALIBRATION_TASKS} {which}; there are {len(truth)}")
-    temperature = fit_temperature(posterior, truth, _believed(result))
+    temperature = fit_temperature(posterior, truth, _believe(result))
     return replace(result, fit=tempered_fit(result.fit, result.session, temperature))
 
 
-def _believed(result: Result) -> NDArray[np.float64]:
+def _believe(result: Result) -> NDArray[np.float64]:
     """Return the probabilities of all tasks without gold, [tasks, K]; if there are very many, of tasks at equal distances."""
     given, step = result.fit.task_columns.get("gold"), -(-result.votes.n_tasks // MAX_BELIEVED_TASKS) or 1
     parts = [np.zeros((0, result.votes.n_labels))]

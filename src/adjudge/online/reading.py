@@ -115,7 +115,7 @@ class EvictedTask:
     votes: tuple[tuple[str, int], ...]  # worker and label, in order
     label: int  # -1 without votes
     units: tuple[int, ...] | None  # its probabilities in units of 2^-32, where the stream keeps them
-    fitted: int  # 1 where the label is that of the last refit of auto, 2 where that was tied, else 0
+    fitted: int  # 1 if the label is that of the last refit of auto, 2 where that was tied, else 0
     gold: int  # -1: none
     order: int  # its number among all tasks of the stream
 

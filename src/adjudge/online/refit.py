@@ -63,7 +63,16 @@ class Refit:
     def run(self, *, engine: EngineChoice = DEFAULTS.engine) -> Result:
         """Return the fit; it is the same for any number of threads.
 
-        - `engine`: the engine to run on, as for `adj.aggregate`.
+        Parameters
+        ----------
+        engine : str or engine, default "auto"
+            The engine to run on, as for `adj.aggregate`.
+
+        Returns
+        -------
+        Result
+            The fit; it is the same for any number of threads.
+
         """
         now = self._now
         start = now["labels"][self._has_votes()] if self._warm else None

@@ -50,19 +50,30 @@ class Online:
     Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
     `refit`.
 
-    - `labels`: all labels that votes may have.
-    - `model`: "fds", "ds", "hybrid", or "auto": fds between refits, which run auto; a task keeps the label of the last
-      refit until it gets or loses a vote. `adj.aggregate` has "auto" by default, which is a rule for votes that are all
-      there; here "fds", so that refits and the votes between them follow one rule.
-    - `seed`: decides between labels that score the same.
-    - `duplicates`: a worker's second vote on a task replaces the first ("last"), or is added ("all"). `adj.aggregate` adds by
-      default, because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
-    - `strength`: votes of the mean worker lent to every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is
-      1, because a stream judges workers from their first vote on: newcomers start like the population.
-    - `confidence`: "honest" is judged from the votes of other tasks and the errors that workers share, which are measured
-      again when a tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
-    - `gold`: labels of some tasks, as for `adj.aggregate`; see the method `gold`.
+    Parameters
+    ----------
+    labels : iterable of object
+        All labels that votes may have.
+    model : StreamedModel, default "fds"
+        "fds", "ds", "hybrid", or "auto": fds between refits, which run auto; a task keeps the label of the last refit until it
+        gets or loses a vote. `adj.aggregate` has "auto" by default, which is a rule for votes that are all there; here "fds",
+        so that refits and the votes between them follow one rule.
+    seed : int, default 0
+        Decides between labels that score the same.
+    duplicates : Kept, default "last"
+        A worker's second vote on a task replaces the first ("last"), or is added ("all"). `adj.aggregate` adds by default,
+        because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
+    strength : float, default 1.0
+        Votes of the mean worker lent to every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is 1, because
+        a stream judges workers from their first vote on: newcomers start like the population.
+    confidence : {"honest", "posterior"}, default "honest"
+        "honest" is judged from the votes of other tasks and the errors that workers share, which are measured again when a
+        tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
+    gold : source, optional
+        Labels of some tasks, as for `adj.aggregate`; see the method `gold`.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> online = adj.Online(labels=["cat", "dog"])
     >>> for worker, label in (("ann", "cat"), ("bob", "cat"), ("eve", "dog")):
@@ -76,6 +87,7 @@ class Online:
 
     Any number of threads may use a stream at once: each call is whole, reads run side by side, a change runs alone. An
     exception at any moment (Ctrl-C, no memory) leaves the stream as it was before the call or as it is after it.
+
     """
 
     def __init__(
@@ -475,11 +487,23 @@ class Online:
     def begin_refit(self, *, warm: bool = False) -> Refit:
         """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
 
-        - `warm`: start from the current labels.
+        Parameters
+        ----------
+        warm : bool, default False
+            Start from the current labels.
 
+        Returns
+        -------
+        Refit
+            A batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
+
+        Notes
+        -----
         The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
         while votes arrive, and gets the same stream again if it repeats the steps at the same moments.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
@@ -487,6 +511,7 @@ class Online:
         >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(engine=adj.Cpu(threads=2))
         >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
         ([2, 1], 2)
+
         """
         return Refit(
             self._state.snapshot(),
@@ -501,7 +526,7 @@ class Online:
     def finish_refit(self, refit: Refit) -> Result:
         """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
 
-        Where it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
+        If it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
         under the parameters of the fit.
         """
         if not isinstance(refit, Refit) or refit.model != self._model:
@@ -511,7 +536,7 @@ class Online:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
 
-        A stream that is loaded answers for ever after, to the bit, as the one that was saved. What was last measured for honest
+        A stream that is loaded answers forever after, to the bit, as the one that was saved. What was last measured for honest
         confidence is part of it, so that `renew`, and a read that renews, count as events.
         """
         container.save(Path(path), "online", stream_file.VERSION, *content_of(self, path))
@@ -534,7 +559,7 @@ class Online:
         return stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
-        return _unpickled, content_of(self, "a pickle")
+        return _unpickle, content_of(self, "a pickle")
 
     @classmethod
     def load(
@@ -571,5 +596,5 @@ class Online:
         )
 
 
-def _unpickled(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
+def _unpickle(meta: dict[str, Any], arrays: dict[str, Any]) -> Online:
     return stream_of(Online, Bounds("a pickled stream"), (meta, dict(arrays)))

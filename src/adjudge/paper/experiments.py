@@ -94,7 +94,7 @@ def gaps(questions: Questions, cells: CellFolder) -> pl.DataFrame:
 
 
 def rate(gap: list[float]) -> float:
-    """Return the factor by which the gap shrinks in an iteration near the limit; NaN where there are too few gaps.
+    """Return the factor by which the gap shrinks in an iteration near the limit; NaN if there are too few gaps.
 
     The rate is the slope of log(gap) over the second half of the iterations: a straight line is linear convergence.
 

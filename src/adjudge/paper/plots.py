@@ -186,9 +186,9 @@ def _panel(
 
 def _save(panels: Sequence[Chart], path: Path, columns: int = 3) -> None:
     """Write a figure with one legend for all panels: colours and shapes are methods, dashes are the paper."""
-    from adjudge.report.charts import alt, save_svg, themed
+    from adjudge.report.charts import alt, apply_theme, save_svg
 
     figure = alt.concat(*panels, columns=columns, spacing={"row": 24, "column": 20})
-    looking = themed(figure.resolve_scale(color="shared", shape="shared", strokeDash="shared"))
+    looking = apply_theme(figure.resolve_scale(color="shared", shape="shared", strokeDash="shared"))
     looking.config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
     save_svg(looking, path)

@@ -49,7 +49,7 @@ def is_binary(name: str) -> bool:
 
 
 def curve(measure: Measure, name: str, model: str) -> list[float] | None:
-    """Return a curve of Figure 1, from one annotator on; None where the paper has none.
+    """Return a curve of Figure 1, from one annotator on; None if the paper has none.
 
     >>> curve("accuracy", "bm", "ds")
     [0.685, 0.68, 0.699, 0.698, 0.712]
@@ -59,6 +59,6 @@ def curve(measure: Measure, name: str, model: str) -> list[float] | None:
 
 
 def point(measure: Measure, name: str, model: str, k: int) -> float | None:
-    """Return Figure 1 at k annotators; None where the paper has nothing."""
+    """Return Figure 1 at k annotators; None if the paper has nothing."""
     found = curve(measure, name, model)
     return None if found is None else found[k - 1]

@@ -20,7 +20,7 @@ Tables = Mapping[str, pl.DataFrame]
 SUBSET_DESCRIPTIONS = {
     "first": "the first k votes of each question in file order: the rule that the paper's figures obey, though its text "
     "speaks of random subsets",
-    "random": "k votes of each question drawn at random, anew in every trial: the rule that the paper's text states "
+    "random": "k votes of each question, drawn at random in every trial: the rule that the paper's text states "
     "(likelihoods in every iteration, switches, rates and online runs keep to the first votes)",
 }
 EXACT_SETS: Final = ("adult2", "bm", "labelme", "rte")  # their public files have the order of the authors' files
@@ -41,7 +41,7 @@ differences say little. Five annotators, five random subsets, accuracy per (ques
 
 
 def text(made: Tables, plan: GridPlan, sets: list[str], *, drawn: bool) -> str:
-    """Return the report as Markdown: `report.md` with its figures; tables and plots beside it are linked."""
+    """Return the report as Markdown: `report.md` with its figures and links to the tables and plots."""
     verdicts, switch = made["verdicts"], made["switch"]
     strict, others = verdicts.filter(pl.col("strict")), verdicts.filter(~pl.col("strict"))
     known, off = (verdicts.filter(pl.col("verdict") == v).drop("strict", "verdict") for v in ("known", "off"))

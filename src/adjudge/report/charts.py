@@ -27,7 +27,7 @@ try:
 except ImportError as error:
     raise AdjudgeError("plots need altair: pip install 'adjudge[report]'") from error
 
-__all__ = ["Chart", "alt", "chart", "config", "inert", "save_svg", "themed"]  # `alt` is given on
+__all__ = ["Chart", "alt", "apply_theme", "chart", "config", "inert", "save_svg"]  # `alt` is given on
 
 Chart: TypeAlias = alt.typing.ChartType  # any chart of Altair
 MODE_OF_THEME: Final[Mapping[str, Mode]] = {"light": "light", "dark": "dark", "none": "light"}  # whose colours the marks have
@@ -87,7 +87,7 @@ def config(mode: Mode) -> dict[str, Any]:
     }
 
 
-def themed(chart: Chart, theme: Theme = "light") -> Chart:
+def apply_theme(chart: Chart, theme: Theme = "light") -> Chart:
     """Return the chart in a look of ours: "light", "dark", or "none", which leaves it to Altair's own themes.
 
     Altair cannot concatenate charts that have a theme; charts without one can be combined.
@@ -103,8 +103,8 @@ def save_svg(chart: Chart, path: Path) -> None:
     """Write the chart to `path` as SVG, by vl-convert: without a browser, and the same bytes for the same chart.
 
     Descriptions of single marks are left out: they are most of the file, and a picture comes with its text. Positions are
-    rounded to a hundredth of a pixel, since the last digits depend on the machine, and what is referred to is numbered anew,
-    since Vega counts on from picture to picture.
+    rounded to a hundredth of a pixel, because the last digits depend on the machine, and ids are renumbered, because Vega
+    keeps counting from picture to picture.
     """
     small = chart.copy(deep=False)
     small.config = {**(small.config if isinstance(small.config, dict) else {}), "aria": False}
@@ -161,7 +161,7 @@ def chart(picture: Picture) -> Chart:
     below = [line for note in picture.notes if note for line in textwrap.wrap(inert(note), TITLE_CHARACTERS + 25)]
     title = alt.Title(lines, subtitle=below) if below else alt.Title(lines)
     whole: Chart = drawn.properties(title=title, description=sentence)
-    return themed(whole, picture.theme)
+    return apply_theme(whole, picture.theme)
 
 
 class _PlotLayers:

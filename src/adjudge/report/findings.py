@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 MAX_UNCERTAIN: Final = 30  # tasks that are listed, with every vote
 MAX_DISPUTED: Final = 20
-BASELINE_MODELS: Final = ("mv", "fds", "auto")  # models whose accuracy stands beside that of the report's own
-MAX_BASELINE_VOTES: Final = 300_000  # votes up to which these are fitted for a report: a second or two
+BASELINE_MODELS: Final = ("mv", "fds", "auto")  # models to compare with the report's own
+MAX_BASELINE_VOTES: Final = 300_000  # votes up to which a report fits them: a second or two
 MAX_GAIN_CELLS: Final = 30_000_000  # tasks x labels up to which the gain of one more vote is computed for all tasks
 NORMAL_95: Final = 1.96  # standard errors of a 95% interval
 MAX_DETAIL_NAME_CHARACTERS: Final = 200  # characters of a name: they may be of any length, a page may not
 MAX_BIAS: Final = 8  # labels whose shares are compared
-MAX_CONFUSED_PAIRS: Final = 12  # confused pairs, where labels are many
+MAX_CONFUSED_PAIRS: Final = 12  # confused pairs, if labels are many
 MAX_PARTNERS: Final = 6
 
 
@@ -61,7 +61,7 @@ class Findings:
 
     @cached_property
     def agreement(self) -> AgreementView | None:
-        """How far workers agree; None where votes are not in memory, or are too many to compare."""
+        """How far workers agree; None if votes are not in memory, or are too many to compare."""
         return agreement(self.workers.people) if self.result.is_here and self.workers.is_judged else None
 
     @cached_property
@@ -73,7 +73,7 @@ class Findings:
     def doubtful(self) -> dict[int, float]:
         """The tasks where one more vote is worth most, with the expected gain in right labels; the least certain ones of many.
 
-        Where a table of tasks x labels would be too large, gains are NaN.
+        If a table of tasks x labels would be too large, gains are NaN.
         """
         votes = self.result.votes
         if votes.n_tasks * votes.n_labels > MAX_GAIN_CELLS:
@@ -113,7 +113,7 @@ class Findings:
 
     @cached_property
     def evaluation(self) -> Evaluation | None:
-        """What truth says of the labels that were not given; None where it says nothing."""
+        """What truth says of the labels that were not given; None if it says nothing."""
         if self.judged is None or (self.is_gold.any() and not len(self.judged)):
             return None
         evaluation = evaluate(self.result, self.judged)
@@ -121,7 +121,7 @@ class Findings:
 
     @cached_property
     def true_codes(self) -> Integers | None:
-        """The true label of each task, [tasks]: -1 where it is not known, K or above if nobody gives it; None without truth."""
+        """The true label of each task, [tasks]: -1 if it is not known, K or above if nobody gives it; None without truth."""
         return None if self.truth is None or not self.result.is_here else truth_codes(self.workers.people.votes, self.truth)
 
     @cached_property
@@ -135,7 +135,7 @@ class Findings:
     def scores(self) -> pl.DataFrame:
         """Model, accuracy, low, high (a 95% interval) and is_own, best first: of models compared, or of some that are fitted.
 
-        Where votes are many, the report's own model is alone.
+        If votes are many, the report's own model is alone.
         """
         own, compared = self.result.model, self.comparison
         if compared is not None:
@@ -177,7 +177,7 @@ def details(
 
     - `view`: the workers.
     - `agreement`: who agrees with whom; None where that is not known.
-    - `truth`: the code of the true label of each task, [tasks]; None where no truth is known.
+    - `truth`: the code of the true label of each task, [tasks]; None if no truth is known.
     - `real`: right votes and votes with truth by the code of the worker.
     """
     rows = view.notable.to_dicts()

@@ -84,7 +84,7 @@ def data(identity: str, content: object) -> Markup:
 def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, numbers: int = 0) -> Markup:
     """Return a table whose last `numbers` columns are figures, and whose first cells name their rows.
 
-    Where all heads are empty there are none.
+    If all heads are empty there are none.
     """
     names = list(heads)
     first = len(names) - numbers
@@ -104,7 +104,7 @@ def table(heads: Iterable[Content], rows: Iterable[Iterable[Content]], *, number
 
 
 def fold(summary: Content, *content: Content, class_: str = "fold") -> Markup:
-    """Return something that opens when it is asked for."""
+    """Return a section that opens on click."""
     return tag("details", tag("summary", summary), *content, class_=class_)
 
 
@@ -152,7 +152,7 @@ def prose(text: str) -> Markup:
 
 
 def figures(lines: list[tuple[str, str, str]]) -> Markup:
-    """Return figures as cards: what it is, the figure, and what stands behind it."""
+    """Return figures as cards: the name, the figure, and its basis."""
     cards = [
         tag("div", tag("dt", what), tag("dd", figure, class_="big"), tag("dd", behind, class_="of") if behind else None)
         for what, figure, behind in lines

@@ -1,7 +1,7 @@
-"""One page that answers what people ask of their votes: a single file that needs no network, no server and no library.
+"""Write one page that answers common questions about votes: a single file that needs no network, server or library.
 
-A content-security policy in the page allows its own script and style by their hashes, and nothing else: whatever stands in the
-votes, nothing of it can run, and nothing can be fetched. docs/decisions/040-altair.md has the reasons.
+A content-security policy in the page allows its own script and style by their hashes, and nothing else: text in the votes
+cannot run as code or fetch anything. docs/decisions/040-altair.md has the reasons.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def page(
 
     - `result`: of any model, of single labels or of sets, in memory or on disk.
     - `truth`, `truth_task`, `truth_label`: known labels, as for `adj.evaluate`.
-    - `title`: what stands at the top.
-    - `source`: what the votes were read from, as the reader knows it.
-    - `comparison`: what `adj.compare` returned for these votes; without it a few models are fitted, where truth is given.
+    - `title`: the heading of the page.
+    - `source`: what the votes were read from, as the reader names it.
+    - `comparison`: what `adj.compare` returned for these votes; without it a few models are fitted, if there is truth.
     - `set_separator`: what joins the options of true sets written as text.
 
     >>> import adjudge as adj
@@ -117,7 +117,7 @@ def page(
 
 
 def _page_data(view: WorkersView, agreement: AgreementView | None, noun: str) -> dict[str, Any]:
-    """Return what the script needs beside the workers: shapes, words, who is shown first, and the matrix of agreement."""
+    """Return the script's data apart from the workers: shapes, words, the worker shown first, and the agreement matrix."""
     first = view.notable["code"][0] if len(view.notable) else None
     matrix = None
     if agreement is not None:

@@ -1,4 +1,4 @@
-"""The colours of every picture, for light and for dark pages, and the shapes that stand beside them.
+"""The colours of every picture, for light and dark pages, and the shapes that go with them.
 
 Categories are those of Okabe and Ito, which people who see few colours tell apart. Three of the eight are too pale for white
 paper and one too dark for a dark page, so each has a light and a dark form: text has a contrast of at least 4.5:1 to the page,

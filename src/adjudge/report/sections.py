@@ -55,7 +55,7 @@ OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
 
 @dataclass(frozen=True)
 class LabelKeys:
-    """A colour and a short sign for every label, so that squares can be told apart without colours."""
+    """A colour and a short sign for every label, so that squares differ even without colours."""
 
     order: Mapping[str, int]  # label to its rank: the most frequent one first
 
@@ -74,11 +74,11 @@ class LabelKeys:
         return f"c{rank}" if rank < len(palette.CATEGORIES) else "other"
 
     def square(self, label: str, who: str) -> Markup:
-        """Return a vote as a small square; `who` stands on hover."""
+        """Return a vote as a small square; `who` appears on hover."""
         return tag("span", self.sign(label), class_=f"vote {self.kind(label)}", title=f"{who}: {words.shorten(label, MAX_TEXT)}")
 
     def key(self, labels: Iterable[str]) -> Markup | None:
-        """Return what the squares mean; nothing where they say it themselves."""
+        """Return what the squares mean; nothing if they say it themselves."""
         if self.is_short:
             return None
         found = sorted(set(labels), key=lambda label: self.order.get(label, 0))
@@ -115,7 +115,7 @@ def _task(one: Explanation, keys: LabelKeys, gain: float) -> Markup:
 def task_line(
     task: object, label: Content, confidence: float, votes: Content, inside: Content, hover: str | None = None
 ) -> Markup:
-    """Return one task: its label, confidence and votes in a line, which opens to what is `inside`."""
+    """Return one task: a line with its label, confidence and votes, which expands to `inside`."""
     head = tag(
         "summary",
         tag("span", words.shorten(task, 60), class_="id", title=hover),
@@ -308,7 +308,7 @@ def _show(identity: str, question: str, answer: str, picture: Picture, *more: Co
 
 
 def crowd(view: ConfusionView) -> Markup:
-    """Return the section of what the crowd confuses."""
+    """Return the section on which labels the crowd confuses."""
     what = "the true label" if view.against == "the truth" else "the label that was chosen"
     how = (
         f"A row holds all votes on tasks of one label ({what}); its cells are the shares of the labels that were given, and on "
@@ -330,7 +330,7 @@ def balance(view: SharesView) -> Markup:
 
 
 def doubts(found: Findings) -> Markup:
-    """Return the section of the tasks in doubt, with every vote and what it contributed."""
+    """Return the section of the tasks in doubt, with every vote and its contribution."""
     view, names = found.tasks, found.result.votes.labels.texts()
     shares = of_labels.shares(found.result).frame["label"].to_list()
     keys = LabelKeys({label: rank for rank, label in enumerate(shares or names)})
@@ -360,7 +360,7 @@ def doubts(found: Findings) -> Markup:
 
 
 def _in_doubt(found: Findings) -> str:
-    """Return which task is least certain, and which label most votes speak against; empty where there is none of them."""
+    """Return which task is least certain, and which label most votes speak against; empty if there is none of them."""
     view = found.tasks
     if view.n_tasks < 2 or not len(view.uncertain):
         return ""
@@ -438,7 +438,7 @@ def _models(scores: pl.DataFrame) -> Picture:
 
 
 def _left_out(found: Findings) -> str:
-    """Return that truth says nothing of labels that were given; empty where none was."""
+    """Return that truth says nothing of labels that were given; empty if none was."""
     number = 0 if found.truth is None or found.judged is None else len(found.truth) - len(found.judged)
     if not number:
         return ""
@@ -476,7 +476,7 @@ def _wrong(found: Findings) -> Markup | None:
     return _show("errors", "Which labels are wrong?", answer, picture, how=how)
 
 
-def promised(promise: Promise | None) -> Markup | None:
+def promise_section(promise: Promise | None) -> Markup | None:
     """Return the section of what gold has certified about these labels; None if nobody has asked."""
     if promise is None:
         return None
@@ -509,7 +509,7 @@ def sections(found: Findings) -> list[Markup | None]:
     why = found.workers.left_out or "Pairs of workers are compared where votes are in memory."
     return [
         trust(found),
-        promised(result.latest_promise),
+        promise_section(result.latest_promise),
         workers(found.workers, found.real),
         crowd(found.crowd),
         balance(of_labels.shares(result)),

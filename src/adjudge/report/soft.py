@@ -27,7 +27,7 @@ HOW: Final = (
 
 
 def ambiguity(result: Result) -> Markup | None:
-    """Return the section; None where votes are too many for a page, or too few to tell."""
+    """Return the section; None if votes are too many for a page, or too few to tell."""
     votes = result.votes
     if not result.is_here or votes.n_labels > MAX_SOFT_LABELS or votes.n_tasks * votes.n_labels > MAX_SOFT_CELLS:
         return None

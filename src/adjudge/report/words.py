@@ -97,7 +97,7 @@ def quote(value: object, width: int = MAX_NAME) -> str:
 
 
 def tell_apart(one: object, other: object) -> tuple[str, str]:
-    """Return two labels in a sentence, shortened as far as they can still be told apart.
+    """Return two labels for a sentence, shortened as far as they still differ.
 
     >>> tell_apart("a" * 40 + "1" + "a" * 40, "a" * 40 + "2" + "a" * 40)[0] == quote("a" * 40 + "1" + "a" * 40, 128)
     True

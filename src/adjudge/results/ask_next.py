@@ -1,8 +1,8 @@
-"""Which tasks to ask about next, and whom: where one more vote is worth most for its price.
+"""Choose which tasks to ask about next, and which worker: the largest expected gain per unit of cost first.
 
-A vote that cannot change a label alone may do so together with others. So the gain is computed some votes ahead and divided by
-their number: the best rate counts. Votes on one task are alike beyond what its label explains, as some tasks are hard or
-mislead: what was said on it so far predicts part of what will be said next.
+A vote that cannot change a label alone may do so together with others. So the gain is computed several votes ahead, divided by
+their number, and the best rate counts. Votes on one task are correlated beyond what its label explains, because some tasks are
+hard or misleading: the votes so far predict part of the next ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 LOOK_AHEAD: Final = 5  # votes
-GAIN_SHARE: Final = 0.5  # of the gain that confusions promise: what votes say counts half, as for honest confidence
+GAIN_SHARE: Final = 0.5  # of the gain that the confusions predict: honest confidence also counts half of what votes say
 LEAST_ALIKE: Final = 1 / 11  # correlation of the votes on a task beyond its label, at least: ten votes of the mean worker
 
 
@@ -43,10 +43,10 @@ def gain_rate(
     belief: Floats,  # [n, 2] probability of the two best labels, the label of the task first
     said: Floats,  # [n, 2] votes for either
     votes: Floats,  # [n] votes on the task
-    channel: Floats,  # [n, 2 given, 2 true] how often a worker gives either label where either is true
+    channel: Floats,  # [n, 2 given, 2 true] how often a worker gives either label for either true label
     shared_error: float,
     *,
-    two_labels: bool,  # whether there are no others that a vote could give
+    two_labels: bool,  # True if votes can give no third label
 ) -> Floats:
     """Return the expected gain in right labels per vote, [n], of the best number of votes ahead.
 
@@ -94,10 +94,10 @@ def first_vote_right(priors: Floats, confusion: Floats) -> float:
 
 Codes = NDArray[np.int64]
 ANY_WORKER: Final = "any"  # as worker: all who have votes
-ASK_CHUNK_TASKS: Final = 1 << 16  # tasks looked at at once
-ASK_CHUNK_PAIRS: Final = 1 << 18  # tasks x workers looked at at once
-OVERSAMPLED: Final = 4  # times as many tasks as asked for are compared over workers
-MIN_CANDIDATES: Final = 32  # workers compared on each task, beside as many as could have voted on it
+ASK_CHUNK_TASKS: Final = 1 << 16  # tasks per block
+ASK_CHUNK_PAIRS: Final = 1 << 18  # tasks x workers per block
+OVERSAMPLED: Final = 4  # compare workers on this many times the requested tasks
+MIN_CANDIDATES: Final = 32  # workers compared on each task, in addition to as many as may have voted on it
 LEAST_COST: Final = 1e-12  # in ratios
 
 
@@ -106,7 +106,7 @@ class RankedTasks(NamedTuple):
 
     code: Codes  # [tasks]
     gain: Floats  # [tasks] expected gain in right labels of one more vote
-    worker: Codes  # [tasks] among the candidates; all 0 where there are none
+    worker: Codes  # [tasks] among the candidates; all 0 if there are none
     cost: Floats  # [tasks]
 
 
@@ -163,18 +163,18 @@ def _check(n: object, cost: object, budget: object) -> None:
 
 
 def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary | None:
-    """Return who may be asked; None where it does not matter."""
+    """Return the workers who can be asked, or None if it makes no difference."""
     is_price = cost is None or isinstance(cost, int | float | np.integer | np.floating)
     if worker is None and is_price:
         return None
     if worker is None or (isinstance(worker, str) and worker == ANY_WORKER):
         return result.votes.workers
-    named = [worker] if isinstance(worker, str | int | np.integer) else _listed(worker)
+    named = [worker] if isinstance(worker, str | int | np.integer) else _as_list(worker)
     if not named:
         raise OptionError(f"worker is {quote(worker)}: give 'any', a worker, or a list of workers")
     texts = list(dict.fromkeys(text_of(one) for one in named))
     if not all(texts) or any(one is None or one != one for one in named):
-        raise OptionError(f"worker is {quote(worker)}: one of these is missing or empty, and nobody can be asked by that id")
+        raise OptionError(f"worker is {quote(worker)}: one of these ids is missing or empty")
     mapping = {} if result.grouping is None else result.grouping.mapping
     for one in texts:
         if one in mapping and mapping[one] != one:
@@ -182,7 +182,7 @@ def _candidates(result: Result, worker: object, cost: Cost | None) -> Vocabulary
     return vocabulary(pl.Series(texts, dtype=pl.String))
 
 
-def _listed(workers: Any) -> list[object]:
+def _as_list(workers: Any) -> list[object]:
     """Return a list, set or column of workers as a list; nothing for anything else."""
     is_many = isinstance(workers, Sequence | Set | np.ndarray | pl.Series) or type(workers).__name__ == "Series"
     return list(workers) if is_many and not isinstance(workers, bytes) else []
@@ -206,10 +206,10 @@ def _affordable(ranked: RankedTasks, n: int | None, budget: float | None) -> Cod
 
 @dataclass(frozen=True, eq=False)
 class TaskGains:
-    """The tasks of a result as they could be asked about."""
+    """The expected gain of one more vote on each task of a result."""
 
     result: Result
-    candidates: Vocabulary | None  # who may be asked
+    candidates: Vocabulary | None  # workers who can be asked
     cost: Cost | None
 
     @cached_property
@@ -237,7 +237,7 @@ class TaskGains:
         return float(found) if isinstance(found, int | float) else 0.0
 
     def ranked(self, limit: int | None, *, only_gains: bool) -> RankedTasks:
-        """Return the tasks that are worth most, those without votes too: `limit` at least, where there are as many."""
+        """Return the tasks with the largest gains, including tasks without votes: at least `limit`, if there are that many."""
         keep = None if limit is None else limit * (1 if self.candidates is None else OVERSAMPLED)
         codes, gains = [np.zeros(0, np.int64)], [np.zeros(0)]
         for first, gain in self.gains():
@@ -253,7 +253,7 @@ class TaskGains:
             code, value, np.zeros(len(code), np.int64), np.full(len(code), self.prices[0] if len(self.prices) else 0.0)
         )
         found = found if self.candidates is None else self._with_workers(found)
-        unvoted = self._unvoted(limit)
+        unvoted = self._find_unvoted(limit)
         return RankedTasks(*(np.concatenate(both) for both in zip(unvoted, found, strict=True)))
 
     def gains(self) -> Iterator[tuple[int, Floats]]:
@@ -323,7 +323,7 @@ class TaskGains:
             each = each.reshape(size, len(able))
             here = slice(int(some.task_ptr[start]), int(some.task_ptr[cut.stop]))
             at = place[some.worker[here]]
-            each[some.task[here][at >= 0] - start, at[at >= 0]] = -1.0  # a worker is asked once
+            each[some.task[here][at >= 0] - start, at[at >= 0]] = -1.0  # do not ask a worker twice
             best = np.where(each < 0, -1.0, each / price).argmax(axis=1)
             gain[cut], chosen[cut] = each[np.arange(size), best], able[best]
         kept = gain >= 0
@@ -369,7 +369,7 @@ class TaskGains:
 
     @cached_property
     def _known_worker(self) -> Codes:
-        """The code of each worker of the votes in what was learned, [workers]."""
+        """The code of each worker of the votes among the workers that the model knows, [workers]."""
         return match_ids(self.result.votes.workers, self.learned.knowledge.workers)
 
     def _probabilities(self, codes: Codes) -> Floats:
@@ -387,7 +387,7 @@ class TaskGains:
         out: Floats = np.where(exists, counts + 1.0, 0.0) / max(float((counts + 1.0)[exists].sum()), 1.0)
         return out
 
-    def _unvoted(self, limit: int | None) -> RankedTasks:
+    def _find_unvoted(self, limit: int | None) -> RankedTasks:
         """Return tasks that have nothing but abstentions, as codes -1, -2, …: their first vote is worth most."""
         number = len(self.result.votes.unvoted)
         number = number if limit is None else min(number, limit)

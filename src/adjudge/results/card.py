@@ -1,8 +1,8 @@
-"""A result as a small card of HTML, which a notebook shows by itself: the answer first, and what to call next.
+"""A result as a small HTML card, which notebooks display by themselves: the answer first, then what to call next.
 
-A card is one element with styles of its own: no script, no style sheet, no request. It takes colours and fonts from the notebook,
-so that it is readable in light and in dark. Ids, labels and reasons are data: whatever they say stays text. Cards look only at
-what a fit has left; nothing slow is computed for one.
+A card is one element with its own styles: no script, no style sheet, no request. It inherits the notebook's colours and fonts,
+so it is readable in light and dark themes. Ids, labels and reasons are escaped. Cards use only what the fit has already
+computed.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Card:
     next_steps: Sequence[str] = field(default=())  # what to call next
 
     def html(self) -> str:
-        """Return the card as HTML: one element, which may stand in any page."""
+        """Return the card as HTML: one element that can be embedded in any page."""
         parts = [_tag("div", _text(self.title, MAX_SENTENCE), "title")]
         if self.figures:
             parts.append(_tag("div", "".join(_figure(name, value) for name, value in self.figures), "figures"))
@@ -172,7 +172,7 @@ def of_stream(online: Any) -> str:
 
 
 def _first_labels(result: Result) -> CardTable:
-    """Return the labels of the first tasks, read from what the fit has left."""
+    """Return the labels of the first tasks, taken from the fit."""
     votes, outcome = result.votes, result.fit.outcome
     n = min(MAX_CARD_ROWS, votes.n_tasks)
     label, confidence = piece(outcome.labels, slice(0, n)).tolist(), piece(outcome.confidence, slice(0, n)).tolist()
@@ -182,8 +182,8 @@ def _first_labels(result: Result) -> CardTable:
 
 
 def _workers(result: Result) -> tuple[list[CardTable], list[str], str]:
-    """Return the workers to look at, where they were judged or that is quick; or that there are none, or were not looked for."""
-    judged = "judged" in vars(result) and "assessment" in vars(result.judged)  # both are kept once they were asked for
+    """Return the workers to look at, if verdicts exist or are quick to compute; otherwise a heading or note that says why not."""
+    judged = "judged" in vars(result) and "assessment" in vars(result.judged)  # both are cached after first use
     if not result.is_here or not (judged or len(result.votes) <= MAX_CARD_VERDICT_VOTES):
         return [], [], " (judges every worker)"
     brief = workers_in_brief(result.workers_frame(), MAX_CARD_ROWS)
@@ -229,7 +229,7 @@ def _warnings(result: Result | MultiResult) -> list[str]:
         out.append(f"{result.ties} labels were picked among tied ones")
     unknown = len(result.unknown_workers)
     if unknown:
-        out.append(f"{unknown} workers were not known to the model, and taken for the mean worker")
+        out.append(f"{unknown} workers were unknown to the model, and counted as the mean worker")
     return out
 
 

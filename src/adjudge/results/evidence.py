@@ -30,7 +30,7 @@ from adjudge.kernels import reference
 from adjudge.kernels.reference import VOTE_SHARE, HonestRule, soften
 from adjudge.models.honest import Honest, stream_rule
 from adjudge.models.knowledge import Learned, transfer
-from adjudge.models.temperature import tempered
+from adjudge.models.temperature import apply_temperature
 from adjudge.results.explanation import Step
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LabelEvidence:
     """The log-odds of the labels of some tasks against their runners-up, taken apart."""
 
     probabilities: Floats  # [tasks, K]
-    runner_up: Codes  # [tasks] -1 where there is no other label
+    runner_up: Codes  # [tasks] -1 if there is no other label
     log_odds: Floats  # [tasks]
     prior: Floats  # [tasks] part of the class priors
     contribution: Floats  # [votes] part of each vote
@@ -136,14 +136,14 @@ class LabelEvidence:
 
 
 class LabelScores(NamedTuple):
-    """Scores by label, apart from what is impossible."""
+    """Scores by label, with impossible votes counted separately."""
 
-    finite: Floats  # [..., K] sum of what is possible
+    finite: Floats  # [..., K] sum over possible votes
     misses: Floats  # [..., K] votes that are impossible under the label
     ruled_out: NDArray[np.bool_]  # [K] labels whose class prior is 0
 
     def limited(self) -> Floats:
-        """Return scores, [..., K]: minus infinity but for the labels with the fewest impossible votes."""
+        """Return scores, [..., K]: minus infinity except for the labels with the fewest impossible votes."""
         misses = np.where(self.ruled_out, np.inf, self.misses)
         out: Floats = np.where(misses == misses.min(axis=-1, keepdims=True), self.finite, -np.inf)
         return out
@@ -210,7 +210,7 @@ def model_evidence(some: TaskVotes) -> LabelEvidence:
     if decided_by == "votes":
         counted = some.counted()
         return share_evidence(some, counted, counted, some.weight)
-    if params is None:  # scores of its own, which are no lines of workers
+    if params is None:  # the model has its own scores, which are not sums over workers
         raise OptionError(f"model {result.model!r} cannot explain its own posterior: fit with confidence='honest', the default")
     if decided_by == "scores":
         return score_evidence(some, params.table[some.row], params.log_prior)
@@ -244,7 +244,7 @@ def stack_evidence(some: TaskVotes) -> LabelEvidence:
 
 
 def stack_flips(some: TaskVotes, runner_up: Codes) -> Flips:
-    """Return on which judges' weights the labels of some tasks hang, with what the votes say without gold as it is."""
+    """Return the votes that decide a label of a panel stack: without them, or if they changed sides, it would differ."""
     each, weights = np.arange(len(some.row)), _stack_weights(some)
     sums = (_before_stack(some) + some.by_label(weights))[some.task]
     label, has_other = some.labels[some.task], (runner_up >= 0)[some.task]
@@ -329,7 +329,7 @@ def calibrate_evidence(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
     temperature = some.result.fit.temperature
     if temperature == 1.0:
         return found
-    n, probabilities = np.arange(some.n_tasks), tempered(found.probabilities, temperature)
+    n, probabilities = np.arange(some.n_tasks), apply_temperature(found.probabilities, temperature)
     against = np.where(found.runner_up < 0, some.labels, found.runner_up)
     final = np.log(probabilities[n, some.labels]) - np.log(probabilities[n, against])
     changes = (final - found.log_odds).tolist()
@@ -341,7 +341,7 @@ def calibrate_evidence(some: TaskVotes, found: LabelEvidence) -> LabelEvidence:
 
 
 def _next_best(probabilities: Floats, labels: Codes, least: float = 0.0) -> Codes:
-    """Return the most probable label but the one decided, [tasks]; -1 where none has more than `least`."""
+    """Return the most probable label but the one decided, [tasks]; -1 if none has more than `least`."""
     if probabilities.shape[1] < 2:
         return np.full(len(labels), -1)
     others = probabilities.copy()
@@ -376,7 +376,7 @@ class VoteScores(NamedTuple):
     """What votes say of every label, [votes, K]."""
 
     finite: Floats
-    misses: Floats  # 1 where a vote is impossible under a label
+    misses: Floats  # 1 if a vote is impossible under a label
 
 
 class Flips(NamedTuple):
@@ -455,7 +455,7 @@ def _pick_labels(some: TaskVotes, scores: Floats, weights: Floats, task: Codes |
 
 
 def _vote_weights(some: TaskVotes) -> Floats:
-    """Return how many votes each label has in all, [K]: where ties go to the more frequent one."""
+    """Return the total weight of the votes for each label, [K], if ties go to the more frequent label."""
     votes = some.result.votes
     by_row = votes.votes_per_row() * (1.0 if votes.row_weight is None else votes.row_weight)
     return np.bincount(votes.row_label, by_row, minlength=votes.n_labels).astype(np.float64)
@@ -536,7 +536,7 @@ def more_counted_votes(some: TaskVotes, sums: Floats, weight: float, confusion: 
 
 
 def _first(probabilities: Floats, label: int, settled: float, temperature: float) -> int | None:
-    """Return the first line, of one vote more each, in which the label is settled; None where it is in none."""
-    known = tempered(np.clip(probabilities, 0.0, 1.0), temperature)
+    """Return the first line, of one vote more each, in which the label is settled; None if it is in none."""
+    known = apply_temperature(np.clip(probabilities, 0.0, 1.0), temperature)
     there = np.flatnonzero(known[:, label] >= settled)
     return int(there[0]) if len(there) else None

@@ -69,13 +69,29 @@ def explain_many(
     Beyond the preparation, which is one look at all workers and, in memory, one pass over the votes, only the votes of these
     tasks are read.
 
-    - `settled`: the confidence from which a label counts as settled.
-    - `by`: "confidence" explains the reported probabilities, "model" the model's own posterior.
+    Parameters
+    ----------
+    result : Result
+        The labels to explain.
+    codes : integers, [tasks]
+        The codes of the tasks.
+    settled : float, default 0.95
+        The confidence from which a label counts as settled.
+    by : By, default "confidence"
+        "confidence" explains the reported probabilities, "model" the model's own posterior.
 
+    Returns
+    -------
+    list[Explanation]
+        One explanation per code, in this order.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate(adj.simulate(tasks=50, workers=5, seed=1).votes)
     >>> [why.task for why in explain_many(result, np.array([3, 0]))]
     ['t3', 't0']
+
     """
     options.check({"settled": settled, "by": by}, RULES)
     require_here(result, "explain")
@@ -108,7 +124,7 @@ def explain_set(
 
 
 def require_here(result: Result, what: str) -> None:
-    """Raise where the tasks of a result are not in this process, nor on its disk."""
+    """Raise if the tasks of a result are not in this process, nor on its disk."""
     if len(result.fit.outcome.labels) != result.votes.n_tasks or not isinstance(result.session, OffersScoring):
         raise OptionError(f"{what} looks at the votes of tasks, and {TASKS_ON_EXECUTORS}")
 
@@ -151,7 +167,7 @@ def _alike(text: str, known: Vocabulary) -> list[str]:
 
 
 def _batches(result: Result, codes: Codes) -> Iterator[TaskVotes]:
-    """Yield the votes of tasks, of so many at a time that tables of votes x labels stay small."""
+    """Yield the votes of tasks in batches, so that tables of votes x labels stay small."""
     first, cells, k = 0, 0, max(result.votes.n_labels, 1)
     for at, code in enumerate(codes.tolist()):
         cells += result.votes.votes_on(code) * k

@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class VoteEvidence:
-    """One vote on the task: who said what, and what it adds to the log-odds of the label against the runner-up."""
+    """One vote on the task: its worker, its label, and its contribution to the log-odds of the label against the runner-up."""
 
     worker: Id  # or the group that votes
     label: Id  # that it gives
@@ -98,7 +98,7 @@ class Explanation:
     label: Id
     confidence: float  # probability that the label is right
     probabilities: Mapping[Id, float]  # of every label, in label order
-    runner_up: Id | None  # the most probable other label; None where there is no other
+    runner_up: Id | None  # the most probable other label; None if there is no other
     log_odds: float  # of the label against the runner-up; bounded where `certain`
     prior: float  # what the class priors add to the log-odds
     evidence: tuple[VoteEvidence, ...]  # the votes, largest contribution first
@@ -112,7 +112,7 @@ class Explanation:
     confidence_by: str  # "honest" or "posterior": what the probabilities are
     frame_kind: FrameKind = "polars"
     not_cast: tuple[MemberVote, ...] = field(default=())  # votes of groups whose members tied, which did not count
-    item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty where nothing says
+    item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty if nothing says
 
     def __repr__(self) -> str:
         return f"Explanation({self.task!r}: {self.label!r}, confidence {self.confidence:.2f}, {len(self.evidence)} votes)"
@@ -126,7 +126,7 @@ class Explanation:
         return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
-        """Return `votes` as a polars frame, whatever the caller's kind."""
+        """Return `votes` as a polars frame, regardless of the caller's frame library."""
         columns = {
             name: series_of([getattr(vote, name) for vote in self.evidence], name)
             if kind is None
@@ -173,7 +173,16 @@ class Explanation:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the waterfall of the log-odds as a picture.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            The waterfall of the log-odds as a picture.
+
         """
         return draw("votes:waterfall", self, theme=theme)
 
@@ -233,10 +242,10 @@ class Explanation:
             return
         yield f"log-odds of {shown_id(self.label)} against {shown_id(self.runner_up)}"
         lines = [("prior", "", self.prior, "")]
-        lines += [self._line(vote) for vote in self._shown()]
+        lines += [self._line(vote) for vote in self._select_votes()]
         left = len(self.evidence) - len(lines) + 1
         if left:
-            rest = sum(vote.contribution for vote in self.evidence) - sum(vote.contribution for vote in self._shown())
+            rest = sum(vote.contribution for vote in self.evidence) - sum(vote.contribution for vote in self._select_votes())
             lines.append((f"{left} more votes", "", rest, ""))
         lines += [(step.name, "", step.change, step.why) for step in self.steps]
         bound = "; certain, so the bars are cut at a bound" if self.certain else ""
@@ -249,7 +258,7 @@ class Explanation:
         for member in self.not_cast[:MAX_PRINTED_VOTES]:
             yield f"{shown_id(member.worker)} said {shown_id(member.label)}, which did not count: members of the group tied"
 
-    def _shown(self) -> tuple[VoteEvidence, ...]:
+    def _select_votes(self) -> tuple[VoteEvidence, ...]:
         """Return the votes that are shown: all, or the most telling for and against."""
         if len(self.evidence) <= MAX_PRINTED_VOTES:
             return self.evidence
@@ -363,7 +372,7 @@ class SetExplanation:
         return frames.to_native(self.votes_frame(), self.frame_kind)
 
     def votes_frame(self) -> pl.DataFrame:
-        """Return `votes` as a polars frame, whatever the caller's kind."""
+        """Return `votes` as a polars frame, regardless of the caller's frame library."""
         return pl.concat([_add_option(name, one) for name, one in self.options.items()], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from adjudge.results.trust.copies import find_copies
 if TYPE_CHECKING:
     from adjudge.results.result import Result
 
-GROUP_CHUNK_CELLS: Final = 1 << 22  # votes x labels looked at at once, so that copies stay small
+GROUP_CHUNK_CELLS: Final = 1 << 22  # votes x labels per block, so that copies stay small
 OF_GROUPS: Final = ("votes", "accuracy", "accuracy_low", "accuracy_high", "agreement")
 Floats = NDArray[np.float64]
 
@@ -143,7 +143,7 @@ class MemberSession:
         return self.members
 
     def gold(self) -> NDArray[np.bool_] | None:
-        """Return which tasks have their label from gold, [tasks]; None where no gold was given."""
+        """Return which tasks have their label from gold, [tasks]; None if no gold was given."""
         return self.result.session.gold()
 
     def recount(self, labels: NDArray[np.int32]) -> None:
@@ -163,7 +163,7 @@ class MemberSession:
 
     def run(self, job: VotePass[Any], function: RowFunction) -> Floats:
         """Return sums by members' row of the probability of every vote's answer, and of its label being wrong, [2, rows]."""
-        assert isinstance(job, Answers)  # the one pass that is asked of members; `own` has the others
+        assert isinstance(job, Answers)  # the only pass over members; `own` runs the others
         fit, members, labels = self.result.votes, self.members, self.result.fit.outcome.labels
         lines, without = self.result.session.gather(function)
         gold, sums = self.gold(), np.zeros((2, members.n_rows))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adjudge.results.sets import MultiResult
 
 BRIEF_LIST_LENGTH: Final = 3  # tasks or workers of a list
-OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks looked at at once, so that copies stay small
+OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks per block, so that copies stay small
 TO_LOOK_AT: Final = ("copy", "adversary", "spammer")  # verdicts that say something of a worker, gravest first
 UNCLEAR_VERDICT: Final = "unclear"  # the verdict on workers of whom the votes tell too little
 FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: with fewer effective votes, workers err together
@@ -73,7 +73,7 @@ class WorkersInBrief:
 
 
 def label_shares(result: Result | MultiResult) -> list[LabelShare] | None:
-    """Return the share of every label, most frequent first; None where labels are not in this process.
+    """Return the share of every label, most frequent first; None if labels are not in this process.
 
     With several correct options, shares are of the sets that contain an option, and do not add up to 1.
 
@@ -128,7 +128,7 @@ def least_certain(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[Uncert
 
 
 def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[tuple[int, float]]:
-    """Return code and confidence of the tasks that `least_certain` tells of."""
+    """Return code and confidence of the tasks that `least_certain` lists."""
     votes, outcome = result.votes, result.fit.outcome
     if len(outcome.confidence) != votes.n_tasks:
         return []
@@ -144,7 +144,7 @@ def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[
 
 
 def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> WorkersInBrief | None:
-    """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None where it has no verdicts.
+    """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None if it has no verdicts.
 
     >>> rows = [("ann", 9, "informative", "93% equal"), ("bob", 8, "spammer", "as guesses would")]
     >>> workers_in_brief(pl.DataFrame(rows, ["worker", "votes", "verdict", "why"], orient="row"))
@@ -166,7 +166,7 @@ def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> W
 
 
 def _cuts(result: Result) -> list[slice]:
-    """Return the tasks as slices that are looked at at once."""
+    """Return the tasks as slices that are processed at a time."""
     return [slice(start, start + OVERVIEW_CHUNK_TASKS) for start in range(0, result.votes.n_tasks, OVERVIEW_CHUNK_TASKS)]
 
 

@@ -80,7 +80,16 @@ class Plots:
 
         Thousands of workers become cells in the shade of their number, under dots for those to look at.
 
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            Votes against accuracy, a dot per worker: its 90% interval as a line, its verdict by shape and colour.
+
         """
         return draw("workers:workers", self.result, theme=theme)
 
@@ -89,30 +98,68 @@ class Plots:
 
         Beyond 20 labels it lists the worst pairs.
 
-        - `worker`: the id of one worker; all together by default.
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        worker : object, optional
+            The id of one worker; all together by default.
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            What is confused with what: rows are the labels chosen, columns the labels given.
+
         """
         return draw("votes:confusion", self.result, worker, theme=theme)
 
     def tasks(self, *, theme: Theme = "light") -> Picture:
         """Return how confidence is spread over the tasks, and the least certain tasks by name.
 
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            How confidence is spread over the tasks, and the least certain tasks by name.
+
         """
         return draw("labels:tasks", self.result, theme=theme)
 
     def agreement(self, *, theme: Theme = "light") -> Picture:
         """Return agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
 
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            Agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
+
         """
         return draw("votes:agreement", self.result, theme=theme)
 
     def reliability(self, truth: Source, *, theme: Theme = "light") -> Picture:
         """Return whether confidence is true: the share of right labels against the confidence that was promised.
 
-        - `truth`: a table of tasks and their true labels, as `adj.evaluate` takes it.
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        truth : source
+            A table of tasks and their true labels, as `adj.evaluate` takes it.
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            Whether confidence is true: the share of right labels against the confidence that was promised.
+
         """
         check({"theme": theme}, RULES)
         return draw("labels:reliability", load("adjudge.evaluation.evaluate:evaluate")(self.result, truth), theme=theme)
@@ -120,22 +167,50 @@ class Plots:
     def trace(self, *, theme: Theme = "light") -> Picture:
         """Return the labels changed in each iteration.
 
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            The labels changed in each iteration.
+
         """
         return draw("labels:trace", self.result, theme=theme)
 
     def shares(self, *, theme: Theme = "light") -> Picture:
         """Return how often each label is given, and how often it is chosen.
 
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            How often each label is given, and how often it is chosen.
+
         """
         return draw("labels:shares", self.result, theme=theme)
 
     def explain(self, task: object, *, theme: Theme = "light") -> Picture:
         """Return why a task has its label: what every vote adds to the log-odds, as a waterfall.
 
-        - `task`: its id, as for `result.explain`.
-        - `theme`: "light", "dark" or "none".
+        Parameters
+        ----------
+        task : object
+            Its id, as for `result.explain`.
+        theme : Theme, default "light"
+            "light", "dark" or "none".
+
+        Returns
+        -------
+        Picture
+            Why a task has its label: what every vote adds to the log-odds, as a waterfall.
+
         """
         return self.result.explain(task).plot(theme=theme)
 

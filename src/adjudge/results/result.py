@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from adjudge.results.workers import JudgedWorkers
 
 Refit = Callable[..., "Result"]  # from votes, gold= and history=
-RESULT_CHUNK_TASKS = 1 << 20  # tasks looked at at once, so that copies stay small
+RESULT_CHUNK_TASKS = 1 << 20  # tasks per block, so that copies stay small
 MAX_CONFUSION_CELLS = 20_000_000  # of all workers together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Promises):
-    """What `fit` and `aggregate` return. Frames are made when first asked for, and kept.
+    """What `fit` and `aggregate` return. Frames are made on first access, and kept.
 
     >>> import adjudge as adj
     >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
@@ -59,15 +59,15 @@ class Result(Promises):
     model: str  # its name
     settings: Mapping[str, object]
     scoring: str = "confusion"  # how votes are scored: see adjudge.models.knowledge
-    history: Knowledge | None = None  # what was known of the workers beforehand
+    history: Knowledge | None = None  # what was known about the workers beforehand
     gold_given: int = 0  # gold tasks, with votes or without
-    used: Learned | None = None  # the model that predicted this, where it was not fitted
-    grouping: GroupedVotes | None = None  # who votes in which group, where workers vote in groups; `votes` are those that counted
-    refit: Refit | None = None  # fits other votes the same way: verdicts ask what a fit says without some workers
-    per_set: int = 1  # votes that are the answers of one set, and may be right or wrong together: they count as one
+    used: Learned | None = None  # the model that predicted this, if it was not fitted
+    grouping: GroupedVotes | None = None  # who votes in which group, if workers are grouped; `votes` are those that counted
+    refit: Refit | None = None  # fits other votes the same way: verdicts compare fits without some workers
+    per_set: int = 1  # votes that answer one set, and may be right or wrong together: they count as one
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: frames are made again when asked for."""
+        """Return the fields: frames are made again on access."""
         if self.is_on_disk:
             raise AdjudgeError(NOT_PICKLED)
         return {one.name: getattr(self, one.name) for one in fields(self)}
@@ -90,10 +90,10 @@ class Result(Promises):
 
     @cached_property
     def labels(self) -> Frame:
-        """Task, label, confidence (probability that the label is right), votes, tie, and what else the model tells of a task.
+        """Task, label, confidence (probability that the label is right), votes, tie, and further columns of the model.
 
-        `votes` are those that counted: a group of workers counts once. Where votes have weights, `weight` is their sum. Tasks
-        with nothing but abstentions come last, without label.
+        `votes` are those that counted: a group of workers counts once. If votes have weights, `weight` is their sum. Tasks with
+        nothing but abstentions come last, without a label.
         """
         return to_native(self.labels_frame(), self.votes.frame_kind)
 
@@ -110,12 +110,12 @@ class Result(Promises):
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """What was measured of the votes and what was chosen, by name; see docs/models/auto.md.
+        """Measurements of the votes and choices of the fit, by name; see docs/models/auto.md.
 
-        `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent
-        votes per task that this leaves), `trust_in_skill`, and for "auto" `chose` and `why`; none of these where neither model
-        nor confidence asked for them. With groups `groups` and `ties_within` (votes that groups did not cast, as their members
-        tied), with workers left out `excluded_workers` and `excluded_votes`.
+        `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent votes
+        per task after allowing for both), `trust_in_skill`, and for "auto" `chose` and `why`; all are missing if neither model
+        nor confidence needed them. With groups: `groups` and `ties_within` (votes that groups did not cast because their members
+        tied). With workers left out: `excluded_workers` and `excluded_votes`.
         """
         return dict(self.fit.facts)
 
@@ -133,14 +133,13 @@ class Result(Promises):
     def workers(self) -> Frame:
         """Worker, votes, accuracy (expected share of right votes), agreement (share of votes equal to the label), abstained.
 
-        Where votes have weights, shares are of these; verdicts look at the answers, each of which counts once. `abstained` is the
-        share of what the worker was shown that got no label (refusals among them); null where reading did not count it. A worker
-        who only abstained has no votes, and no line. Where workers voted more than once on a task, `self_consistency` is the
-        share of pairs of such votes that agree.
+        If votes have weights, shares are weighted; verdicts count each answer once. `abstained` is the share of the tasks shown
+        to the worker that got no label (refusals included), if reading counted them. A worker who only abstained has no row.
+        If workers voted more than once on a task, `self_consistency` is the share of pairs of such votes that agree.
 
-        Then what the votes tell whatever the model: accuracy_low and accuracy_high (90% interval), information (bits a
-        vote), evidence (bits in all), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md);
-        and what else the model tells of a worker (glad: ability).
+        Columns that do not depend on the model: accuracy_low and accuracy_high (90% interval), information (bits per vote),
+        evidence (total bits), below_chance (standard errors), verdict, answers_like and why (see docs/workers.md). A model may
+        add columns of its own (glad: ability).
         """
         return self._native(self.workers_frame())
 
@@ -148,7 +147,7 @@ class Result(Promises):
     def groups(self) -> Frame:
         """Group, members, votes (one per task), ties_within (tasks on which members tied), accuracy, its interval, agreement.
 
-        An empty frame where workers vote alone. `workers` tells of the members one by one, and names the group of each.
+        An empty frame if workers vote alone. `workers` lists the members one by one, with the group of each.
         """
         from adjudge.results.groups import groups_frame
 
@@ -156,7 +155,7 @@ class Result(Promises):
 
     @cached_property
     def priors(self) -> Frame:
-        """Label, prior, p_c: the share of tasks expected to have it; low and high, its 90% interval, whatever the model."""
+        """Label, prior (p_c, the expected share of tasks with it), low and high: its 90% interval, for any model."""
         known = {"label": column(self.votes.labels), "prior": self.fit.params.priors}
         return self._native(pl.DataFrame({**known, **(self.judged.assessment.priors._asdict() if self.is_here else {})}))
 
@@ -187,7 +186,7 @@ class Result(Promises):
 
     @property
     def iterations_before(self) -> int:
-        """The iterations of the fit that this one went on from: about what a warm start has saved; 0 for a cold one."""
+        """The iterations of the earlier fit that this one continued: about what a warm start saved; 0 for a cold one."""
         return self.fit.trace[0].iteration - 1 if self.fit.trace else 0
 
     @property
@@ -288,7 +287,7 @@ class Result(Promises):
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were taken for the mean worker."""
+        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
         known = self.fit.worker_columns.get("known")
         return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
 
@@ -333,11 +332,11 @@ class Result(Promises):
     ) -> Result:
         """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
 
-        Workers without a vote here are taken for the mean worker, and named by `unknown_workers`.
+        Workers without a vote here count as the mean worker; `unknown_workers` lists them.
 
-        - `votes`: anything that `adj.read` takes, or a Spark frame, which gives a result of Spark frames.
-        - `engine`: where it runs, as for `adj.aggregate`.
-        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
+        - `votes`: anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
+        - `engine`: where to run, as for `adj.aggregate`.
+        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
         - `reading`: the options of `adj.read`.
 
         >>> import adjudge as adj
@@ -351,16 +350,16 @@ class Result(Promises):
         return predict(self.learned(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own frame with the label of each row's task beside it: its rows, their order and its columns are kept.
+        """Return your own frame with the label of each row's task added: it keeps its rows, their order and its columns.
 
         Four columns are added: `consensus` (the label), `consensus_confidence`, `consensus_votes` and `consensus_tie`. They are
-        missing in rows of tasks that the votes do not have. Ids meet as text: 7 and "7" are one task.
+        null for tasks without votes. Ids are compared as text: 7 and "7" are one task.
 
-        - `frame`: of pandas, polars or pyarrow, which comes back as the same kind; one row per task or several. Or the path of a
-          table, whose columns come as a polars frame, those of text files as text.
-        - `task`: the column of the task, or the level of the index; by default the one it was when the votes were read, or
-          else the one that usual names tell.
-        - `prefix`: what the names of the new columns begin with, where `consensus` is taken.
+        - `frame`: a pandas, polars or pyarrow frame, which comes back as the same kind; one row per task or several. Or the path
+          of a table, which comes back as a polars frame; columns of text files stay text.
+        - `task`: the task column, or index level; by default the one that the votes were read from, or else a column with a
+          usual name.
+        - `prefix`: start of the names of the new columns, if `consensus` is taken.
 
         >>> import adjudge as adj
         >>> import polars as pl
@@ -424,12 +423,12 @@ class Result(Promises):
         cost (where given). Each task comes once: ask again when its vote is in. Gold is not asked about. A task with nothing but
         abstentions comes first, without label. See docs/asking-next.md.
 
-        - `n`: how many tasks at most; all with a gain by default.
-        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task;
-          one who never voted is taken for the mean worker. By default a vote is that of the mean worker, and none is named.
-        - `cost`: what a vote costs: a number, a dict worker -> cost, or a table with the columns worker and cost, which is then
-          over the workers who can be asked.
-        - `budget`: what the votes may cost in all.
+        - `n`: maximum number of tasks; by default all with a gain.
+        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task; a
+          worker without votes counts as the mean worker. By default the vote is the mean worker's, and the frame names no worker.
+        - `cost`: price of a vote: a number, a dict worker -> cost, or a table with the columns worker and cost, which then lists
+          the workers who can be asked.
+        - `budget`: maximum total price of the votes.
 
         >>> import adjudge as adj
         >>> votes = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "dog"), (2, "bob", "dog"), (2, "eve", "dog")]
@@ -482,9 +481,9 @@ class Result(Promises):
 
         - `path`: the new file; it is written completely or not at all.
         - `truth`: known labels, as for `adj.evaluate`, which are never learned from. The page then has accuracy, too.
-        - `truth_task`, `truth_label`: the columns of the truth, where their usual names do not tell.
-        - `title`: what stands at the top of the page.
-        - `comparison`: what `adj.compare` returned for the same votes and truth; else a few models are fitted for the page.
+        - `truth_task`, `truth_label`: the columns of the truth, if they do not have usual names.
+        - `title`: the heading of the page.
+        - `comparison`: what `adj.compare` returned for the same votes and truth; by default a few models are fitted for the page.
 
         >>> import adjudge as adj
         >>> import tempfile, pathlib
@@ -495,17 +494,17 @@ class Result(Promises):
         ...     print("Can I trust these labels?" in page.read_text())
         True
         """
-        from adjudge.results.plotting import load  # a report is asked for seldom
+        from adjudge.results.plotting import load  # few callers write a report
 
         columns = {"truth_task": truth_task, "truth_label": truth_label}
         load("adjudge.report.page:write")(self, path, truth=truth, title=title, comparison=comparison, **columns)
 
     def labels_frame(self) -> pl.DataFrame:
-        """Return `labels` as a polars frame, whatever the caller's kind."""
+        """Return `labels` as a polars frame, regardless of the caller's frame library."""
         return _join_frames(self.label_batches())
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Return `probabilities` as a polars frame, whatever the caller's kind; too little memory is foreseen and said."""
+        """Return `probabilities` as a polars frame; raise before allocating if memory is insufficient."""
         require_probabilities(self.votes)
         return _join_frames(self.probability_batches())
 
@@ -530,7 +529,7 @@ class Result(Promises):
             yield frame
         if frame is None or not len(votes.unvoted):
             return
-        nothing = {name: pl.lit(None, kind) for name, kind in frame.schema.items()}  # what a model tells of tasks is null here
+        nothing = {name: pl.lit(None, kind) for name, kind in frame.schema.items()}  # columns of the model are null here
         nothing |= {"task": pl.col("task"), "votes": pl.lit(0, pl.Int64), "tie": pl.lit(False)}
         for start in range(0, len(votes.unvoted), RESULT_CHUNK_TASKS):
             ids = column(votes.unvoted.take(np.arange(start, min(start + RESULT_CHUNK_TASKS, len(votes.unvoted)))))
@@ -552,12 +551,12 @@ class Result(Promises):
         next(pieces, None)  # lets them close what they have opened
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Return `workers` as a polars frame, whatever the caller's kind; without `trust` what costs no pass alone."""
+        """Return `workers` as a polars frame; without `trust`, skip the columns that need a pass of their own."""
         return self.judged.frame(trust=trust)
 
     @cached_property
     def judged(self) -> JudgedWorkers:
-        """The workers as verdicts see them: what stands behind the columns of `workers`."""
+        """The verdicts and intervals behind the columns of `workers`."""
         from adjudge.results.workers import JudgedWorkers  # labels alone need no verdicts
 
         return JudgedWorkers(self)
@@ -575,7 +574,7 @@ class Result(Promises):
         return agreeing_votes(self)
 
     def _cuts(self) -> list[slice]:
-        """Return the tasks as slices that are looked at at once: all of them, where they are in memory."""
+        """Return slices of tasks to process at a time: one slice if they are in memory."""
         n, size = self.votes.n_tasks, RESULT_CHUNK_TASKS if self.is_on_disk else max(self.votes.n_tasks, 1)
         return [slice(start, start + size) for start in range(0, n, size)]
 

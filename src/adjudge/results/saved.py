@@ -120,7 +120,7 @@ class FittedModel:
 
     @property
     def iterations(self) -> int:
-        """The iterations that led here, those of the fits it went on from included."""
+        """The iterations so far, including those of the fits that this one continued."""
         return self.content.iterations
 
     @property
@@ -170,12 +170,24 @@ class FittedModel:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> Result:
-        """Return the labels of votes under what was learned; unknown workers are taken for the mean one, and named.
+        """Return the labels of votes under what was learned; unknown workers count as the mean worker and are listed.
 
-        - `votes`: anything that `adj.read` takes, or a Spark frame, which gives a result of Spark frames.
-        - `engine`: where it runs, as for `adj.aggregate`.
-        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
-        - `reading`: the options of `adj.read`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
+        engine : str or engine, default "auto"
+            Where to run, as for `adj.aggregate`.
+        confidence : {"honest", "posterior"}, optional
+            "honest" (if the fit was) or "posterior"; by default that of the fit.
+        **reading
+            The options of `adj.read`.
+
+        Returns
+        -------
+        Result
+            The labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+
         """
         return predict(self.content, votes, engine, confidence, Reading.of(reading))
 
@@ -341,7 +353,7 @@ def write_model(path: Path, learned: Learned) -> None:
 
 
 def model_contents(learned: Learned) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the meta and the arrays of the file of what was learned."""
+    """Return the metadata and the arrays of a model file."""
     known = learned.knowledge
     ids = {"worker_ids": known.workers.values, "worker_offsets": known.workers.offsets}
     named = {"labels": known.labels.ids(), "worker_kind": known.workers.kind}

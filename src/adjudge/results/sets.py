@@ -120,7 +120,7 @@ class MultiResult:
     model: str
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields: frames are made again when asked for."""
+        """Return the fields: frames are made again on access."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def __repr__(self) -> str:
@@ -178,12 +178,12 @@ class MultiResult:
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were taken for the mean worker."""
+        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
         return self.results[0].unknown_workers
 
     @property
     def facts(self) -> Mapping[str, object]:
-        """What was measured of the yes-or-no votes and what was chosen, as `Result.facts`; by option where each was fitted apart.
+        """Measurements of the yes/no votes and choices of the fit, as in `Result.facts`; per option if options were fitted apart.
 
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["joy"])]
@@ -214,15 +214,15 @@ class MultiResult:
     def workers(self) -> Frame:
         """Worker, votes (sets), and what `Result.workers` tells, of the answers to the (task, option) questions.
 
-        `accuracy` and `agreement` are shares of right answers and of those equal to the chosen sets, `information` is in bits an
-        answer; `abstained` is the share of missing sets. The answers of one set may be right or wrong together, so they
-        count as one wherever certainty is told: in the interval, in `below_chance`, and in the proof of copying.
+        `accuracy` and `agreement` are shares of right answers and of answers equal to the chosen sets, `information` is in bits
+        per answer; `abstained` is the share of missing sets. The answers of one set may be right or wrong together, so they count
+        as one in the interval, in `below_chance`, and in the proof of copying.
         """
         return self._native(self.workers_frame())
 
     @cached_property
     def priors(self) -> Frame:
-        """Option, prior (the share of tasks that have it), low and high: its 90% interval, whatever the model, which holds it."""
+        """Option, prior (the share of tasks that have it), low and high: its 90% interval, which does not depend on the model."""
         return self._native(self.priors_frame())
 
     def confusion(self, worker: object, option: object = None) -> Frame:
@@ -250,22 +250,36 @@ class MultiResult:
     ) -> MultiResult:
         """Return the sets of other tasks under what was learned here; nothing is learned from their votes.
 
-        - `votes`: sets of the options here, in anything that `adj.aggregate(multi=True)` takes.
-        - `engine`: where it runs, as for `adj.aggregate`.
-        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
-        - `reading`: the options of `adj.read`.
+        Parameters
+        ----------
+        votes : SetVotes or source
+            Sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
+        engine : str or engine, default "auto"
+            Where to run, as for `adj.aggregate`.
+        confidence : {"honest", "posterior"}, optional
+            "honest" (if the fit was) or "posterior"; by default that of the fit.
+        **reading
+            The options of `adj.read`.
 
+        Returns
+        -------
+        MultiResult
+            The sets of other tasks under what was learned here; nothing is learned from their votes.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> new = [("new", "ann", ["joy"]), ("new", "bob", ["joy"]), ("new", "zoe", [])]
         >>> found = adj.aggregate(votes, multi=True).predict(new)
         >>> found.labels["label"].to_list(), found.unknown_workers
         ([['joy']], ['zoe'])
+
         """
         return predict_sets(self.learned_sets(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own `frame` with the set of each row's task beside it; `task` and `prefix` are as for `Result.join`."""
+        """Return your own `frame` with the set of each row's task added; `task` and `prefix` are as for `Result.join`."""
         from adjudge.io.write_back import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
@@ -287,15 +301,27 @@ class MultiResult:
     def ask_next(self, n: int | None = None, *, cost: float | None = None, budget: float | None = None) -> Frame:
         """Return the tasks where one more vote is worth most, as `Result.ask_next` does.
 
-        A vote answers the questions of all options, so that its gain is their sum: expected_gain is in right options.
+        A vote answers the questions of all options, so its gain is their sum: expected_gain is in right options.
 
-        - `n`: how many tasks at most; all with a gain by default.
-        - `cost`, `budget`: what a vote costs, and what votes may cost in all.
+        Parameters
+        ----------
+        n : int, optional
+            Maximum number of tasks; by default all with a gain.
+        cost, budget : float, optional
+            Price of a vote, and maximum total price.
 
+        Returns
+        -------
+        Frame
+            The tasks where one more vote is worth most, as `Result.ask_next` does.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> adj.aggregate(votes, multi=True).ask_next(1)["task"].to_list()
         ['t1']
+
         """
         from adjudge.results.ask_next import ask_next_sets
 
@@ -320,12 +346,12 @@ class MultiResult:
         title: str | None = None,
     ) -> None:
         """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
-        from adjudge.results.plotting import load  # a report is asked for seldom
+        from adjudge.results.plotting import load  # few callers write a report
 
         load("adjudge.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
 
     def labels_frame(self) -> pl.DataFrame:
-        """Return `labels` as a polars frame, whatever the caller's kind."""
+        """Return `labels` as a polars frame, regardless of the caller's frame library."""
         names = self.votes.options.texts()
         chosen, tie = self._matrix("labels") == YES, self._matrix("tie")
         sets = pl.Series([[names[o] for o in np.flatnonzero(line)] for line in chosen], dtype=pl.List(pl.String))
@@ -356,11 +382,11 @@ class MultiResult:
         return [(np.flatnonzero(line).tolist(), float(sure)) for line, sure in zip(chosen, confidence, strict=True)]
 
     def probabilities_frame(self) -> pl.DataFrame:
-        """Return `probabilities` as a polars frame, whatever the caller's kind."""
+        """Return `probabilities` as a polars frame, regardless of the caller's frame library."""
         return self._by_option([r.probabilities_frame()["yes"].to_numpy() for r in self.results])
 
     def workers_frame(self) -> pl.DataFrame:
-        """Return `workers` as a polars frame, whatever the caller's kind."""
+        """Return `workers` as a polars frame, regardless of the caller's frame library."""
         frame = self.over_questions.workers_frame()
         if not self._is_pooled:
             frame = frame.with_columns(**self._accuracy())
@@ -370,7 +396,7 @@ class MultiResult:
         return frame.with_columns(votes=numbers(sets), abstained=abstained)
 
     def priors_frame(self) -> pl.DataFrame:
-        """Return `priors` as a polars frame, whatever the caller's kind."""
+        """Return `priors` as a polars frame, regardless of the caller's frame library."""
         from adjudge.results.workers import assess
 
         chosen, gold = self._matrix("labels"), self._gold().get("gold")
@@ -438,7 +464,7 @@ class MultiResult:
             return {}
         shape = len(self.votes.tasks), len(self.votes.options)
         marked: NDArray[np.bool_] = parts[0].reshape(shape) if len(parts) == 1 else np.stack(parts, axis=1)
-        return {"gold": marked[:, 0]}  # a gold set tells of every option
+        return {"gold": marked[:, 0]}  # a gold set covers every option
 
     def _confidence(self) -> NDArray[np.float64]:
         """Return the probability that the whole set is right, [tasks]."""
@@ -556,18 +582,15 @@ class FittedSets:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> MultiResult:
-        """Return the sets of votes under what was learned; unknown workers are taken for the mean one, and named.
+        """Return the sets of votes under what was learned; unknown workers count as the mean worker and are listed.
 
-        - `votes`: sets of the model's options, in anything that `adj.aggregate(multi=True)` takes.
-        - `engine`: where it runs, as for `adj.aggregate`.
-        - `confidence`: "honest" (of a fit that was) or "posterior"; that of the fit by default.
-        - `reading`: the options of `adj.read`.
+        `votes`, `engine`, `confidence` and `reading` are those of `MultiResult.predict`.
         """
         return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))
 
     def learned(self) -> NoReturn:
-        """Raise: what was learned of sets is no history or start of another fit, and cannot be merged."""
-        raise OptionError("this model is of sets (multi=True), which only predict can use: give one of tasks with one label")
+        """Raise: a model of sets cannot be a history, start another fit, or be merged."""
+        raise OptionError("this is a model of sets (multi=True), which only predict can use: give a model of single labels")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""

@@ -69,7 +69,7 @@ class SoftLabels:
 
     @cached_property
     def verdict_counts(self) -> dict[str, int]:
-        """How many tasks have each verdict; empty where none is given."""
+        """How many tasks have each verdict; empty if none is given."""
         if not self.is_reliable:
             return {}
         counted = np.bincount(self.verdicts, self.lines.times, minlength=len(AMBIGUITY_VERDICTS)).astype(int)

@@ -1,4 +1,4 @@
-"""What a result tells of its workers: the frame, with accuracy, intervals, verdicts and their reasons."""
+"""The workers of a result: a frame with accuracy, intervals, verdicts and their reasons."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 VERDICT_NAMES: Final = ("informative", "unclear", "spammer", "adversary", "copy")
 INFORMATIVE, UNCLEAR, SPAMMER, ADVERSARY, COPY = range(len(VERDICT_NAMES))
 MIN_SPAMMER: Final = 0.5  # probability of not looking above which a worker is called a spammer
-MIN_ADVERSARY: Final = 0.9  # and above which an adversary: bad luck in a few votes is no ill will
+MIN_ADVERSARY: Final = 0.9  # and above which an adversary: a few unlucky votes are not malice
 MAX_BELOW: Final = -2.33  # standard errors below chance from which a worker is called an adversary: one in a hundred by luck
-MAX_BELOW_EVADING: Final = -1.645  # the same, where evading explains the votes better than guessing: one in twenty
+MAX_BELOW_EVADING: Final = -1.645  # the same, if evading explains the votes better than guessing: one in twenty
 MAX_UNIFORM_BITS: Final = 8.0  # bits by which giving all labels alike may explain more than evading, divided by the labels
 MIN_BITS: Final = float(np.log2(10.0))  # evidence from which answers are taken to say something: ten to one
 COVERAGE: Final = 0.9  # probability that an interval holds the truth
@@ -68,7 +68,7 @@ def reasons(
     below: NDArray[np.float64] | None,
     noun: str = "vote",
 ) -> pl.Series:
-    """Return the sentence of each worker, [workers]; null where memory did not suffice to judge them.
+    """Return the sentence of each worker, [workers]; null if memory did not suffice to judge them.
 
     `given` has the votes of each, `agreement` the share that equals the label, `below` how far they follow what others say.
     `noun` is what votes are called.
@@ -103,7 +103,7 @@ def reasons(
         .when(word == "adversary")
         .then(pl.format("{} of {} equal the labels, and answers avoid what others say (z = {})", "equal", "votes", _figure("z")))
         .when((word == "spammer") & pl.col("is_one"))
-        .then(pl.format("gives '{}' in {} of {}, whatever is shown", "label", "most", "votes"))
+        .then(pl.format("gives '{}' in {} of {}, regardless of the task", "label", "most", "votes"))
         .when(word == "spammer")
         .then(pl.format("{} of {} equal the labels, as guesses would: {} bits of evidence", "equal", "votes", bits))
         .when(pl.col("compared") == 0)
@@ -112,7 +112,7 @@ def reasons(
         .then(pl.format("{} of {} equal the labels, but evidence points both ways (z = {})", "equal", "votes", _figure("z")))
         .otherwise(pl.format("{} cannot tell: {} bits of evidence, {} are needed", "votes", bits, pl.lit(f"{MIN_BITS:.1f}")))
     )
-    # Where agreement needs an accuracy that the others deny, it is the reason; else it is told beside the reason.
+    # If agreement needs an accuracy that the others contradict, it is the reason; otherwise it is added to the reason.
     proved = pl.format("{}, which takes an accuracy of {}; the others' votes say {}", alike, "needed", "right")
     why = pl.when(word == "copy").then(proved).when(pl.col("like").is_not_null()).then(pl.format("{}; {}", own, alike))
     out = facts.select(why=pl.when(pl.col("bits").is_not_nan()).then(why.otherwise(own)))
@@ -170,16 +170,16 @@ class JudgedWorkers:
         )
 
     def _honest_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return the accuracy of every worker, with its 90% interval, where confidence is honest: on every engine.
+        """Return the accuracy of every worker with its 90% interval if confidence is honest, on every engine.
 
-        And how far answers follow what others say, where the session is in this process.
+        Adds how far answers follow the other votes if the session runs in this process.
         """
         found = accuracy_columns(*self.result.fit.honest.worker_accuracy(self.result.votes, votes, self.result.per_set))
         return found if self.below_chance is None else {**found, "below_chance": self.below_chance}
 
     @cached_property
     def assessment(self) -> Assessment:
-        """Intervals and verdicts of all workers, whatever the model."""
+        """Intervals and verdicts of all workers, which do not depend on the model."""
         result, honest = self.result, self.honest
         assess_votes = partial(
             assess, without_weights(result.votes), result.fit.outcome.labels, result.session.gold(), per_set=result.per_set
@@ -190,7 +190,7 @@ class JudgedWorkers:
 
     @cached_property
     def honest(self) -> HonestProbabilities | None:
-        """The honest probabilities of the labels, whichever confidence the fit has; None where there are none."""
+        """The honest probabilities of the labels, whichever confidence the fit has; None if there are none."""
         session = getattr(self.result.session, "own", self.result.session)  # members of groups are judged by their own votes
         if self.result.fit.honest is not None and session is self.result.session:
             return cast(HonestProbabilities, self.result.fit.honest)
@@ -203,7 +203,7 @@ class JudgedWorkers:
 
     @cached_property
     def below_chance(self) -> NDArray[np.float64] | None:
-        """How far each worker's answers follow what the others say, in standard errors, [workers]; None where it is unknown."""
+        """How far each worker's answers follow what the others say, in standard errors, [workers]; None if it is unknown."""
         known = self.honest
         if known is None or hasattr(known.session, "honest_outcome"):  # its tasks are not in this process
             return None
@@ -249,7 +249,7 @@ class JudgedWorkers:
         }
 
     def _repeat_columns(self) -> dict[str, pl.Series]:
-        """Return how often every worker repeats its own answer; nothing where nobody voted twice on a task."""
+        """Return how often every worker repeats its own answer; nothing if nobody voted twice on a task."""
         votes = self.result.votes
         if votes.duplicates != "all" or self.result.per_set > 1:
             return {}
@@ -309,14 +309,14 @@ def repeated_answers(votes: Votes) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def abstained_column(votes: Votes, given: NDArray[np.int64]) -> pl.Series:
-    """Return the share of abstentions of each worker, [workers], who gave so many votes; null where it was not counted."""
+    """Return the share of abstentions of each worker, [workers], who gave so many votes; null if it was not counted."""
     rates = abstention_rates(given, votes.abstentions, votes.abstained)
     empty = pl.repeat(None, len(given), dtype=pl.Float64, eager=True)
     return (empty if rates is None else numbers(rates)).alias("abstained")
 
 
 def gold_frame(votes: Votes, labels: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.DataFrame | None:
-    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None where none is."""
+    """Return the labels of those tasks of some votes that are `known`, [tasks], as a table of gold; None if none is."""
     at = np.flatnonzero(known)
     return pl.DataFrame({"task": column(votes.tasks, at), "label": column(votes.labels, labels[at])}) if len(at) else None
 
@@ -330,7 +330,7 @@ class CredibleInterval(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What the votes say about workers and labels; NaN, and verdict unclear, where memory does not suffice."""
+    """What the votes say about workers and labels; NaN, and verdict unclear, if memory does not suffice."""
 
     accuracy: CredibleInterval  # [workers] each
     information: Floats  # [workers] bits per vote
@@ -354,12 +354,12 @@ def assess(
     n_labels: int | None = None,
     per_set: int = 1,
 ) -> Assessment:
-    """Return what the votes say, starting from labels, [tasks], of which those `known`, [tasks], are certain.
+    """Return intervals and verdicts, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
-    Votes that say nothing about their worker are left out (see `find_copies`). `below`, [workers], says how far answers follow
-    what the others say, in standard errors: without it nobody is called an adversary. `judge_without` judges the answers of
-    rings by the other votes, of `n_labels` labels that there are: without it nobody is called a copy. Where votes are answers
-    to the options of a set, `per_set` of them count as one in what is certain: intervals, and the proof of copying.
+    Votes that say nothing about their worker are left out (see `find_copies`). `below`, [workers], is how far answers follow the
+    other votes, in standard errors: without it nobody is called an adversary. `judge_without` judges the answers of rings by the
+    other votes, with `n_labels` possible labels: without it nobody is called a copy. If votes are answers to the options of a
+    set, `per_set` of them count as one in intervals and in the proof of copying.
     """
     found = find_copies(votes, labels, known, need=estimate(votes))
     if found is None:

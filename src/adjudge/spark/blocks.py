@@ -193,7 +193,7 @@ class BlockState(NamedTuple):
     """The state of a block after a pass."""
 
     counts: NDArray[Any]  # [rows, K] int64 when hard, float64 when soft
-    table: Floats  # [rows, K] of the M-step on these counts; empty where none follows
+    table: Floats  # [rows, K] of the M-step on these counts; empty if none follows
     totals: tuple[TotalsMessage, ...]  # of the parts whose labels this block stores
     summary: BlockSummary
 

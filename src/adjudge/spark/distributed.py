@@ -70,7 +70,7 @@ from adjudge.spark.routes import (
     worker_frames,
     workers_here,
 )
-from adjudge.spark.session import Frame, partition_of, plain_errors, quoted, serialized_like
+from adjudge.spark.session import Frame, partition_of, plain_errors, serialized_like, sql_name
 from adjudge.spark.votes import SQL_KIND, DistributedVotes
 
 INTERVAL = ("accuracy_low", "accuracy_high")  # columns of honest accuracy
@@ -100,7 +100,7 @@ class DistributedTable(NamedTuple):
     priors: Floats  # [K]
     uses_prior: bool
     penalty: float = 0.0
-    recipe: Recipe | None = None  # None where the table was learned elsewhere
+    recipe: Recipe | None = None  # None if the table was learned elsewhere
     names: tuple[str, ...] = ()  # of the columns that the recipe has for workers
 
     @property
@@ -259,7 +259,7 @@ class DistributedSession(RemoteSession):
         return _outcome(found)
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         if not self._settings.with_gold:
             return 0
         with plain_errors(FIT_FAILED):
@@ -317,7 +317,7 @@ class DistributedSession(RemoteSession):
         found = self._named_with(states).mapPartitions(partial(worker_frames, recipe, names, law, self._votes.abstentions))
         schema = f"worker {SQL_KIND[self._votes.workers.kind]}, votes bigint, accuracy double, agreement double"
         shown = ["abstained", *(INTERVAL if law is not None else ()), *names]
-        return spark.frame_of(found, schema + "".join(f", {quoted(name)} double" for name in shown), self.spark)
+        return spark.frame_of(found, schema + "".join(f", {sql_name(name)} double" for name in shown), self.spark)
 
     @cached_property
     def _answers(self) -> Rdd:
@@ -327,7 +327,7 @@ class DistributedSession(RemoteSession):
         return self._pass(partial(answers_of_part, decide), Receive(None, True, False, 2, of_labels=False), state).state
 
     def confusion(self, worker: object) -> Floats | None:
-        """Return pi_cl of one worker, [K true, K given]; None where there is no such worker."""
+        """Return pi_cl of one worker, [K true, K given]; None if there is no such worker."""
         assert self._confusion_source is not None
         recipe, state = self._confusion_source
         return self._of_worker(worker, state, partial(worker_confusion, recipe))

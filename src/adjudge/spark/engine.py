@@ -205,7 +205,7 @@ class SparkSession(RemoteSession, WorkerState):
         return replace(self._by_labels("weights"), log_likelihood=float("nan"))
 
     def gold_tasks(self, *, votes: int) -> int:
-        """Return how many gold tasks have at least so many votes."""
+        """Return the number of gold tasks with at least `votes` votes."""
         if self._gold is None:
             return 0
         with plain_errors(FIT_FAILED):

@@ -24,7 +24,7 @@ from adjudge.io.frames import column
 from adjudge.kernels import reference
 from adjudge.kernels.cpu import fastest
 from adjudge.kernels.reference import HonestRule
-from adjudge.models.temperature import tempered
+from adjudge.models.temperature import apply_temperature
 from adjudge.spark.garbage import spare_loaded
 from adjudge.spark.layout import TaskPart, ids_of
 
@@ -181,9 +181,9 @@ class DecisionPass:
     """How a fit decides tasks at its end: by scores (EM), votes (majority vote) or weights (IWMV)."""
 
     by: DecidedBy
-    scores: Broadcast = None  # None where votes decide
+    scores: Broadcast = None  # None if votes decide
     hard: bool = False  # whether scores count the labels they decide, instead of probabilities
-    honest: Broadcast = None  # `Judged`, where confidence is honest; None where it is the model's own
+    honest: Broadcast = None  # `Judged`, where confidence is honest; None if it is the model's own
     temperature: float = 1.0  # probabilities are raised to one over this
 
     @property
@@ -266,7 +266,7 @@ class DecisionPass:
             shard.weight_shares(params, out)
         else:
             shard.posterior(params, out)
-        return out if self.temperature == 1.0 else tempered(out, self.temperature)
+        return out if self.temperature == 1.0 else apply_temperature(out, self.temperature)
 
     def _decide_shards(
         self, settings: FitSettings, part: TaskPart, shards: Shards, tally: Tally

@@ -42,7 +42,7 @@ class TaskPart(NamedTuple):
     row: NDArray[np.uint32]  # [votes] the own row of each vote
     rows: NDArray[np.uint32]  # [own rows] the row of the panel
     task_hash: NDArray[np.uint64]  # [tasks] of the text of the id
-    gold: NDArray[np.int32]  # [tasks] given labels, below 0 where there is none; or empty
+    gold: NDArray[np.int32]  # [tasks] given labels, below 0 if there is none; or empty
 
     def pack(self) -> bytes:
         """Return the arrays as bytes, each at a multiple of 8."""
@@ -122,7 +122,7 @@ class Packing:
         return line(votes.tasks, votes.task_ptr, votes.row, rows.astype(np.uint32), votes.unvoted, codes)
 
     def no_gold(self, tasks: int) -> NDArray[np.int32] | None:
-        """Return the gold of tasks that have none, [tasks]; None where no gold was given."""
+        """Return the gold of tasks that have none, [tasks]; None if no gold was given."""
         return np.full(tasks, NO_GOLD, np.int32) if self.with_gold else None
 
 

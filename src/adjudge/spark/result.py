@@ -135,7 +135,7 @@ class RemoteSession:
 
     def _probabilities(self, ended: Any) -> spark.Frame:
         names = label_columns(self._votes.labels.texts(), "task")
-        return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.quoted(name)} double" for name in names)]))
+        return self._by_task(ended, names, ", ".join([self._task_column, *(f"{spark.sql_name(name)} double" for name in names)]))
 
     @property
     def _task_column(self) -> str:
@@ -237,7 +237,7 @@ class DistributedResult(SparkResult):
     def workers(self) -> Frame:
         """Worker, votes, accuracy, agreement, abstained, and what else the model knows of a worker, as a Spark frame.
 
-        `abstained` is 0 where all votes have a label, else null: abstentions are not counted by worker.
+        `abstained` is 0 if all votes have a label, else null: abstentions are not counted by worker.
 
         With honest confidence, accuracy is honest, too, and has its 90% interval.
         """

@@ -156,7 +156,7 @@ def empty_like(frame: Frame) -> pl.DataFrame:
 
 def to_spark(frame: pl.DataFrame, spark: Any) -> Frame:
     """Return a polars frame as a Spark frame."""
-    schema = ", ".join(f"{quoted(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
+    schema = ", ".join(f"{sql_name(name)} {SQL_TYPE[dtype]}" for name, dtype in frame.schema.items())
     return frame_of(spark.sparkContext.parallelize([ipc(frame)], 1), schema, spark)
 
 
@@ -213,10 +213,10 @@ def arrow_batches(frame: pl.DataFrame) -> list[Any]:
     return batches
 
 
-def quoted(name: str) -> str:
+def sql_name(name: str) -> str:
     """Return a column's name quoted for SQL.
 
-    >>> quoted("a.b`c")
+    >>> sql_name("a.b`c")
     '`a.b``c`'
     """
     return "`" + name.replace("`", "``") + "`"

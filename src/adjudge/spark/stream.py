@@ -35,7 +35,7 @@ from adjudge.io.frames import ID_DTYPES, prepare_ids, select
 from adjudge.io.sources import is_spark_frame
 from adjudge.online import Online
 from adjudge.spark.files import Sink, into_folder
-from adjudge.spark.session import Frame, gather, plain_errors, quoted, to_spark
+from adjudge.spark.session import Frame, gather, plain_errors, sql_name, to_spark
 
 ROLES: Final = ("task", "worker", "label")
 log = logging.getLogger(__name__)
@@ -250,19 +250,31 @@ def check_turn(progress: Progress, batch: int, query: str | None, folder: Path) 
 class SparkStream:
     """Labels of a stream of votes in Spark, kept up to date by one `Online` on the driver.
 
-    - `online`: the stream to begin with, in a new folder; its gold holds for the whole job.
-    - `state`: the job's folder: started again with it, the job continues where it was, after a kill too.
-    - `sink`: given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label
-      changed): a function that takes the frame and the batch's id, or the name of a folder with a known suffix, which
-      gets a folder `batch_id=N` per batch.
-    - `task`, `worker`, `label`: the columns, where their usual names do not tell.
-    - `order`: columns by which the votes of a batch are ordered, before task, worker and label.
-    - `bad`: a row without task or worker, or with an undeclared label: "fail" ends the batch, "skip" leaves the row out.
-    - `refit_every`: refits after every so many batches; 0 never does.
+    Parameters
+    ----------
+    online : Online
+        The stream to begin with, in a new folder; its gold holds for the whole job.
+    state : str or path
+        The job's folder: started again with it, the job continues where it was, after a kill too.
+    sink : Sink or str or path, optional
+        Given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label changed): a
+        function that takes the frame and the batch's id, or the name of a folder with a known suffix, which gets a folder
+        `batch_id=N` per batch.
+    task, worker, label : str, optional
+        The columns, where their usual names do not tell.
+    order : str or sequence of str, default ()
+        Columns by which the votes of a batch are ordered, before task, worker and label.
+    bad : OnBadRows, default "fail"
+        A row without task or worker, or with an undeclared label: "fail" ends the batch, "skip" leaves the row out.
+    refit_every : int, default 0
+        Refits after every so many batches; 0 never does.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> stream = adj.SparkStream(adj.Online(labels=["cat", "dog"]), state="state", sink="decisions.parquet")
     >>> query = stream.start(votes, processingTime="10 seconds")  # doctest: +SKIP
+
     """
 
     def __init__(
@@ -347,7 +359,7 @@ class SparkStream:
                     f"the stream: there is no column {quote(column)} to order by; the columns are: {itemize(votes.columns)}"
                 )
             columns[f"order_{index}"] = column
-        picked = votes.selectExpr(*(f"{quoted(column)} AS {role}" for role, column in columns.items()))
+        picked = votes.selectExpr(*(f"{sql_name(column)} AS {role}" for role, column in columns.items()))
         for role in ROLES:
             kind = picked.schema[role].dataType.typeName()
             if kind not in TYPES and (role, kind) != ("label", "boolean"):

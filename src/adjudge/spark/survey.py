@@ -31,7 +31,7 @@ class Survey(NamedTuple):
     labels: pl.DataFrame  # label, rows, votes, without_task, without_worker, tasks_are_whole, odd_task, …
     workers_are_whole: bool  # whether all are whole numbers; False where `narrow` was not set
     frame: Frame  # worker, label, votes: a line per pair
-    some: pl.DataFrame | None  # the same on the driver; None where a partition had too many pairs
+    some: pl.DataFrame | None  # the same on the driver; None if a partition had too many pairs
 
     @property
     def rows(self) -> int:

@@ -22,7 +22,7 @@ from adjudge.io.frames import ID_DTYPES, MAX_EXACT_ID, column, match_ids, vocabu
 from adjudge.io.reading import check_duplicates
 from adjudge.io.sources import Source, is_spark_frame
 from adjudge.spark.files import scan
-from adjudge.spark.session import Frame, functions, gather, plain_errors, quoted, to_spark
+from adjudge.spark.session import Frame, functions, gather, plain_errors, sql_name, to_spark
 from adjudge.spark.survey import PLAIN_NUMBER, ROLES, UNLIMITED, Survey, survey
 
 TEXTS: Final = ("string", "varchar", "char", "void")
@@ -41,7 +41,7 @@ class SparkVotes(WorkerRows):
     task_kind: Kind
     per_row: NDArray[np.int64]  # [rows] votes of each row
     abstentions: int
-    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None where nobody has counted them
+    abstained: NDArray[np.int64] | None = None  # [workers] abstentions of each; None if nobody has counted them
     duplicates: str  # "all" or "error"
     n_tasks: int = 0  # known once the votes are laid out on executors
     n_unvoted: int = 0
@@ -160,7 +160,7 @@ def read(
     )
 
 
-def gathered(frame: Frame, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+def gather_columns(frame: Frame, wanted: Mapping[str, str | None]) -> pl.DataFrame:
     """Return the wanted columns of a Spark frame on the driver, named by their role: labels or truth, not votes."""
     _require_whole(frame)
     columns = find(frame.columns, wanted, "the Spark frame")
@@ -341,7 +341,7 @@ def _texts(source: Frame) -> Frame:
     for role, value in zip(columns, odd, strict=True):
         if value is not None:
             raise InputError(f"a {role} of the gold is {value}: give text or whole numbers")
-    texts = [f.col(quoted(role)).cast("string").alias(name) for role, name in (("task", "task"), (GOLD_ROLE, "label"))]
+    texts = [f.col(sql_name(role)).cast("string").alias(name) for role, name in (("task", "task"), (GOLD_ROLE, "label"))]
     return ready.select(*texts).dropna()
 
 

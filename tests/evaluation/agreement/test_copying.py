@@ -116,13 +116,13 @@ def same(skill, k):
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize(("experts", "others", "skill"), [(7, 2, None), (4, 5, 0.7), (3, 1, 0.7), (9, 0, None)])
-def test_experts_who_agree_nearly_always_are_no_ring(k, experts, others, skill):
+def test_experts_who_agree_nearly_always_are_not_a_ring(k, experts, others, skill):
     rest = np.full((k, k), 1 / k) if skill is None else same(skill, k)
     crowd = adj.simulate(tasks=500, votes_per_task=9, confusions=np.stack([same(0.98, k)] * experts + [rest] * others), seed=3)
     assert adj.agreement(crowd.votes, resamples=0).rings == ()
 
 
-def test_spammers_with_the_same_habit_are_no_ring():
+def test_spammers_with_the_same_habit_are_not_a_ring():
     k = 3
     spam = np.tile([0.9, 0.05, 0.05], (k, 1))
     crowd = adj.simulate(tasks=1000, votes_per_task=9, confusions=np.stack([same(0.8, k)] * 5 + [spam] * 4), seed=3)
@@ -200,7 +200,7 @@ def test_truth_of_some_tasks_only():
     assert found.pairs["shared"].to_list() == [600] * 36
 
 
-def test_repeated_votes_are_no_evidence():
+def test_repeated_votes_are_not_evidence():
     votes = adj.read([("t", "a", "x")] * 30 + [("t", "b", "x")] * 30 + [("t", "c", "y")] + [("u", "a", "y"), ("u", "c", "y")])
     pairs = VotePairs(votes)
     once = pairs.once()
@@ -223,7 +223,7 @@ def test_each_ring_has_one_vote_in_the_labels():
     assert abs(fitted - true) > 0.5 * true
 
 
-def test_a_truth_that_nobody_gave_is_no_gold():
+def test_a_truth_that_nobody_gave_is_not_gold():
     crowd = adj.simulate(tasks=300, workers=9, votes_per_task=9, colluders=0.34, ring=3, seed=1)
     nowhere = dict.fromkeys(crowd.truth["task"], "elsewhere")
     for model in ("fds", None):

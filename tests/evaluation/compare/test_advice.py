@@ -103,7 +103,7 @@ def test_a_lead_is_called_what_it_is():
     assert first_sentence(20, auto=15, ds=15).endswith("and no other model on more")
 
 
-def test_what_gold_says_is_said_to_be_of_hidden_gold(crowd):
+def test_what_gold_says_is_attributed_to_hidden_gold(crowd):
     found = adj.compare(crowd.votes, gold=crowd.truth.head(50), folds=7, models=["auto"])
     assert any("without the gold of its own part, one of 7" in one for one in found.advice)
 

@@ -164,7 +164,7 @@ def test_gold_of_an_export_is_gold(crowd):
     assert without.labels["fds"].to_list() == adj.aggregate(crowd.votes, "fds").labels["label"].to_list()
 
 
-def test_progress_is_told_of_every_fit(crowd):
+def test_progress_is_reported_for_every_fit(crowd):
     calls = []
     adj.compare(crowd.votes, gold=crowd.truth.head(20), models=["fds"], folds=4, progress=lambda *call: calls.append(call))
     assert [done for _, done, _ in calls] == list(range(1, 8)), "two fits of all votes, four folds of fds, one of mv"

@@ -28,7 +28,7 @@ def test_an_expert_adds_and_a_copy_or_a_guess_adds_nothing(which, request):
     assert "adds nothing" not in [found[f"o{n}"] for n in range(1, 6)]
 
 
-def test_a_copy_is_measured_beside_its_original(study):
+def test_a_copy_is_measured_with_its_original(study):
     rows = {row["worker"]: row for row in study.judges_frame().to_dicts()}
     assert (rows["copy"]["beside"], rows["o0"]["beside"]) == ("o0", "copy")
     assert rows["copy"]["why"] == "gives the answers of o0 on 100% of 300 tasks: keep one of them"
@@ -254,7 +254,7 @@ def test_control_characters_stay_data(judges):
     assert not any("\x1b" in line or "\n" in line for line in found.sentences())
 
 
-def test_options_that_are_no_such_thing_are_refused():
+def test_invalid_options_are_refused():
     votes = adj.simulate(tasks=20, workers=3, votes_per_task=3, seed=1).votes
     for sizes in (5, "12"):
         with pytest.raises(adj.OptionError, match="give a list of whole numbers"):

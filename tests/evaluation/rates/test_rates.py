@@ -120,10 +120,10 @@ def test_gold_corrects_and_is_not_learned(found):
     assert (every["share"], every["low"], every["high"], every["method"]) == (pytest.approx(real),) * 3 + ("gold",)
     one_only = adj.rates(PLAIN, by=SYSTEM, gold=some_gold(60, systems=("new",)))
     assert one_only.rates["method"].to_list() == ["ppi"] * 2 + ["rogan-gladen"] * 2
-    assert "err alike in all of them" in str(one_only)
+    assert "err alike in every group" in str(one_only)
 
 
-def test_too_little_gold_is_said_and_not_used(found):
+def test_too_little_gold_is_reported_and_not_used(found):
     few = adj.rates(PLAIN, by=SYSTEM, gold=some_gold(4, systems=("old",)))
     assert few.rates.drop("gold").equals(found.rates.drop("gold"))
     assert few.facts["few_gold"] == ["old"]
@@ -147,7 +147,7 @@ def test_what_is_left_out_is_counted():
     ("source", "options", "message"),
     [
         (PLAIN, {"by": "sistem"}, "there is no column 'sistem' for the group; the columns are: task, worker, label"),
-        (adj.read(PLAIN), {"by": "system"}, "by is 'system', which is no file and so a column, but these votes have already"),
+        (adj.read(PLAIN), {"by": "system"}, "by is 'system', which is not a file and so must be a column, but these votes"),
         (iter(PLAIN.rows()), {"by": "system"}, "can be read only once"),
         (PLAIN.rows(), {"by": "system"}, "by is 'system', a column, and these votes have none: give a dict task -> group"),
         (PLAIN, {"by": "missing.csv"}, "missing.csv"),
@@ -159,8 +159,8 @@ def test_what_is_left_out_is_counted():
             "give task 'new t0' more than one group",
         ),
         (PLAIN, {"by": pl.DataFrame({"task": ["new t0"], "a": [1], "b": [2]})}, "call one of them 'group'"),
-        (PLAIN, {"by": pl.DataFrame({"task": ["new t0"]})}, "by has no column beside the task"),
-        (PLAIN, {"by": SYSTEM, "baseline": "v9"}, "baseline is 'v9', which is no group with votes: choose one of new, old"),
+        (PLAIN, {"by": pl.DataFrame({"task": ["new t0"]})}, "by has no column except the task"),
+        (PLAIN, {"by": SYSTEM, "baseline": "v9"}, "baseline is 'v9', which is not a group with votes: choose one of new, old"),
         (PLAIN, {"gold": {"new t0": "ugly"}}, "label 'ugly', which is not among the labels: bad, good"),
         (PLAIN, {"gold": {"zzz": "bad"}}, "none of the 1 tasks of the gold has votes"),
         (PLAIN, {"level": 1.0}, "level is 1.0: give a number of at least 0.5 and at most 0.999"),

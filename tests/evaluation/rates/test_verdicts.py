@@ -29,7 +29,7 @@ def apart():
     return adj.rates(rows, by=system, cluster=prompt), truth
 
 
-def test_a_clear_difference_is_said(apart):
+def test_a_clear_difference_is_reported(apart):
     (verdict,) = apart[0].verdicts
     row = apart[0].differences.filter(label="pass").row(0, named=True)
     assert (verdict.better, verdict.other, verdict.label, verdict.is_shown) == ("B", "A", "pass", True)

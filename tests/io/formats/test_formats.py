@@ -89,7 +89,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_ordinary_tables_are_no_exports(tmp_path, name):
+def test_ordinary_tables_are_not_exports(tmp_path, name):
     frame = pl.DataFrame(ORDINARY[name])
     paths = [tmp_path / f"crowd.{suffix}" for suffix in ("csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz")]
     frame.write_csv(paths[0])
@@ -234,7 +234,7 @@ def test_damaged_folders(tmp_path):
     (inference / "label.csv").write_text('item,worker,label\n1,"a,b\n')
     with pytest.raises(adj.InputError, match=r"label.csv"):
         adj.read(inference)
-    with pytest.raises(adj.InputError, match="is a folder that is no known export"):
+    with pytest.raises(adj.InputError, match="is a folder that is not a known export"):
         adj.read(tmp_path)
 
 

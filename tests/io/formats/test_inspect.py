@@ -153,7 +153,7 @@ def test_numbers_name_the_other_command():
     assert (len(grades), grades.labels.ids()) == (20, [1, 2, 3, 4, 5])
 
 
-def test_several_logs_are_told_apart(tmp_path):
+def test_several_logs_are_distinguished(tmp_path):
     for name, model in (("a.eval", "openai/gpt"), ("b.eval", "google/gemini")):
         rewrite(CORPUS / "judges.eval", tmp_path / name, model=model)
     votes = adj.read(str(tmp_path / "*.eval"))

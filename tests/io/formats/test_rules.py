@@ -122,7 +122,7 @@ def test_other_kinds_of_label_studio_results(tmp_path):
     with pytest.raises(adj.InputError, match="only results of the kinds rectanglelabels"):
         adj.read(boxes)
     decimal = studio(tmp_path, [annotation("ann", [of("rating", {"rating": 4.5})])])
-    with pytest.raises(adj.InputError, match=r"is 4.5, which is no label"):
+    with pytest.raises(adj.InputError, match=r"is 4.5, which is not a label"):
         adj.read(decimal)
 
 

@@ -106,7 +106,7 @@ def test_argilla_whose_first_record_nobody_has_seen(tmp_path, empty):
 
 
 @pytest.mark.parametrize("odd", [-1, "x", {"value": "a"}])
-def test_argilla_responses_that_are_no_list(tmp_path, odd):
+def test_argilla_responses_that_are_not_lists(tmp_path, odd):
     records = exports.argilla_records()
     records[1]["responses"]["sentiment"] = odd
     refused(dump(tmp_path / "a.json", records), "responses to 'sentiment' are .*: a list of objects is expected")
@@ -118,7 +118,7 @@ def test_argilla_statuses_of_another_number(tmp_path):
     refused(dump(tmp_path / "a.json", records), "has 5 responses to 'sentiment', but 5 users and 1 statuses")
 
 
-def test_pandas_columns_are_no_answers_of_peerannot(tmp_path):
+def test_pandas_columns_are_not_mistaken_for_answers_of_peerannot(tmp_path):
     path = tmp_path / "votes.json"
     frame = pd.DataFrame({"task": ["t1", "t1"], "worker": ["a", "b"], "label": ["x", "y"]})
     frame.to_json(path)
@@ -172,7 +172,7 @@ def test_an_empty_worker_is_missing(tmp_path):
         ({"choices": ["a"]}, "a"),
     ],
 )
-def test_label_studio_min_writes_answers_that_are_no_text_as_objects(tmp_path, answer, label):
+def test_label_studio_min_writes_answers_that_are_not_text_as_objects(tmp_path, answer, label):
     rows = [{**row, "sentiment": answer} for row in exports.min_rows()]
     as_text = [{**row, "sentiment": json.dumps(answer)} for row in rows]
     for path in (dump(tmp_path / "a.json", rows), csv(tmp_path / "a.csv", as_text)):
@@ -203,7 +203,7 @@ def test_json_cut_off_in_other_encodings(tmp_path):
     refused(path, "is not valid UTF-16.*save the file as UTF-8")
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "is empty"), (b"null", "no JSON array"), (b"[1, 2]", "no JSON array")])
+@pytest.mark.parametrize(("data", "message"), [(b"", "is empty"), (b"null", "not a JSON array"), (b"[1, 2]", "not a JSON array")])
 def test_json_that_holds_no_objects(tmp_path, data, message):
     path = tmp_path / "a.json"
     path.write_bytes(data)

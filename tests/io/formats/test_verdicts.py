@@ -60,7 +60,7 @@ def test_two_questions_with_the_same_values_are_refused_with_both_remedies():
 def test_independent_scorers_are_hardly_ever_joined_and_judges_of_middling_skill_are():
     apart = sum(raises(jury("a", 50, seed=n) + jury("b", 50, seed=n + 1000)) for n in range(100))
     together = sum(not raises(jury("abcd", 100, 0.6, seed=n)) for n in range(100))
-    assert apart >= 90  # of 100, and 95 in the mean
+    assert apart >= 90  # of 100, and 95 on average
     assert together >= 94
 
 
@@ -144,7 +144,7 @@ def test_numbers_are_for_scores_unless_they_are_declared_grades():
     assert read(rows, Ask(numbers=True)).votes["label"].to_list() == [n % 5 + 1.0 for n in range(10)]
     with pytest.raises(adj.InputError, match=r"a \(C, I\) has labels.*`adjudge aggregate`"):
         read(jury("a"), Ask(numbers=True))
-    with pytest.raises(adj.InputError, match="is 0.5, which is no label"):
+    with pytest.raises(adj.InputError, match="is 0.5, which is not a label"):
         read([*rows, ("a", "a", "x", 0.5)], Ask(declared=True))
 
 
@@ -161,7 +161,7 @@ def test_numeric_scorers_are_judges_of_one_question_if_their_scores_go_together(
         read(rows + jury("c"), Ask(question="a,c"))
 
 
-def test_what_is_no_verdict_is_refused():
+def test_what_is_not_a_verdict_is_refused():
     with pytest.raises(adj.InputError, match=r"the verdict of 'a' on task '1' is \{'x': 1\}, which is not a label"):
         read([("a", "a", "1", {"x": 1})])
     objects = [("details", "a", str(n), {"x": n}) for n in range(60)]

@@ -108,7 +108,7 @@ def test_adversaries_are_significantly_below_chance(z, evader, word):
     assert verdicts(found, np.array([False]), np.array([z]), 3)[0] == word
 
 
-def test_honest_workers_are_no_adversaries():
+def test_honest_workers_are_not_adversaries():
     """Of 1,600 workers of mean skill 0.75 none is below chance."""
     for seed in range(40):
         crowd = adj.simulate(tasks=300, workers=40, labels=3, votes_per_task=6, seed=100 + seed)

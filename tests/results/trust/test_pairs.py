@@ -61,7 +61,7 @@ def test_too_many_pairs_are_not_all_looked_at(caplog):
     assert strongest[0] == strongest[1] == set(itertools.combinations(sorted(ring.tolist()), 2))
 
 
-def test_crowded_tasks_are_thinned_and_it_is_said(caplog, monkeypatch):
+def test_crowded_tasks_are_thinned_and_the_page_says_so(caplog, monkeypatch):
     monkeypatch.setattr("adjudge.results.trust.copies.MAX_TASK_VOTES", 10)
     rows = [(t, f"w{n:02}", "x" if n % 3 else "y") for t in range(4) for n in range(40)]
     votes = adj.read(rows)

@@ -20,7 +20,7 @@ EXPERTS = {
 
 @pytest.mark.parametrize(("model", "confidence"), [("auto", "honest"), ("fds", "posterior")])
 @pytest.mark.parametrize("name", EXPERTS)
-def test_experts_among_weak_workers_are_no_copies(name, model, confidence):
+def test_experts_among_weak_workers_are_not_copies(name, model, confidence):
     alike = 0
     for seed in range(12):
         rows = experts_among_weak(seed, **EXPERTS[name])

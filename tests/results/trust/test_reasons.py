@@ -29,7 +29,7 @@ def test_numbers_are_those_of_the_votes():
     rows = [*crowd.votes.rows(), *((f"t{n}", "lazy", "l2") for n in range(120)), ("t1", "new", "l0"), ("own", "hermit", "l0")]
     workers = adj.aggregate(rows, model="fds", confidence="posterior").workers
     why = dict(workers.select("worker", "why").iter_rows())
-    assert why["lazy"] == "gives 'l2' in 100% of 120 votes, whatever is shown"
+    assert why["lazy"] == "gives 'l2' in 100% of 120 votes, regardless of the task"
     assert re.fullmatch(r"1 vote cannot tell: -?0\.\d bits of evidence, 3\.3 are needed", why["new"])
     assert why["hermit"] == "nothing to compare 1 vote with: no other worker judged the same tasks"
     row = workers.filter(worker="w3").to_dicts()[0]

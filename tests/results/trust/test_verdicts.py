@@ -90,7 +90,7 @@ def test_a_ring_that_outvotes_the_others_is_found():
 
 
 @pytest.mark.parametrize("labels", [3, 8, 16, 64])
-def test_those_who_give_all_labels_alike_are_no_adversaries(labels):
+def test_those_who_give_all_labels_alike_are_not_adversaries(labels):
     draw, found = np.random.default_rng(labels), Counter()
     for _ in range(3):
         truth = draw.integers(0, labels, 400)
@@ -118,7 +118,7 @@ def test_nobody_is_a_witness_of_their_own_votes():
 
 
 @pytest.mark.parametrize("workers", [3, 10])
-def test_good_workers_are_no_copies_of_each_other(workers):
+def test_good_workers_are_not_copies_of_each_other(workers):
     rows = [(t, w, t % 3) for t in range(100) for w in range(workers)]
     assert set(adj.aggregate(rows).workers["verdict"]) == {"informative"}
 
@@ -186,7 +186,7 @@ def test_labels_do_not_pay(monkeypatch):
     assert sets.expected_errors < 1
 
 
-def test_what_is_too_large_to_look_at_is_said(monkeypatch, caplog):
+def test_what_is_too_large_to_look_at_is_reported(monkeypatch, caplog):
     monkeypatch.setattr("adjudge.results.trust.copies.MAX_COPY_SEARCH_CELLS", 3)
     with caplog.at_level(logging.WARNING, "adjudge.results.trust.copies"):
         result = adj.aggregate([("t", "a", "x"), ("t", "b", "y"), ("u", "b", "y")], confidence="posterior")

@@ -40,7 +40,16 @@ class BinaryRelevance(BaseClassificationAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label; a label is a collection of labels, and an empty one means none of them.
+        Parameters
+        ----------
+        data : pd.DataFrame
+            Columns task, worker and label; a label is a collection of labels, and an empty one means none of them.
+
+        Returns
+        -------
+        Self
+            Fit the votes of a frame and return self.
+
         """
         votes = data[COLUMNS]
         missing = np.array([_is_missing(value) for value in votes["label"]], np.bool_)

@@ -36,7 +36,16 @@ class BradleyTerry(BasePairwiseAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the comparisons of a frame and return self.
 
-        - `data`: columns left, right and label, the winner of the two. Other columns are ignored.
+        Parameters
+        ----------
+        data : pd.DataFrame
+            Columns left, right and label, the winner of the two. Other columns are ignored.
+
+        Returns
+        -------
+        Self
+            Fit the comparisons of a frame and return self.
+
         """
         items, comparisons = compare_items(data)
         self.loss_history_ = []
@@ -77,7 +86,16 @@ class NoisyBradleyTerry(BasePairwiseAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the comparisons of a frame and return self.
 
-        - `data`: columns worker, left, right and label, the winner of the two.
+        Parameters
+        ----------
+        data : pd.DataFrame
+            Columns worker, left, right and label, the winner of the two.
+
+        Returns
+        -------
+        Self
+            Fit the comparisons of a frame and return self.
+
         """
         items, comparisons = compare_items(data)
         workers = factorize_column(data["worker"])

@@ -17,7 +17,16 @@ AnyAggregator = TypeVar("AnyAggregator", bound=BaseClassificationAggregator)
 def clone_aggregator(aggregator: AnyAggregator) -> AnyAggregator:
     """Return an unfitted copy of an aggregator.
 
-    - `aggregator`: the aggregator to copy.
+    Parameters
+    ----------
+    aggregator : AnyAggregator
+        The aggregator to copy.
+
+    Returns
+    -------
+    AnyAggregator
+        An unfitted copy of an aggregator.
+
     """
     return type(aggregator)(**aggregator.get_params(deep=False))
 
@@ -25,10 +34,21 @@ def clone_aggregator(aggregator: AnyAggregator) -> AnyAggregator:
 def evaluate_in(row: pd.Series[Any]) -> int:
     """Return 1 if the predicted label is one of the true labels, otherwise 0.
 
-    - `row`: has `label_pred` and `label_true`, a collection of labels.
+    Parameters
+    ----------
+    row : pd.Series[Any]
+        Has `label_pred` and `label_true`, a collection of labels.
 
+    Returns
+    -------
+    int
+        1 if the predicted label is one of the true labels, otherwise 0.
+
+    Examples
+    --------
     >>> evaluate_in(pd.Series({"label_pred": "cat", "label_true": ["cat", "dog"]}))
     1
+
     """
     return int(row["label_pred"] in row["label_true"])
 
@@ -36,7 +56,16 @@ def evaluate_in(row: pd.Series[Any]) -> int:
 def evaluate_equal(row: pd.Series[Any]) -> int:
     """Return 1 if the predicted label is the true label, otherwise 0.
 
-    - `row`: has `label_pred` and `label_true`.
+    Parameters
+    ----------
+    row : pd.Series[Any]
+        Has `label_pred` and `label_true`.
+
+    Returns
+    -------
+    int
+        1 if the predicted label is the true label, otherwise 0.
+
     """
     return int(row["label_pred"] == row["label_true"])
 
@@ -46,9 +75,20 @@ def evaluate(
 ) -> str | float:
     """Return the share of tasks whose predicted label is right.
 
-    - `df_true`: columns task and label.
-    - `df_pred`: columns task and label; needs a label for every task of `df_true`.
-    - `evaluate_func`: returns 1 or 0 for a row with `label_true` and `label_pred`.
+    Parameters
+    ----------
+    df_true : pd.DataFrame
+        Columns task and label.
+    df_pred : pd.DataFrame
+        Columns task and label; needs a label for every task of `df_true`.
+    evaluate_func : callable, optional
+        Returns 1 or 0 for a row with `label_true` and `label_pred`.
+
+    Returns
+    -------
+    str or float
+        The share of tasks whose predicted label is right.
+
     """
     both = df_true.merge(df_pred, on="task", suffixes=("_true", "_pred"))
     if len(df_true) != len(both):
@@ -59,10 +99,21 @@ def evaluate(
 def factorize(data: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the sorted distinct values, and the position of every value among them.
 
-    - `data`: an array of values that can be sorted.
+    Parameters
+    ----------
+    data : NDArray[Any]
+        An array of values that can be sorted.
 
+    Returns
+    -------
+    tuple[NDArray[Any], NDArray[Any]]
+        The sorted distinct values, and the position of every value among them.
+
+    Examples
+    --------
     >>> [array.tolist() for array in factorize(np.array(["b", "a", "b"]))]
     [['a', 'b'], [1, 0, 1]]
+
     """
     unique, codes = np.unique(np.asarray(data), return_inverse=True)
     return unique, codes
@@ -71,7 +122,16 @@ def factorize(data: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def get_most_probable_labels(proba: pd.DataFrame) -> pd.Series[Any]:
     """Return the label with the largest value of every task; the first column wins ties.
 
-    - `proba`: a frame indexed by task with a column per label.
+    Parameters
+    ----------
+    proba : pd.DataFrame
+        A frame indexed by task with a column per label.
+
+    Returns
+    -------
+    pd.Series[Any]
+        The label with the largest value of every task; the first column wins ties.
+
     """
     if not proba.size:
         return pd.Series([], dtype="O")
@@ -81,7 +141,16 @@ def get_most_probable_labels(proba: pd.DataFrame) -> pd.Series[Any]:
 def normalize_rows(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores divided by the sum of their row.
 
-    - `scores`: a frame indexed by task with a column per label.
+    Parameters
+    ----------
+    scores : pd.DataFrame
+        A frame indexed by task with a column per label.
+
+    Returns
+    -------
+    pd.DataFrame
+        The scores divided by the sum of their row.
+
     """
     return scores.div(scores.sum(axis=1), axis=0)
 
@@ -89,9 +158,20 @@ def normalize_rows(scores: pd.DataFrame) -> pd.DataFrame:
 def manage_data(data: pd.DataFrame, weights: pd.Series[Any] | None = None, skills: pd.Series[Any] | None = None) -> pd.DataFrame:
     """Return the columns task, worker and label of a frame, with each task's weight and each worker's skill.
 
-    - `data`: columns task, worker and label.
-    - `weights`: by task; 1 by default.
-    - `skills`: by worker; 1 by default.
+    Parameters
+    ----------
+    data : pd.DataFrame
+        Columns task, worker and label.
+    weights : pd.Series[Any], optional
+        By task; 1 by default.
+    skills : pd.Series[Any], optional
+        By worker; 1 by default.
+
+    Returns
+    -------
+    pd.DataFrame
+        The columns task, worker and label of a frame, with each task's weight and each worker's skill.
+
     """
     out = data[COLUMNS]
     weight = 1 if weights is None else out["task"].map(weights).to_numpy()
@@ -102,9 +182,20 @@ def manage_data(data: pd.DataFrame, weights: pd.Series[Any] | None = None, skill
 def get_accuracy(data: pd.DataFrame, true_labels: pd.Series[Any], by: str | None = None) -> Any:
     """Return the share of right votes on tasks whose true label is known; repeated rows count once.
 
-    - `data`: columns task, worker and label, and optionally weight.
-    - `true_labels`: true labels by task. A task may have several: each of them is right.
-    - `by`: a column, such as "worker", or "true_label": return a share for each of its values instead of one number.
+    Parameters
+    ----------
+    data : pd.DataFrame
+        Columns task, worker and label, and optionally weight.
+    true_labels : pd.Series[Any]
+        True labels by task. A task may have several: each of them is right.
+    by : str, optional
+        A column, such as "worker", or "true_label": return a share for each of its values instead of one number.
+
+    Returns
+    -------
+    Any
+        The share of right votes on tasks whose true label is known; repeated rows count once.
+
     """
     columns = [name for name in (*COLUMNS, "weight") if name in data.columns]
     known = data[data["task"].isin(true_labels.index)].drop_duplicates(columns)
@@ -123,11 +214,23 @@ def add_skills_to_data(
 ) -> pd.DataFrame:
     """Return a frame with the skill of every vote's worker in the column skill.
 
-    - `data`: columns task, worker and label.
-    - `skills`: by worker.
-    - `on_missing_skill`: what to do with votes of other workers: "error" raises; "ignore" drops them and raises if a task
-      loses all its votes; "value" uses `default_skill`.
-    - `default_skill`: only for "value".
+    Parameters
+    ----------
+    data : pd.DataFrame
+        Columns task, worker and label.
+    skills : pd.Series[Any]
+        By worker.
+    on_missing_skill : str
+        What to do with votes of other workers: "error" raises; "ignore" drops them and raises if a task loses all its votes;
+        "value" uses `default_skill`.
+    default_skill : float
+        Only for "value".
+
+    Returns
+    -------
+    pd.DataFrame
+        A frame with the skill of every vote's worker in the column skill.
+
     """
     if on_missing_skill not in ("error", "ignore", "value"):
         raise ValueError(f"Unknown option {on_missing_skill!r} of on_missing_skill: give 'error', 'ignore' or 'value'")
@@ -157,7 +260,16 @@ def add_skills_to_data(
 def named_series_attrib(name: str) -> Any:
     """Return an attribute for a class body that renames every Series assigned to it.
 
-    - `name`: the name of the Series.
+    Parameters
+    ----------
+    name : str
+        The name of the Series.
+
+    Returns
+    -------
+    Any
+        An attribute for a class body that renames every Series assigned to it.
+
     """
     slot = f"_series_{name}"
     return property(lambda self: getattr(self, slot), lambda self, value: setattr(self, slot, value.rename(name)))

@@ -82,7 +82,7 @@ class Agreement:
     ac2_linear: Estimate = UNKNOWN
     ac2_quadratic: Estimate = UNKNOWN
     reference: str | None  # what common wrong answers are counted against: truth, or the name of a model
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     error_correlation: Estimate
     effective_votes: Estimate  # without truth that of `result.facts`
     resamples: int
@@ -131,7 +131,7 @@ class Agreement:
 
     @cached_property
     def matrix(self) -> Any:
-        """A row and a column per worker: the share of shared tasks on which they agree, null where there is none."""
+        """A row and a column per worker: the share of shared tasks on which they agree, null if there is none."""
         return to_native(self.matrix_frame(), self.frame_kind)
 
     @cached_property
@@ -193,7 +193,7 @@ class Agreement:
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
     def matrix_array(self, pairs: PairFigures) -> Floats:
-        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN where no task is shared."""
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared."""
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
         square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement
@@ -258,30 +258,62 @@ def agreement(
 ) -> Agreement:
     """Return how far the workers agree, with intervals, and how many independent votes they amount to.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `scale`: the kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or
-      numbers ("interval").
-    - `truth`: known labels that errors are measured against, as for `adj.evaluate`; its columns are named by `truth_task` and
-      `truth_label` where their usual names do not tell. Without it errors are measured against majority vote, so that
-      `effective_votes` is that of `result.facts`.
-    - `model`: the model whose labels show common wrong answers and copies without truth; None measures no errors, and looks
-      for no copies.
-    - `pairs`: False leaves out pairs of workers and copies; so do crowds with too many pairs.
-    - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
-    - `seed`: what they are drawn from.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes):
-      clusters are then drawn instead of tasks, except for the means over pairs of workers (Cohen's kappa, Scott's pi).
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    scale : ScaleName, default "nominal"
+        The kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or numbers
+        ("interval").
+    truth : Result or source, optional
+        Known labels that errors are measured against, as for `adj.evaluate`. Without it errors are measured against
+        majority vote, so that `effective_votes` is that of `result.facts`.
+    truth_task, truth_label : str, optional
+        The columns of the truth, if they do not have usual names.
+    model : ModelName, default "fds"
+        The model whose labels show common wrong answers and copies without truth; None measures no errors, and looks for no
+        copies.
+    pairs : bool, default True
+        False leaves out pairs of workers and copies; so do crowds with too many pairs.
+    resamples : int, default 1000
+        Number of bootstraps over tasks; 0 draws none.
+    level : float, default 0.95
+        Level of the intervals.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
+        judges) or "answers_like".
+    seed : int, default 0
+        Seed of the bootstraps.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes): clusters
+        are then drawn instead of tasks, except for the means over pairs of workers (Cohen's kappa, Scott's pi).
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    Agreement
+        Coefficients with intervals, pairs of workers, and groups that answer alike.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Notes
+    -----
     Warns with `CopiedVotes` where workers answer alike beyond what the truth explains: those who have somebody in the column
     `answers_like` of `result.workers`, which then says who is called a copy.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> a = adj.agreement(adj.simulate(tasks=400, workers=9, votes_per_task=9, seed=1).votes)
     >>> round(a.alpha, 3), round(a.effective_votes, 1), a.rings
     (0.35, 8.8, ())
+
     """
     options.check({"scale": scale, "resamples": resamples, "level": level, "seed": seed}, RULES)
     how = Reading.of(reading)
@@ -387,7 +419,7 @@ def _study_copies(
 
 
 def _copies(votes: Votes, reference: ReferenceLabels, model: str | None, seed: int) -> Copies | None:
-    """Return who copies whom, as `result.workers` finds it: truth is taken for gold, and a fit labels the other tasks."""
+    """Return who copies whom, as `result.workers` finds it: truth is treated as gold, and a fit labels the other tasks."""
     labels, known = reference.labels, None
     if reference.source == "truth":
         known = (labels >= 0) & (labels < votes.n_labels)

@@ -1,6 +1,6 @@
-"""The figures of whole tasks, functions of sums over tasks: coefficients of agreement, and what errors have in common.
+"""The coefficients of agreement, and what errors have in common: functions of sums over tasks.
 
-All coefficients but Krippendorff's are (observed - chance) / (1 - chance), and differ in what they take for chance.
+All coefficients except Krippendorff's are (observed - chance) / (1 - chance), and differ in how they define chance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from adjudge.evaluation.intervals import (
 )
 
 MAX_ORDINAL_LABELS: Final = 512  # the observed part of level ordinal is a table of label by label
-CHUNK_TASKS: Final = 1 << 18  # looked at at once
+CHUNK_TASKS: Final = 1 << 18  # per block
 COINCIDENCE_CHUNK_PAIRS: Final = 1 << 22  # pairs of (vote, label of its task) per chunk, so that copies stay small
 
 
@@ -46,7 +46,7 @@ class MeasurementScale:
 
     @property
     def positions(self) -> Floats:
-        """The values mapped to 0 (smallest) … 1 (largest), [K]; all 0 where they do not differ."""
+        """The values mapped to 0 (smallest) … 1 (largest), [K]; all 0 if they do not differ."""
         low = self.values.min(initial=np.inf)
         width = self.values.max(initial=-np.inf) - low
         return (self.values - low) / width if width > 0 else np.zeros(len(self.values))
@@ -266,7 +266,7 @@ def _coincide(out: Floats, unit: Integers, task: Integers, label: Integers, coun
 
 
 def _gwet_chance(sums: Sums, weight: float) -> Floats:
-    """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, where the figure has no meaning."""
+    """Return weight * sum of p_k (1 - p_k) / (K - 1); NaN with one label, for which it is undefined."""
     share = ratio(sums["shares"], sums["tasks"][..., None])
     k = share.shape[-1]
     spread = (share * (1 - share)).sum(axis=-1)
@@ -274,7 +274,7 @@ def _gwet_chance(sums: Sums, weight: float) -> Floats:
 
 
 def _spread(counts: Floats, position: Floats) -> Floats:
-    """Return the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 where all votes have the same position."""
+    """Return the sum over ordered pairs of votes of (v_k - v_l)^2, [...]; exactly 0 if all votes have the same position."""
     n = counts.sum(axis=-1)
     spread = 2 * (n * (counts * position**2).sum(axis=-1) - (counts * position).sum(axis=-1) ** 2)
     least = np.where(counts > 0, position, np.inf).min(axis=-1, initial=np.inf)
@@ -295,7 +295,7 @@ def _number(text: str) -> float | None:
 class ErrorFigures:
     """Errors against the truth, or against majority vote."""
 
-    votes_per_task: float  # on the task of a vote, in the mean over votes
+    votes_per_task: float  # on the task of a vote, on average over votes
     correlation: Estimate  # of the errors of two votes on the same task
     effective_votes: Estimate  # number of independent votes that the votes of a task amount to
 
@@ -331,7 +331,7 @@ def measure_errors(votes: Votes, labels: Integers | None, bootstrap: Bootstrap, 
 
 
 def _votes_per_task(sizes: Integers) -> float:
-    """Return how many votes the task of a vote has, in the mean over votes, from the votes of each task, [tasks]."""
+    """Return how many votes the task of a vote has, on average over votes, from the votes of each task, [tasks]."""
     return 1.0 + float((sizes * (sizes - 1)).sum() / sizes.sum())
 
 

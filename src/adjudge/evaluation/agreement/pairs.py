@@ -43,11 +43,11 @@ from adjudge.results.trust.posterior import Ballots
 
 MAX_DENSE_KEYS: Final = 1 << 25  # keys counted in one array, of 32 bits each
 MAX_PENDING_KEYS: Final = 1 << 22  # sorted keys held before they are merged
-MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # distinct keys held at all, where they are sorted
+MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # maximum number of distinct keys, if they are sorted
 BLOCK_PAIRS: Final = 1 << 21  # pairs of votes per block, so that copies stay small
 MAX_LABEL_COUNTS: Final = 1 << 22  # numbers of labels per pair held at once
 MAX_COUNTED_VOTE_PAIRS: Final = 1 << 26  # pairs of votes that are counted; a task of n votes has n (n - 1) / 2
-CHUNK_TASKS: Final = 1 << 18  # looked at at once
+CHUNK_TASKS: Final = 1 << 18  # per block
 MAX_RESAMPLED: Final = 2048  # numbers per task that a resample may sum: pairs of workers x (2 K + 1)
 COPY_SHARES: Final = (0.6, 0.7, 0.8, 0.9, 0.97)  # shares c whose odds are averaged
 FINE_SHARES: Final = np.append(np.arange(0.05, 0.96, 0.05), 0.97)  # shares among which the likeliest is reported
@@ -180,7 +180,7 @@ class PairFigures:
 
     a: Integers  # [pairs] code of the worker that comes first
     b: Integers  # [pairs]
-    shared: Integers  # [pairs] pairs of their votes on the same task: the shared tasks, where nobody votes twice
+    shared: Integers  # [pairs] pairs of their votes on the same task: the shared tasks, if nobody votes twice
     agreement: Floats  # [pairs] the share of them that agree
     kappa: Floats  # [pairs] Cohen's kappa; NaN where chance explains all
     pi: Floats  # [pairs] Scott's pi
@@ -404,7 +404,7 @@ class CopyingPairs:
     b: Integers  # [found]
     shared: Integers  # [found] tasks of known label
     same_wrong: Integers  # [found] of them with the same wrong answer
-    copied: Floats  # [found] likeliest share of copied answers; NaN where no shared task is known
+    copied: Floats  # [found] likeliest share of copied answers; NaN if no shared task is known
     log_odds: Floats  # [found] how much likelier copying makes their votes
 
     def __len__(self) -> int:

@@ -199,7 +199,7 @@ def bias(
     values = TaskValues.of(source, votes, how)
     covariates = read_covariates(values, by)
     clusters = read_clusters(values, cluster)
-    known = None if gold is None else _known(votes, gold, label)
+    known = None if gold is None else _flag_known(votes, gold, label)
     fitted = model if isinstance(model, Model) else as_model(model, seed)
     judges = _busiest(votes)
     if not len(judges):
@@ -221,8 +221,8 @@ def bias(
     )
 
 
-def _known(votes: Votes, gold: Source, label: int) -> Floats:
-    """Return 1 for tasks whose known label is the one in question, 0 for others, NaN where it is not known, [tasks]."""
+def _flag_known(votes: Votes, gold: Source, label: int) -> Floats:
+    """Return 1 for tasks whose known label is the one in question, 0 for others, NaN if it is not known, [tasks]."""
     codes = truth_codes(votes, read_truth(gold, None, None))
     if not (codes >= 0).any():
         raise InputError(f"the gold has none of the {votes.n_tasks} tasks of the votes: are these their ids?")

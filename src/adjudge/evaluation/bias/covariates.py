@@ -24,7 +24,7 @@ class Covariate:
 
     column: str
     value: str  # "language=de rather than en", or the standard deviation that is one step
-    numbers: Floats  # [tasks] NaN where it is not known
+    numbers: Floats  # [tasks] NaN if it is not known
 
 
 def read_covariates(values: TaskValues, by: object) -> list[Covariate]:

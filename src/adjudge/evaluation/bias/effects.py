@@ -24,7 +24,7 @@ MAX_DESIGN_CONDITION: Final = 1e8  # of the columns together: they are not separ
 class Effects:
     """Effects of columns on the share of verdicts with the label."""
 
-    value: Floats  # [columns]; NaN where the votes cannot tell
+    value: Floats  # [columns]; NaN if the votes cannot tell
     error: Floats  # [columns]
     freedom: float  # degrees of freedom of the errors
 

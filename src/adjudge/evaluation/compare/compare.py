@@ -1,4 +1,4 @@
-"""One call that fits every model to the same votes, judges them, and says which to take; and what it returns."""
+"""Fit every model to the same votes, judge them, and advise which to use."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Comparison:
     best: str  # the name of the model that is advised
     advice: tuple[str, ...]  # sentences: which model, and on what evidence
     facts: Mapping[str, object]  # what was measured of the votes: see `result.facts`
-    judged_by: str | None  # "truth" or "gold": what accuracies are measured by; None where nothing is known
+    judged_by: str | None  # "truth" or "gold": what accuracies are measured by; None if nothing is known
     judged_tasks: int
     gold_tasks: int  # with votes; learned from in the fits of all models
     folds: int  # that gold was divided into, each hidden from the fit that it judges; 0 where accuracies are not of gold
@@ -125,7 +125,16 @@ class Comparison:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the accuracy of the models with intervals, majority vote the rule to beat.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            The accuracy of the models with intervals, majority vote the rule to beat.
+
         """
         return draw("studies:comparison", self, theme=theme)
 
@@ -136,10 +145,10 @@ class Comparison:
         - `accuracy`, `accuracy_low`, `accuracy_high`: share of right labels on the judged tasks, and its interval.
         - `f1`: mean of the labels' F1; `calibration_error`, `log_loss`: what confidence is worth there.
         - `below_highest`: whether it is significantly less accurate than the model with the highest accuracy.
-        - `expected_wrong`: wrong labels among all tasks, as honest confidence foretells them.
+        - `expected_wrong`: wrong labels among all tasks, as honest confidence predicts them.
         - `agrees_with_mv`: share of all tasks with the label of majority vote.
         - `stable_workers`, `stable_tasks`: share of labels that stay without a fifth of the workers, or of the tasks.
-        - `converged`: whether its stopping rule was met; `seconds`: of one fit, beside others.
+        - `converged`: whether it met its stopping rule; `seconds`: of one fit, run in parallel with others.
         - `refused`: why it could not run.
         """
         return to_native(self.models_frame(), self.frame_kind)
@@ -162,8 +171,8 @@ class Comparison:
         - `task`, `votes`: the task, and how many votes it has.
         - `majority`, `majority_votes`, `majority_accuracy`: its label by majority vote, the votes for it, and the mean accuracy
           of those who gave them, as the advised model without truth ("auto") estimates it.
-        - `label`, `label_votes`, `label_accuracy`: the same of what the `models` named say instead.
-        - `confidence`: of that model in its own label; `known`: the label by truth or gold, where there is one.
+        - `label`, `label_votes`, `label_accuracy`: the same for the label that the `models` named here give instead.
+        - `confidence`: that model's confidence in its own label; `known`: the label by truth or gold, if there is one.
         """
         return to_native(self.disagreements_frame(), self.frame_kind)
 
@@ -247,32 +256,66 @@ def compare(
 ) -> Comparison:
     """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `truth`: known labels to judge by, as for `adj.evaluate`; never learned from. Its columns are named by `truth_task` and
-      `truth_label` where their usual names do not tell.
-    - `gold`: known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated,
-      so that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
-    - `models`: names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as
-      `adj.aggregate` takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and
-      "scores" (numbers merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to
-      beat.
-    - `own_labels`: labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every
-      task with votes needs one.
-    - `resamples`: bootstraps over tasks, of which intervals hold the middle `level`; 0 draws none.
-    - `folds`: parts of the gold, each hidden from the fit that it judges.
-    - `refits`: how often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to
-      see which labels stay; by default 5 without truth and gold, else 0.
-    - `seed`: decides ties, folds and resamples.
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
-      for `adj.rates`: intervals and tests then take clusters for independent, not tasks, and folds keep clusters together.
-    - `threads`: how many to use; all cores by default. Fits run side by side, each on one thread where there are enough fits.
-    - `progress`: called as progress(model, fits done, fits in all) after every fit.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    truth : Result or source, optional
+        Known labels to judge by, as for `adj.evaluate`; never learned from.
+    truth_task, truth_label : str, optional
+        The columns of the truth, if they do not have usual names.
+    gold : source, optional
+        Known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated, so
+        that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
+    models : iterable of ModelName or Model or Any or {"all"}, optional
+        Names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as `adj.aggregate`
+        takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers
+        merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to beat.
+    own_labels : dict, optional
+        Labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every task with votes
+        needs one.
+    resamples : int, default 1000
+        Number of bootstraps over tasks; 0 draws none.
+    level : float, default 0.95
+        Level of the intervals.
+    folds : int, default 5
+        Parts of the gold, each hidden from the fit that it judges.
+    refits : int, optional
+        How often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to see which
+        labels stay; by default 5 without truth and gold, else 0.
+    seed : int, default 0
+        Decides ties, folds and resamples.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
+        `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
+    threads : int, optional
+        How many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
+        judges) or "answers_like".
+    progress : callable, optional
+        Called as progress(model, fits done, fits to do) after every fit.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    Comparison
+        The figures of every model, their differences, and the advice in sentences.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Notes
+    -----
     A model that cannot run (too large, no weights) is listed with its reason.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=12, seed=1)
     >>> c = adj.compare(crowd.votes, models=["mv", "auto", "fds"])
@@ -280,6 +323,7 @@ def compare(
     ('auto', None)
     >>> c.advice[2]
     'Some model differs from majority vote on 11 of 300 tasks (3.7%); on the others all agree.'
+
     """
     given = {"resamples": resamples, "folds": folds, "refits": 0 if refits is None else refits}
     options.check({**given, "level": level, "seed": seed}, RULES)
@@ -351,11 +395,11 @@ def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.see
 
 @dataclass(frozen=True, eq=False)
 class ComparisonPlan:
-    """What is compared: votes, models, what is learned from, and what is judged by."""
+    """The inputs of a comparison: votes, models, gold to learn from, and labels to judge by."""
 
     votes: Votes
     models: Mapping[str, Model]
-    gold: Integers | None  # [tasks] codes to learn from, below 0 where there is none
+    gold: Integers | None  # [tasks] codes to learn from, below 0 if there is none
     known: KnownLabels | None  # what is judged by
     folds: int
     seed: int
@@ -363,7 +407,7 @@ class ComparisonPlan:
 
     @property
     def cluster(self) -> Integers | None:
-        """The clusters of the known tasks, [n] codes from 0 on; None where tasks are independent."""
+        """The clusters of the known tasks, [n] codes from 0 on; None if tasks are independent."""
         return None if self.known is None else clusters_of(self.clusters, self.known.tasks)
 
     @property
@@ -377,7 +421,7 @@ class ComparisonPlan:
         return np.zeros(0, np.int64) if self.known is None else self.known.tasks
 
     def learned(self, hidden: Integers | None = None) -> Gold | None:
-        """Return the gold to learn from, but for the `hidden` tasks; None where none is left."""
+        """Return the gold to learn from, except for the `hidden` tasks; None if none is left."""
         if self.gold is None:
             return None
         tasks = np.flatnonzero(self.gold >= 0)
@@ -385,7 +429,7 @@ class ComparisonPlan:
         return Gold(self.votes.tasks.take(tasks), self.gold[tasks].astype(np.int32)) if len(tasks) else None
 
     def fold_of(self, name: str) -> Integers:
-        """Return the fold of each known task, [n]; a model that learns nothing is the same in all of them."""
+        """Return the fold of each known task, [n]; a model that learns nothing needs one fold only."""
         assert self.known is not None
         folds = min(self.folds, len(self.known)) if self.hides and self.models[name].learns else 1
         return judging.assign_folds(self.known, folds, np.random.default_rng([self.seed, 4]), self.cluster)
@@ -511,7 +555,7 @@ def _pair_row(a: str, b: str, labels: Labels, pairs: Mapping[tuple[str, str], Pa
 
 
 def _read_gold(votes: Votes, gold: Source | None, *, strict: bool) -> tuple[Integers | None, Votes]:
-    """Return the labels to learn from, [tasks] codes below 0 where there is none, and the votes without gold of their own."""
+    """Return the labels to learn from, [tasks] codes below 0 if there is none, and the votes without gold of their own."""
     if votes.found_gold is not None:
         gold = gold_frame(votes) if gold is None else gold
         votes = replace(votes, found_gold=None)

@@ -25,8 +25,8 @@ from adjudge.models.base import Model
 from adjudge.models.temperature import probability_pieces
 from adjudge.results.result import Result
 
-Progress = Callable[[str, int, int], None]  # (model, fits done, fits in all)
-MAX_FREE_MEMORY_SHARE: Final = 0.5  # of the free memory that fits side by side may take together
+Progress = Callable[[str, int, int], None]  # (model, fits done, fits to do)
+MAX_FREE_MEMORY_SHARE: Final = 0.5  # of the free memory, for all parallel fits together
 PARTS: Final = 5  # that workers, and tasks, are divided into: a refit leaves one of them out
 
 
@@ -38,7 +38,7 @@ class FitJob:
     model: Model
     votes: Votes
     gold: Gold | None = None
-    judged: Integers | None = None  # tasks whose probabilities are wanted, [n] codes; None where labels are enough
+    judged: Integers | None = None  # tasks whose probabilities are wanted, [n] codes; None if labels are enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class ComparedFit:
 
     labels: NDArray[np.int32]  # [tasks] codes
     confidence: Floats  # [tasks] honest where probabilities were wanted
-    probabilities: Floats | None  # of the judged tasks, [n, K]; None where none were wanted, or memory is too small for them
+    probabilities: Floats | None  # of the judged tasks, [n, K]; None if none were wanted, or memory is too small for them
     expected_wrong: float
     converged: bool
     facts: dict[str, object]
@@ -56,10 +56,10 @@ class ComparedFit:
 
 
 def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | None = None) -> list[ComparedFit | str]:
-    """Return what came of every job, in order: the fit, or why its model could not run, in one line.
+    """Return the outcome of every job, in order: the fit, or one line that says why its model could not run.
 
-    As many jobs run at once as there are threads, unless memory holds fewer; where there are fewer jobs than threads, each
-    has several. A model that refuses one job is not asked again. `progress` is called in this thread, after every fit.
+    As many jobs run at once as there are threads, unless memory allows fewer; if there are fewer jobs than threads, each
+    has several. A model that refuses one job gets no further ones. `progress` is called in this thread, after every fit.
     """
     if not jobs:
         return []
@@ -127,7 +127,7 @@ def _fit(job: FitJob, engine: Engine) -> ComparedFit:
 
 
 def _probabilities(result: Result, tasks: Integers) -> Floats | None:
-    """Return the probabilities of some tasks, [n, K]; None where those of all tasks do not fit in memory."""
+    """Return the probabilities of some tasks, [n, K]; None if those of all tasks do not fit in memory."""
     if not len(tasks) or of_probabilities(result.votes) > free_memory():
         return None
     out = np.empty((len(tasks), result.votes.n_labels))
@@ -163,7 +163,7 @@ def leave_out(votes: Votes, refits: int, seed: int) -> list[VotesPart]:
 
 
 def stable_share(whole: ComparedFit, refits: Sequence[tuple[VotesPart, ComparedFit]], what: str) -> float:
-    """Return the share of labels that stay the same without some workers, or without some tasks; NaN where none was left out."""
+    """Return the share of labels that stay the same without some workers, or without some tasks; NaN if none was left out."""
     shares = [
         float((refit.labels == whole.labels[part.tasks]).mean())
         for part, refit in refits

@@ -23,12 +23,12 @@ from adjudge.io.frames import column, numbers
 Labels = Mapping[str, NDArray[np.int32]]  # by model, [tasks] codes
 SIGNIFICANCE_LEVEL: Final = 0.05  # below which a corrected p-value is called significant
 # How much more accurate than "auto" a model is before anything is known of these votes: on the nine public sets of
-# docs/can-you-trust-it.md the seven others are 1.1 points below it in the mean, with a spread of 3.0.
+# docs/can-you-trust-it.md the seven others are 1.1 points below it on average, with a spread of 3.0.
 PRIOR_MEAN: Final = -0.01
 PRIOR_GAIN_SD: Final = 0.03
-CAUTIOUS: Final = ("auto", "mv")  # the first of these that runs is the advice where nothing speaks against it
+CAUTIOUS: Final = ("auto", "mv")  # the first of these that runs is the advice unless known labels favour another
 Pairs = Mapping[tuple[str, str], Paired]
-Stability = Mapping[str, Mapping[str, float]]  # by what is left out, workers or tasks, and by model: share of labels that stay
+Stability = Mapping[str, Mapping[str, float]]  # by the part left out, workers or tasks, and by model: share of labels that stay
 WORTH: Final = 0.02  # a difference in accuracy that is worth finding
 POWER: Final = (1.96 + 0.84) ** 2  # of finding it in four cases of five, at the level of 5%
 
@@ -148,7 +148,7 @@ def cautious_of(names: Mapping[str, object]) -> str:
 
 
 class ChosenModel(NamedTuple):
-    """The model that known labels speak for: the one expected to be most accurate, by what is known of models beforehand."""
+    """The model that known labels favour: the one with the highest expected accuracy, given a prior on models."""
 
     best: str
     cautious: str
@@ -158,9 +158,9 @@ class ChosenModel(NamedTuple):
 def choose(right: Mapping[str, Flags], cluster: Integers | None = None) -> ChosenModel:
     """Return the choice; `right` says by model where its labels are right, [n] each on the same tasks.
 
-    The difference of a model from the cautious one is seen with an error, which is large on few tasks. Its expected value
-    is the mean of what is seen and what is known beforehand, each weighted by its precision. The model with the highest
-    expected value is chosen. On 20 tasks a model must be far ahead for that, on a thousand a little is enough.
+    The difference of a model from the cautious one is observed with an error, which is large on few tasks. Its expected value
+    is the mean of the observation and the prior, each weighted by its precision. The model with the highest expected value is
+    chosen. On 20 tasks a model must be far ahead for that, on a thousand a little is enough.
 
     >>> few = {"auto": np.arange(20) < 15, "ds": np.arange(20) < 16}
     >>> many = {"auto": np.arange(2000) < 1500, "ds": np.arange(2000) < 1600}
@@ -174,7 +174,7 @@ def choose(right: Mapping[str, Flags], cluster: Integers | None = None) -> Chose
 
 
 def _expected_gain(right: Flags, cautious: Flags, cluster: Integers | None) -> float:
-    """Return the expected difference in accuracy, of what was seen and of what was known beforehand."""
+    """Return the expected difference in accuracy, given the observed one and the prior."""
     ahead, behind, n = int((right & ~cautious).sum()), int((cautious & ~right).sum()), len(right)
     effect = 1.0 if cluster is None else intervals.design_effect(right.astype(np.float64) - cautious, cluster)
     seen, known = intervals.standard_error(ahead, behind, n) ** -2 / max(effect, 1e-9), PRIOR_GAIN_SD**-2
@@ -185,7 +185,7 @@ class LabelSupport(NamedTuple):
     """Who voted for labels of tasks."""
 
     votes: Integers  # [n]
-    accuracy: Floats  # [n] the mean expected accuracy of those who did; NaN where nobody did
+    accuracy: Floats  # [n] the mean expected accuracy of those who did; NaN if nobody did
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +281,7 @@ def advise_by_truth(
         out.append(f"No model is significantly below {of}{corrected}.")
     wrong = own.tasks - own.right
     if own.expected_wrong == own.expected_wrong:
-        out.append(f"On these tasks the confidence of {best} foretells {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
+        out.append(f"On these tasks the confidence of {best} predicts {own.expected_wrong:.0f} wrong labels; {wrong} are wrong.")
     if folds:
         out.append(
             f"Every judged label was found without the gold of its own part, one of {folds}; the final fits learn from all gold. "
@@ -314,7 +314,7 @@ def advise_by_votes(
         if disputed
         else f"Every model gives the labels of majority vote ({pluralize(tasks, 'task')}): the choice does not matter here."
     )
-    sentences = (_overruling(best, overruled), _stable(best, stable, votes), _describe_needed(best, labels, tasks))
+    sentences = (_overruling(best, overruled), _stable(best, stable, votes), _describe_tasks_needed(best, labels, tasks))
     return [*out, *(sentence for sentence in sentences if sentence)]
 
 
@@ -348,7 +348,7 @@ def _why(choice: ChosenModel, scores: Mapping[str, ModelFigures], pairs: Pairs, 
 
 
 def _against_majority(best: str, scores: Mapping[str, ModelFigures], pairs: Pairs) -> str:
-    """Return how majority vote does beside a model: one comparison, which is not corrected for the others."""
+    """Return a sentence that compares majority vote with a model: one comparison, not corrected for the others."""
     pair, accuracy = pairs["mv", best], scores["mv"].accuracy
     if pair.difference == 0.0:
         return f"Majority vote is right as often ({accuracy:.1%})."
@@ -367,17 +367,17 @@ def _overruling(best: str, overruled: Overruled) -> str:
     if np.isnan(own).all():
         return f"{best} overrules majority vote on {tasks}, for labels that nobody gave there."
     return (
-        f"{best} overrules majority vote on {tasks}: in the mean {voted[0]:.1f} votes of workers whose accuracy "
+        f"{best} overrules majority vote on {tasks}: on average {voted[0]:.1f} votes of workers whose accuracy "
         f"it estimates at {np.nanmean(own):.0%} against {voted[1]:.1f} votes of workers at {np.nanmean(other):.0%}."
     )
 
 
-def _describe_needed(best: str, labels: Labels, tasks: int) -> str:
+def _describe_tasks_needed(best: str, labels: Labels, tasks: int) -> str:
     """Return how many tasks with truth would show a difference that is worth finding."""
     differing = {name: int((labels[best] != labels[name]).sum()) for name in labels if name != best}
     other = max(differing, key=lambda name: differing[name], default=best)
     share = differing.get(other, 0) / max(tasks, 1)
-    if not share:  # which was said
+    if not share:  # the sentences before cover this
         return ""
     if share <= WORTH:
         return f"No model differs from {best} on more than {share:.1%} of the tasks, so none can be far better."

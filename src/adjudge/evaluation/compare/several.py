@@ -48,7 +48,7 @@ class SetsComparison:
 
     @property
     def accuracy(self) -> Floats:
-        """The accuracy of every model on every set, [models, sets]; NaN where it could not run."""
+        """The accuracy of every model on every set, [models, sets]; NaN if it could not run."""
         out = np.full((len(self.models), len(self.comparisons)), np.nan)
         for place, comparison in enumerate(self.comparisons.values()):
             for name, value in comparison.models_frame().select("model", "accuracy").rows():

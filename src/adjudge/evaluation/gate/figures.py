@@ -46,7 +46,7 @@ class Missing:
     """What would decide an open requirement."""
 
     what: str  # KNOWN_LABELS or MORE_TASKS
-    more: int | None  # how many more; None where no number of them is enough
+    more: int | None  # how many more; None if no number of them is enough
     why: str = ""
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class VoteFigures:
-    """Measures figures of one set of votes, each when it is first asked for."""
+    """Measures figures of one set of votes, each on first access."""
 
     votes: Votes
     gold: Source | None  # known labels of random tasks
@@ -84,7 +84,7 @@ class VoteFigures:
 
     @cached_property
     def known(self) -> Integers:
-        """The known label of each task, [tasks] codes: -1 where it is not known, K and above for labels that nobody gave."""
+        """The known label of each task, [tasks] codes: -1 if it is not known, K and above for labels that nobody gave."""
         if self.gold is None:
             return np.full(self.votes.n_tasks, -1)
         codes = truth_codes(self.votes, read_truth(self.gold, None, None))
@@ -229,7 +229,7 @@ def plan_by_size(what: str, size: int, estimate: Estimate, most: int = MOST_MORE
 def subtract(need: Requirement, new: VoteFigures, old: VoteFigures) -> Figure:
     """Return by how much a figure of new votes exceeds that of old ones.
 
-    Accuracy on the same tasks is compared task by task. Anything else is taken for independent: the interval then follows from
+    Accuracy on the same tasks is compared task by task. Anything else is treated as independent: the interval then follows from
     the two intervals (Zou and Donner 2008), and is too wide rather than too narrow where both sets have tasks in common.
     """
     if need.figure == "accuracy":

@@ -1,7 +1,7 @@
 """What each judge adds: to random panels that already have the judge most like it, and to all the others together.
 
 The first decides the word. Panels of up to a dozen other judges are drawn, with the judge that this one agrees with most always
-among them, and decided by majority vote, ties shared. So a copy adds nothing beside its original, and what is measured does not
+among them, and decided by majority vote, ties shared. So a copy adds nothing to its original, and the measurement does not
 depend on how a model weighs a judge.
 
 In a crowd, where nobody saw most of the tasks, a worker is measured on the tasks that it has voted on. Of the other votes on such
@@ -34,9 +34,9 @@ TOO_FEW: Final = "too few votes"
 NOT_LOOKED_AT: Final = "not looked at"
 MAX_OTHERS: Final = 12  # in a panel that a judge is added to
 PANELS_PER_JUDGE: Final = 60  # that each judge is added to
-SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are taken for one
-PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels looked at at once
-MIN_JUDGED_VOTES: Final = 20  # on tasks that count, below which nothing is said of a worker
+SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are treated as one
+PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels per block
+MIN_JUDGED_VOTES: Final = 20  # on tasks that count; workers with fewer get no verdict
 MAX_JUDGED_WORKERS: Final = 60  # workers, those with most votes
 VOTE_DRAWS: Final = 20  # of the other votes on a worker's tasks
 
@@ -94,7 +94,7 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
         flat, voted = said.reshape(n, -1), said.max(axis=2)
         same += flat @ flat.T
         shared += voted @ voted.T
-    likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not taken for alike
+    likeness = (same + 1.0) / (shared + 2.0)  # two who share little are not treated as alike
     np.fill_diagonal(likeness, -1.0)
     beside = likeness.argmax(axis=1)
     own = np.arange(n)
@@ -160,7 +160,7 @@ class RandomPanels:
         return cls(given, members, np.stack([given[panel].sum(axis=0, dtype=np.int32) for panel in members]))
 
     def gain(self, judge: int, beside: int, yardstick: Yardstick) -> Estimate:
-        """Return what panels gain by a judge, decided by majority vote; it is taken from them, and the one `beside` it added."""
+        """Return the gain of panels from a judge, by majority vote; all panels leave it out and have `beside` first."""
         n, k = self.counts.shape[1:]
         by_label, by_panel = np.zeros((n, k)), np.zeros(len(self.members))
         less, more = self.members[:, judge, None, None], ~self.members[:, beside, None, None]
@@ -213,13 +213,13 @@ def _judge_worker(
     measure, every = yardstick.of_some(index[tasks]), result.fit.outcome.labels.astype(np.int64)
     lost = measure.gain(measure.shares_of(every) - measure.shares_of(labels), pseudo=1.0)
     gain, what = _gain_of_votes(votes, at, own, measure, rng), f"its {len(tasks)} tasks"
-    missed = f"lose {100 * lost:.1f} points where all others decide alone"
-    word, why = _word(gain, lost, within, (what, what), "they", missed, " beside some of the other votes")
+    missed = f"lose {100 * lost:.1f} points if all others decide alone"
+    word, why = _word(gain, lost, within, (what, what), "they", missed, " with some of the other votes")
     return Judge(worker, int(((at >= 0) & own).sum()), word, why, gain, lost_without=lost)
 
 
 def _gain_of_votes(votes: Votes, at: Integers, own: Flags, measure: Yardstick, rng: np.random.Generator) -> Estimate:
-    """Return what tasks gain by a worker's votes, beside a random part of the others, one at least."""
+    """Return the gain of tasks from a worker's votes when added to a random part of the others, at least one."""
     n, k = len(measure), votes.n_labels
     inside = at >= 0
     cell, other = at[inside] * k + votes.row_label[votes.row[inside]], ~own[inside]
@@ -246,15 +246,15 @@ def _draw_votes(task: Integers, n: int, rng: np.random.Generator) -> Flags:
 def _word(
     gain: Estimate, lost: Estimate, within: float, where: tuple[str, str], tasks: str, missed: str, beside: str = ""
 ) -> tuple[str, str]:
-    """Return what can be said of a judge, and why: a word is said where an interval earns it.
+    """Return the verdict on a judge, and why: a verdict other than "unclear" needs an interval that supports it.
 
-    `where` is what gains, in full and in brief.
+    `where` names what gains, in full and in brief.
     """
     full, brief = where
     if gain.low > 0:
         return ADDS, f"{full} gain {points(gain)}{beside}"
     if gain.high >= within:
-        return UNCLEAR, f"{brief} gain {points(gain)}: {tasks} tell no more"
+        return UNCLEAR, f"{brief} gain {points(gain)}: {tasks} do not show more"
     if lost.low > 0:
         return UNCLEAR, f"{brief} gain {points(gain)}, but {missed}"
     return ADDS_NOTHING, f"{full} gain {points(gain)}{beside}"

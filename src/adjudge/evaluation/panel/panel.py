@@ -64,32 +64,64 @@ def panel(
 ) -> PanelStudy:
     """Return how many judges are enough, which panel to take for which money, and what each judge adds.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `truth`: known labels of some tasks, as for `adj.evaluate`, that accuracy is measured by; its columns are named by
-      `truth_task` and `truth_label` where their usual names do not tell. Without it, labels of panels are measured by the honest
-      probabilities of all votes: an estimate, which does not see errors that all judges share.
-    - `cost`: what a vote costs: a number, a dict worker -> cost, or a frame or file with the columns worker and cost.
-    - `budget`: the money for one task, which `best()` and the sentences then keep to.
-    - `model`: the model that labels the votes of each panel, as for `adj.aggregate`; "mv" is the fastest.
-    - `by`: what a panel is made of: "judges" (some of the workers, with all their votes) or "votes" (some votes of each task, as
-      in a crowd whose workers saw few tasks each); "auto" takes judges where at most 200 workers saw half of the tasks or more.
-    - `sizes`: the sizes of panels to look at; all small ones and some larger by default. The size of all is always there.
-    - `subsets`: random panels of each size; every one there is, where these are fewer. Of many votes fewer are drawn.
-    - `within`: the accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval
-      ends below adds nothing.
-    - `seed`: what panels are drawn from.
-    - `cluster`: the prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as
-      for `adj.rates`: intervals allow for tasks that depend on each other, and a choice is measured on other clusters.
-    - `progress`: called with what is being done, some hundred times.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    truth : Result or source, optional
+        Known labels of some tasks, as for `adj.evaluate`, to measure accuracy by. Without it, labels of panels are measured by
+        the honest probabilities of all votes: an estimate, which does not see errors that all judges share.
+    truth_task, truth_label : str, optional
+        The columns of the truth, if they do not have usual names.
+    cost : Cost, optional
+        What a vote costs: a number, a dict worker -> cost, or a frame or file with the columns worker and cost.
+    budget : float, optional
+        The money for one task, which `best()` and the sentences then keep to.
+    model : str or Model, default "auto"
+        The model that labels the votes of each panel, as for `adj.aggregate`; "mv" is the fastest.
+    by : PanelKind, default "auto"
+        What a panel is made of: "judges" (some of the workers, with all their votes) or "votes" (some votes of each task, as in
+        a crowd whose workers saw few tasks each); "auto" takes judges where at most 200 workers saw half of the tasks or more.
+    sizes : iterable of int, optional
+        The sizes of panels to look at; all small ones and some larger by default. The size of all is always there.
+    subsets : int, default 50
+        Random panels of each size; every one there is, if these are fewer. Of many votes fewer are drawn.
+    within : float, default 0.01
+        The accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval ends
+        below adds nothing.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
+        judges) or "answers_like".
+    seed : int, default 0
+        What panels are drawn from.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
+        `adj.rates`: intervals allow for tasks that depend on each other, and a choice is measured on other clusters.
+    progress : callable, optional
+        Called with a description of the current step, some hundred times.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    PanelStudy
+        Accuracy by number of judges, the gain of every judge, and the best panels.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
     >>> study = adj.panel(crowd.votes, truth=crowd.truth, cost={f"w{n}": 1 + n for n in range(7)}, subsets=10)
     >>> study.enough, study.best(budget=6).workers
     (4, ('w1', 'w0', 'w2'))
+
     """
     options.check({"by": by, "subsets": subsets, "within": within, "seed": seed}, RULES)
     chosen_model = model if isinstance(model, Model) else as_model(model, seed)

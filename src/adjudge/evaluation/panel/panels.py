@@ -4,7 +4,7 @@ Accuracy against size is that of random panels, each labelled by the model and m
 for each price, is chosen judge by judge: each time the one with which majority vote is best measured. What a panel that was
 chosen so is worth is not what it was chosen by: the best of many looks better than it is. So tasks are dealt into five parts; for
 each a panel is chosen by the other four, and its labels, by the model asked for, are measured there. The panel shown is chosen by
-all tasks, and the accuracy beside it is that of panels chosen this way.
+all tasks, and the accuracy next to it is that of panels chosen this way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ THRIFT: Final = 0.01  # accuracy that a judge of mean cost must bring, for panel
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What panels of one size are worth, in the mean over those drawn."""
+    """What panels of one size are worth, on average over those drawn."""
 
     size: int
     panels: int  # drawn
@@ -44,7 +44,7 @@ class CurvePoint:
     accuracy: float
     low: float  # nine of ten panels of this size, on as many other tasks, lie between low and high
     high: float
-    shortfall: Estimate  # what such panels fall short of all votes, in the mean
+    shortfall: Estimate  # what such panels fall short of all votes, on average
     agreement: float  # share of labels that are those of all votes
     effective_votes: float  # independent votes per task that they amount to
     cost: float | None  # of one task
@@ -195,7 +195,7 @@ class Panels:
 
 
 def enough(points: Sequence[CurvePoint], within: float) -> int:
-    """Return the smallest size from which on panels fall short of all votes by no more than `within`, in the mean."""
+    """Return the smallest size from which on panels fall short of all votes by no more than `within`, on average."""
     size = points[-1].size
     for point in reversed(points):
         if point.shortfall > within:

@@ -1,4 +1,4 @@
-"""What `panel` returns, and what it says in sentences: the answer first, and what it rests on."""
+"""The result of `panel`, and its summary in sentences: the answer first, then the evidence."""
 
 from __future__ import annotations
 
@@ -100,31 +100,40 @@ class PanelStudy:
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return accuracy and effective votes by the size of a panel, with its cost.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Accuracy and effective votes by the size of a panel, with its cost.
+
         """
         return draw("studies:panel", self, theme=theme)
 
     @cached_property
     def sizes(self) -> Frame:
-        """A line per size of panels: how many were drawn, and what such panels are worth.
+        """One row per panel size: how many panels were drawn, and how good they are.
 
-        `accuracy` is the share of right labels, in the mean over random panels of this size; `measured_by` says by what. Nine of
-        ten such panels, on as many other tasks, lie between `low` and `high`. `shortfall` is what they lack of the accuracy of
-        all votes, with a 90% interval. `agreement` is the share of labels that are those of all votes, `effective_votes` the
-        independent votes per task that such panels amount to, `cost` that of one task (null where no cost was given).
+        `accuracy` is the share of right labels, averaged over random panels of this size; `measured_by` names the yardstick. Nine
+        of ten such panels, on as many other tasks, are between `low` and `high`. `shortfall` is the accuracy of all votes minus
+        theirs, with a 90% interval. `agreement` is the share of labels equal to those of all votes, `effective_votes` the number
+        of independent votes per task that such panels amount to, `cost` the price of one task (null if no cost was given).
         """
         return to_native(self.sizes_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per worker, those who add most first: what panels gain by it, and a word where that is clear.
+        """One row per worker, the largest gain first: the gain of panels from the worker, and a verdict if that is clear.
 
-        `adds` is the accuracy that panels gain by the worker, with its 90% interval: panels of up to 12 other judges, decided by
-        majority vote, that always have the judge most like it, named by `beside`. In a crowd it is gained on the worker's own
-        tasks. `lost_without` is what the model loses on all tasks (in a crowd, on the worker's own) where all others decide
-        alone, with an interval. `effective_votes` is what the worker adds to those of all. `word` is "adds", "adds nothing",
-        "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not looked at" (in a
-        crowd, workers behind the busiest), and `why` says what earned it. Null is what was not measured.
+        `adds` is the accuracy that panels gain from the worker, with its 90% interval: panels of up to 12 other judges, decided
+        by majority vote, always including the judge most like it (the column `beside`). In a crowd the gain is on the worker's
+        own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all
+        others decide alone, with an interval. `effective_votes` is the worker's contribution to those of all. `word` is "adds",
+        "adds nothing", "repeats" (the answers of a judge that panels gain by counting twice), "unclear", "too few votes" or "not
+        looked at" (in a crowd, workers behind the busiest), and `why` gives the reason. Figures that were not measured are null.
         """
         return to_native(self.judges_frame(), self.frame_kind)
 
@@ -139,7 +148,7 @@ class PanelStudy:
 
     @property
     def enough(self) -> int:
-        """The smallest size from which on random panels fall short of all votes by no more than `within`, in the mean."""
+        """The smallest size from which on random panels fall short of all votes by no more than `within`, on average."""
         return enough(self.points, self.within)
 
     @property
@@ -155,15 +164,28 @@ class PanelStudy:
     def best(self, budget: float | None = None) -> BestPanel:
         """Return the panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
 
-        - `budget`: the money for one task; by default that of the call, or else any.
+        Parameters
+        ----------
+        budget : float, optional
+            The money for one task; by default that of the call, or else any.
 
+        Returns
+        -------
+        BestPanel
+            The panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
+
+        Notes
+        -----
         Without costs the cheapest is the smallest. A crowd has no chosen panels: there it is a number of votes per task.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
         >>> study = adj.panel(crowd.votes, truth=crowd.truth, cost=0.02, subsets=10)
         >>> study.best(budget=0.07).size
         3
+
         """
         budget = self.budget if budget is None else check_budget(budget, self.points[-1].cost is not None)
         every = self._candidates()
@@ -189,7 +211,7 @@ class PanelStudy:
         return itemize([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:
-        """Return `sizes` as a polars frame, whatever the caller's kind."""
+        """Return `sizes` as a polars frame, regardless of the caller's frame library."""
         plain = ("size", "panels", "votes_per_task", "accuracy", "low", "high")
         rows = [
             {
@@ -204,7 +226,7 @@ class PanelStudy:
         return pl.DataFrame(rows, schema_overrides={"cost": pl.Float64, "effective_votes": pl.Float64})
 
     def judges_frame(self) -> pl.DataFrame:
-        """Return `judges` as a polars frame, whatever the caller's kind."""
+        """Return `judges` as a polars frame, regardless of the caller's frame library."""
         rows = [
             {
                 "votes": one.votes,
@@ -222,7 +244,7 @@ class PanelStudy:
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
 
     def panels_frame(self) -> pl.DataFrame:
-        """Return `panels` as a polars frame, whatever the caller's kind."""
+        """Return `panels` as a polars frame, regardless of the caller's frame library."""
         ids = column(self.workers)
         rows = [
             (one.size, ids.gather(list(one.workers)).to_list(), *one.accuracy.rounded(), or_none(one.effective_votes), one.cost)
@@ -315,7 +337,7 @@ def worth(study: PanelStudy) -> str:
         return ""
     against = "the truth" if study.measured_by == "truth" else "majority vote"
     each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
-    limit = "" if math.isinf(study.ceiling) else f"; more of the same kind never reach {study.ceiling:.3g}"
+    limit = "" if math.isinf(study.ceiling) else f"; more like them never reach {study.ceiling:.3g}"
     return f"{each}, by their errors against {against}{limit}."
 
 

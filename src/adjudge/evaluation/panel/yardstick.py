@@ -1,8 +1,8 @@
 """What labels are measured by: the truth, or what all votes together say; and the labels that a model gives to a part of votes.
 
 A yardstick has, for every task that counts, the probability that a label is right. Under truth it is 1 or 0. Without truth it is
-the honest probability of the fit to all votes: so labels of small panels are judged by everything that is known of a task, and
-not by what the small panel thinks of itself, which was further from the truth on public sets.
+the honest probability of the fit to all votes. So labels of small panels are judged by all the evidence on a task, not by
+the small panel's own opinion, which was further from the truth on public sets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Yardstick:
 
     tasks: Integers  # [judged] codes of the tasks that count
     chance: Floats  # [judged, K]
-    cluster: Integers | None = None  # [judged] codes from 0 on; None where tasks are independent
+    cluster: Integers | None = None  # [judged] codes from 0 on; None if tasks are independent
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -56,7 +56,7 @@ class Yardstick:
     def gain(self, shares: Floats, panels: Floats | None = None, *, pseudo: float = 0.0) -> Estimate:
         """Return the accuracy gained by a change of shares, [judged, K], with the interval of as many other tasks.
 
-        Where truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
+        If truth is not known, what it may be is part of the interval. `panels` are the gains of single panels, [panels], where
         the change is a mean over random ones: what their luck leaves open is added. `pseudo` tasks count as changed by 1: of
         changes that are rare, none seen is not none.
         """
@@ -86,7 +86,7 @@ class Yardstick:
 
 
 def of_truth(codes: Integers, n_labels: int) -> Yardstick:
-    """Return the yardstick of true labels, [tasks] codes: K for one that nobody gave, -1 where it is not known."""
+    """Return the yardstick of true labels, [tasks] codes: K for one that nobody gave, -1 if it is not known."""
     tasks = np.flatnonzero(codes >= 0)
     chance = np.zeros((len(tasks), n_labels))
     given = np.flatnonzero(codes[tasks] < n_labels)
@@ -112,7 +112,7 @@ class Decider:
         out = np.full(self.votes.n_tasks, -1)
         engine = AutoEngine(threads=1 if len(votes) < MIN_THREADED_VOTES else None)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotConverged)  # that a part may not converge was said of the whole
+            warnings.simplefilter("ignore", NotConverged)  # the fit of all votes has already warned
             out[tasks] = self.model.fit(votes, engine=engine, trace="light", confidence="posterior").fit.outcome.labels
         return out
 
@@ -136,7 +136,7 @@ def majority_shares(counts: NDArray[np.integer]) -> Floats:
 
 
 def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator) -> VoteSubset:
-    """Return the votes of random tasks, about `limit` votes in all; tasks that are `first`, [tasks], come before others."""
+    """Return the votes of random tasks, about `limit` votes altogether; tasks that are `first`, [tasks], come before others."""
     order = np.lexsort((rng.random(votes.n_tasks), ~first))
     size = np.diff(votes.task_ptr)
     taken = order[: max(int(np.searchsorted(np.cumsum(size[order]), limit, side="right")), 1)]
@@ -146,7 +146,7 @@ def some_tasks(votes: Votes, first: Flags, limit: int, rng: np.random.Generator)
 
 
 def draw_panels(workers: int, size: int, number: int, rng: np.random.Generator) -> Flags:
-    """Return random panels of `size` workers, [panels, workers]; every one there is, where these are no more than `number`.
+    """Return random panels of `size` workers, [panels, workers]; every one there is, if these are no more than `number`.
 
     >>> draw_panels(3, 2, 9, np.random.default_rng(0)).astype(int).tolist()
     [[1, 1, 0], [1, 0, 1], [0, 1, 1]]

@@ -75,7 +75,7 @@ class Needed:
 
     label: int  # whose interval is the widest
     half_width: float  # of it
-    more: int | None  # known labels; None where no number of them is enough
+    more: int | None  # known labels; None if no number of them is enough
     why: str
 
 

@@ -1,4 +1,4 @@
-"""One call from votes to the true share of each label in each group of tasks, and what it returns."""
+"""Estimate the true share of each label in each group of tasks from votes."""
 
 from __future__ import annotations
 
@@ -104,8 +104,18 @@ class Rates:
     def plot(self, *, label: object = None, theme: Theme = "light") -> Picture:
         """Return shares with their intervals, a line per group.
 
-        - `label`: the label whose share is shown; by default every label, or the last of two.
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        label : object, optional
+            The label whose share is shown; by default every label, or the last of two.
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Shares with their intervals, a line per group.
+
         """
         return draw("studies:rates", self, label, theme=theme)
 
@@ -133,7 +143,7 @@ class Rates:
     def gold_needed(self) -> Frame:
         """A line per group: group, label (with the widest interval), half_width, gold, more, why.
 
-        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null where no
+        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null if no
         number of them would, as the group has too few tasks.
         """
         return to_native(self.gold_needed_frame(), self.frame_kind)
@@ -169,7 +179,7 @@ class Rates:
         return self.differences_frame().select("group", "other", "label").with_columns(frame["tasks"], frame["needed"])
 
     def rates_frame(self) -> pl.DataFrame:
-        """Return `rates` as a polars frame, whatever the caller's kind."""
+        """Return `rates` as a polars frame, regardless of the caller's frame library."""
         k, n = len(self.labels), len(self.found)
         frame = pl.DataFrame(
             {
@@ -183,7 +193,7 @@ class Rates:
         return frame.select("group", "label", "share", "low", "high", "tasks", "gold", "naive", "method")
 
     def differences_frame(self) -> pl.DataFrame:
-        """Return `differences` as a polars frame, whatever the caller's kind."""
+        """Return `differences` as a polars frame, regardless of the caller's frame library."""
         k = len(self.labels)
         one, other = (np.repeat([getattr(two, name) for two in self.compared], k).astype(np.int64) for name in ("one", "other"))
         return pl.DataFrame(
@@ -197,7 +207,7 @@ class Rates:
         )
 
     def gold_needed_frame(self) -> pl.DataFrame:
-        """Return `gold_needed` as a polars frame, whatever the caller's kind."""
+        """Return `gold_needed` as a polars frame, regardless of the caller's frame library."""
         needed = [one.needed for one in self.found]
         return pl.DataFrame(
             {
@@ -223,7 +233,7 @@ class Rates:
         if "votes" in methods:
             out.append("by votes alone, intervals allow for some errors that all judges share; only known labels show them")
         if "rogan-gladen" in methods:
-            out.append("rogan-gladen takes the known labels of all groups, and judges to err alike in all of them")
+            out.append("rogan-gladen pools the known labels of all groups, and assumes that judges err alike in every group")
         if facts["clusters"]:
             out.append(describe_clusters(facts["cluster"], facts["clusters"]))
         if facts["gold_unused"]:
@@ -272,28 +282,56 @@ def rates(
 ) -> Rates:
     """Return the true share of each label in each group of tasks, corrected for what judges get wrong, with intervals.
 
-    - `source`: the votes: anything that `adj.read` takes, or the votes that it returned.
-    - `by`: the group of each task (the system that made it, a week, a language): a dict task -> group, a frame or file with
-      columns for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are
-      left out, and counted in `facts`.
-    - `gold`: known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
-      labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
-      them. From 10 known labels in a group on, they correct what the votes say.
-    - `cluster`: the prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
-      intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
-      difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
-    - `baseline`: the group that all others are compared with; by default every two groups are compared.
-    - `good`: the label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or
-      else the last.
-    - `level`: how often an interval is to hold the truth.
-    - `sample`: True where the tasks of a group are a sample, and the interval is for what they are a sample of (all prompts, all
-      traffic of the week). False asks for the share among these very tasks.
-    - `model`: the model that judges the workers, as for `adj.aggregate`.
-    - `seed`: that of the model, which decides ties.
-    - `groups`: who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, told by the names
-      of judges) or "answers_like".
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : Votes or source
+        The votes: anything that `adj.read` takes, or the votes that it returned.
+    by : TaskGroups, optional
+        The group of each task (the system that made it, a week, a language): a dict task -> group, a frame or file with columns
+        for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are left out,
+        and counted in `facts`.
+    gold : source, optional
+        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
+        labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
+        them. From 10 known labels in a group on, they correct what the votes say.
+    cluster : ClusterSource, optional
+        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
+        intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
+        difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
+    baseline : object, optional
+        The group that all others are compared with; by default every two groups are compared.
+    good : object, optional
+        The label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or else
+        the last.
+    level : float, default 0.9
+        How often an interval is to hold the truth.
+    sample : bool, default True
+        True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of the
+        week). False if the interval is for these tasks only.
+    groups : source, optional
+        Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
+        judges) or "answers_like".
+    model : str or Model, default "auto"
+        The model that judges the workers, as for `adj.aggregate`.
+    seed : int, default 0
+        That of the model, which decides ties.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    Rates
+        Shares with intervals, and their differences.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=400, workers=9, labels=2, label_names=["bad", "good"], skill=0.8, seed=3)
     >>> systems = {f"t{n}": "old" if n < 200 else "new" for n in range(400)}
@@ -302,6 +340,7 @@ def rates(
     [('new', 0.566..., 0.482..., 0.646...), ('old', 0.475..., 0.393..., 0.558...)]
     >>> found.differences.columns
     ['group', 'other', 'label', 'difference', 'low', 'high', 'p_value', 'pairs']
+
     """
     options.check({"level": level, "seed": seed}, RULES)
     if not isinstance(sample, bool):
@@ -374,7 +413,7 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
     if baseline is not None:
         text = text_of(baseline)
         if text not in names:
-            raise InputError(f"baseline is {quote(baseline)}, which is no group with votes: choose one of {itemize(names)}")
+            raise InputError(f"baseline is {quote(baseline)}, which is not a group with votes: choose one of {itemize(names)}")
         base = names.index(text)
         return [(code, base) for code in range(number) if code != base], ""
     if number * (number - 1) // 2 > MAX_GROUP_PAIRS:
@@ -385,8 +424,8 @@ def _pairs(grouping: TaskGrouping, baseline: object) -> tuple[list[tuple[int, in
 def beliefs_of(result: Result) -> TaskBeliefs:
     """Return what the votes of a fit say of its tasks.
 
-    The posterior over the class priors is the likelihood. Where a posterior is only a share of votes, as that of majority vote,
-    honest probabilities over their mean stand for it.
+    The posterior over the class priors is the likelihood. If a posterior is only a share of votes, as with majority vote,
+    honest probabilities divided by their mean replace it.
     """
     honest = result.probabilities_frame().drop("task").to_numpy()
     exists = result.votes.given_labels()

@@ -6,9 +6,9 @@ What nobody can see in votes is errors that workers have in common. Honest proba
 the variance that more tasks do not make smaller (docs/decisions/055-rates.md has what was measured).
 
 Two corrections take the fit that has not seen the known labels. Prediction-powered inference measures on the gold of the group
-itself by how much predictions are off in the mean (Angelopoulos, Duchi and Zrnic 2023, PPI++), and assumes nothing but that this
+itself by how much predictions are off on average (Angelopoulos, Duchi and Zrnic 2023, PPI++), and assumes nothing but that this
 gold is a random sample of the group. The other inverts the table of labels given to tasks of each true label (Rogan and Gladen
-1978). It takes the gold of all groups together, and so assumes that judges err alike in all of them.
+1978). It pools the gold of all groups, and so assumes that judges err alike in every group.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ TOLERANCE: Final = 1e-7
 # same judges: it makes intervals of differences hold as often as they say (docs/rates.md).
 UNCANCELLED: Final = 0.02
 APART: Final = 0.5  # of the distance between the share and what honest probabilities make of it that may be such an error
-LEAST_KNOWN: Final = 0.01  # of what truth would tell of a share that votes tell at least: keeps variances finite
+LEAST_KNOWN: Final = 0.01  # of the information of true labels that votes carry at least: keeps variances finite
 MAX_VARIANCE: Final = 0.25  # of any share
 PPI: Final = "ppi"
 INVERTED: Final = "rogan-gladen"
 MIN_GOLD: Final = 10  # known labels in a group, from which on it is corrected by its own
 MIN_PER_LABEL: Final = 5  # known tasks of each true label, from which on the table of all groups is inverted
-LENT_TASKS: Final = 8.0  # that say that predictions are calibrated, beside the gold that says how far to trust them
+LENT_TASKS: Final = 8.0  # pseudo-tasks with calibrated predictions, added to the gold that shows how far to trust predictions
 LENT_ERRORS: Final = 2.0  # tasks with the doubt that is expected, in the variance of errors seen on gold
 LENT_ROWS: Final = 1.0  # tasks as honest probabilities expect them, in every column of the table
 CLEARLY: Final = 0.8  # of the standard error expected of the first: below it the second is taken
-CONTRADICTED: Final = 2.0  # standard errors from what the table says, beyond which judges do not err alike in all groups
+CONTRADICTED: Final = 2.0  # standard errors from the pooled table: further away, judges do not err alike in every group
 MAX_CONDITION: Final = 20.0  # of a table that is inverted
 
 
@@ -58,7 +58,7 @@ class TaskBeliefs:
     usual: Floats  # [K] the mean of honest probabilities over the tasks of all groups
 
     def of(self, tasks: Integers) -> TaskBeliefs:
-        """Return what is said of some tasks, codes."""
+        """Return the beliefs about some tasks, codes."""
         return TaskBeliefs(self.likelihood[tasks], self.honest[tasks], self.label[tasks], self.exists, self.usual)
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class ShareEstimate:
         return np.asarray(np.sqrt(self.variance + self.shared))
 
     def interval(self, z: float, tasks: int) -> tuple[Floats, Floats]:
-        """Return low and high of every share, [K] each, of so many tasks; nothing is open where all of them are known."""
+        """Return low and high of every share, [K] each, for `tasks` tasks; both equal the share if all labels are known."""
         if self.method == GOLD_METHOD and not self.variance.any():
             return self.share, self.share
         return share_intervals(self.share, self.variance + self.shared, z, tasks)
@@ -202,7 +202,7 @@ def expected_table(found: TaskBeliefs) -> Floats:
 
 
 def table_of(found: TaskBeliefs, gold: KnownLabels) -> ConfusionTable | None:
-    """Return the table of labels given by true label; None where gold is too scarce, or labels tell the truth too little."""
+    """Return the table of labels given by true label; None if gold is too scarce, or labels tell the truth too little."""
     k = found.honest.shape[1]
     label, expected = found.label[gold.tasks], expected_table(found)
     counts = np.zeros((k, k))

@@ -38,7 +38,7 @@ class GroupVerdict:
     high: float
     p_adjusted: float  # corrected for the number of pairs
     is_shown: bool
-    more: int | None  # known labels of each group that would decide; None where no number of them would
+    more: int | None  # known labels of each group that would decide; None if no number of them would
 
     def sentence(self) -> str:
         """Return the verdict, with its interval in points."""

@@ -49,7 +49,7 @@ class ScoreFit:
     """Items and judges in the units of the scores (or standard ones, where judges were put into units of their own)."""
 
     score: Floats  # [items]
-    variance: Floats  # [items] of the mean that such judges would give; NaN where nothing tells
+    variance: Floats  # [items] of the mean that such judges would give; NaN if nothing tells
     centre: float
     spread: float  # variance of items
     judges: JudgeFigures
@@ -96,7 +96,7 @@ def fit(scores: ScoreArrays, n_judges: int, *, group: NDArray[np.int64] | None =
         return _constant(len(k), n, float(median))
     standard = scores._replace(y=(kept - loc) / unit)
     fitted = _Passes(standard, k, n, kernels or score_kernels()).run(group)
-    return replace(_scaled(fitted, loc, unit), clipped=clipped, clip=clip)
+    return replace(_rescale(fitted, loc, unit), clipped=clipped, clip=clip)
 
 
 def fit_own_units(scores: ScoreArrays, n_judges: int, **options: Any) -> ScoreFit:
@@ -277,7 +277,7 @@ def _correlations(sums: Floats) -> tuple[Floats, Floats]:
     return np.where(n < MIN_AGREEMENT_SCORES, np.nan, r), n
 
 
-def _scaled(fitted: ScoreFit, loc: float, unit: float) -> ScoreFit:
+def _rescale(fitted: ScoreFit, loc: float, unit: float) -> ScoreFit:
     """Return the fit of standardised scores in the units of the scores."""
     judges = fitted.judges
     return replace(

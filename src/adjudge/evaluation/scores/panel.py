@@ -36,7 +36,7 @@ class ScoreEstimates(NamedTuple):
     """Figures of items, [items] each."""
 
     score: Floats
-    low: Floats  # NaN where nothing tells
+    low: Floats  # NaN if nothing tells
     high: Floats
     probability: Floats | None  # of the label, with a threshold or gold labels
 
@@ -119,8 +119,17 @@ class ScorePanel:
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
         """Return the scores of other items by these judges, who are taken as they are known; nothing is learned.
 
-        - `source`, `reading`: scores, as for `adj.scores`. Judges without a past count as typical ones; where judges are on
-          scales of their own, their scores are left out.
+        Parameters
+        ----------
+        source, **reading
+            Scores, as for `adj.scores`. Judges without a past count as typical ones; where judges are on scales of their own,
+            their scores are left out.
+
+        Returns
+        -------
+        Scores
+            The scores of other items by these judges, who are taken as they are known; nothing is learned.
+
         """
         from adjudge.evaluation.scores.scores import Scores
 

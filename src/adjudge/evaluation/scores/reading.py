@@ -113,7 +113,7 @@ def _arrange(codes: Mapping[str, NDArray[np.uint32]], ids: Mapping[str, Vocabula
 
 
 def _numbers(given: pl.Series, abstain: Iterable[str], first_row: int, what: str = "score") -> NDArray[np.float64]:
-    """Return scores as numbers, [rows]; NaN where there is none. Anything else is an error that names its row."""
+    """Return scores as numbers, [rows]; NaN if there is none. Anything else is an error that names its row."""
     if isinstance(given.dtype, pl.Boolean) or not (given.dtype.is_numeric() or given.dtype in (pl.String, pl.Null)):
         if given.dtype in (pl.Object, pl.Categorical, pl.Enum):
             given = prepare_ids(given, what, first_row).cast(pl.String)

@@ -52,14 +52,32 @@ class ScorePlots:
     def judges(self, *, theme: Theme = "light") -> Picture:
         """Return bias against noise, a dot per judge.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Bias against noise, a dot per judge.
+
         """
         return draw("scores:judges", self.study, theme=theme)
 
     def items(self, *, theme: Theme = "light") -> Picture:
         """Return items with their intervals, from the highest score to the lowest; of many an even selection.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : Theme, default "light"
+            "light", "dark" or "none", which leaves the look to Altair's own themes.
+
+        Returns
+        -------
+        Picture
+            Items with their intervals, from the highest score to the lowest; of many an even selection.
+
         """
         return draw("scores:items", self.study, theme=theme)
 
@@ -180,8 +198,13 @@ class Scores:
     def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> None:
         """Write one page that shows these scores: items, judges, and the assumptions behind the figures.
 
-        - `path`: the new file; it is written completely or not at all.
-        - `title`: the heading of the page.
+        Parameters
+        ----------
+        path : str or path
+            The new file; it is written completely or not at all.
+        title : str, optional
+            The heading of the page.
+
         """
         load("adjudge.report.scores:write")(self, Path(path), title)
 
@@ -192,7 +215,16 @@ class Scores:
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
         """Return the scores of other items by the same judges, of whom nothing is learned.
 
-        - `source`, `reading`: scores, as for `adj.scores`.
+        Parameters
+        ----------
+        source, **reading
+            Scores, as for `adj.scores`.
+
+        Returns
+        -------
+        Scores
+            The scores of other items by the same judges, of whom nothing is learned.
+
         """
         return self.panel.predict(source, **reading)
 
@@ -260,20 +292,44 @@ def scores(
     A judge says centre + bias + slope * (item - centre) + error. All are estimated together: judges are shrunk towards the
     typical one, and scores far from their judge's line count less. Runs in memory, with about 90 bytes per score.
 
-    - `source`: scores by task and worker, whole numbers or decimals: anything that `adj.read` takes. The column may be called
-      score, rating, value, grade, or as a label would be.
-    - `gold`: known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the gold's scale, and
-      intervals hold the truth as gold shows it. Gold of nothing but 0 and 1 (or true and false) are labels: every item gets the
-      probability of label 1.
-    - `groups`: judges that are one voice on an item, as several prompts of one model: a table of worker and group, or a dict.
-    - `units`: "shared" where all judges use one range, "own" puts each into standard deviations first; "auto" does so where
-      ranges differ more than fivefold.
-    - `validity`: the share of the judges' common signal that is true, assumed if no gold scores are given: people reach
-      .99, panels of language models .34 to .66. 1 asks for the mean of such judges.
-    - `threshold`: the score that separates labels: items get the probability of a truth above it.
-    - `level`: how often an interval is to hold the truth.
-    - `reading`: the options of `adj.read`, without those for labels.
+    Parameters
+    ----------
+    source : source
+        Scores by task and worker, whole numbers or decimals: anything that `adj.read` takes. The column may be called score,
+        rating, value, grade, or as a label would be.
+    gold : source, optional
+        Known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the gold's scale, and intervals
+        hold the truth as gold shows it. Gold of nothing but 0 and 1 (or true and false) are labels: every item gets the
+        probability of label 1.
+    groups : source, optional
+        Judges that are one voice on an item, as several prompts of one model: a table of worker and group, or a dict.
+    units : Units, default "auto"
+        "shared" where all judges use one range, "own" puts each into standard deviations first; "auto" does so where ranges
+        differ more than fivefold.
+    validity : float, default 0.5
+        The share of the judges' common signal that is true, assumed if no gold scores are given: people reach .99, panels of
+        language models .34 to .66. 1 asks for the mean of such judges.
+    threshold : float, optional
+        The score that separates labels: items get the probability of a truth above it.
+    level : float, default 0.9
+        How often an interval is to hold the truth.
+    **reading
+        The options of `adj.read`, without those for labels.
 
+    Returns
+    -------
+    Scores
+        Merged scores with intervals, and the judges.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]
     >>> found = adj.scores(rows, threshold=4.5)
@@ -281,6 +337,7 @@ def scores(
     [(4, 4.0, 3, False), (5, 5.0, 3, True)]
     >>> [round(bias, 1) + 0.0 for bias in found.judges["bias"]]
     [0.5, -0.5, 0.0]
+
     """
     options.check({"units": units, "validity": validity, "level": level}, RULES)
     if threshold is not None:

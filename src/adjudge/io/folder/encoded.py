@@ -101,7 +101,7 @@ class HashedVocabulary(StoredVocabulary):
         self._hashes = hashes  # [n] ascending
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Return the code of each id, compared by text; -1 where it is unknown."""
+        """Return the code of each id, compared by text; -1 if it is unknown."""
         texts = [text_of(i) for i in ids]
         wanted = hash_ids(Vocabulary.of_texts(texts))
         found = np.full(len(texts), -1, np.int64)
@@ -341,20 +341,44 @@ def encode(
 ) -> EncodedVotes:
     """Return votes encoded into a folder; they need not fit in memory.
 
-    - `source`: anything that `adj.read` takes.
-    - `folder`: where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
-    - `memory`: the most to use, as "2GB" or in bytes; by default half of the free memory.
-    - `resume`: continue where an earlier call with the same files and options was interrupted.
-    - `progress`: called with the step, the votes done, and their approximate total.
-    - `plan`: into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
-    - `reading`: the options of `adj.read`.
+    Parameters
+    ----------
+    source : source
+        Anything that `adj.read` takes.
+    folder : str or path
+        Where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
+    memory : str or int, optional
+        The most to use, as "2GB" or in bytes; by default half of the free memory.
+    resume : bool, default False
+        Continue where an earlier call with the same files and options was interrupted.
+    progress : job.Progress, optional
+        Called with the step, the votes done, and their approximate total.
+    plan : job.EncodingPlan, optional
+        Into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
+    **reading
+        The options of `adj.read`.
 
+    Returns
+    -------
+    EncodedVotes
+        Votes encoded into a folder; they need not fit in memory.
+
+    Raises
+    ------
+    InputError
+        If the input cannot be read or understood; the message names the place and the value.
+    OptionError
+        If an option is unknown or out of range, or does not go with another.
+
+    Examples
+    --------
     >>> import tempfile, adjudge as adj
     >>> folder = tempfile.mkdtemp() + "/votes"
     >>> adj.encode([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")], folder)
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     >>> adj.aggregate(folder, model="mv").labels.sort("task")["task"].to_list()
     ['t1', 't2']
+
     """
     options = Reading.of(reading)
     limit = parse_memory(memory)

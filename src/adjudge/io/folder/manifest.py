@@ -144,7 +144,7 @@ def convert(body: dict[str, Any], kind: Any) -> tuple[Any, str | None]:
 
 
 def file_types(kinds: Mapping[Any, Kind], optional: Iterable[str] = ()) -> dict[str, str]:
-    """Return the item type of every file of a folder with ids of these kinds and these optional files."""
+    """Return the item type of every file of a folder, given the kinds of its ids and its optional files."""
     types: dict[str, Any] = dict(sharded_files(kinds["task"]))
     for name, role in IDS.items():
         types[name] = DTYPE_OF_KIND[kinds[role]]

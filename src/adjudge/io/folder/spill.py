@@ -231,7 +231,7 @@ def read_in_parts(spill: Spill, part: int, max_votes: int) -> Iterator[Iterable[
 
 
 def split(spill: Spill, part: int, bits: int) -> Spill | None:
-    """Split a partition by the next bits of the hashes, and return the new spill; None where there is only one hash."""
+    """Split a partition by the next bits of the hashes, and return the new spill; None if there is only one hash."""
     if _has_one_hash(spill, part):
         return None
     skip = spill.skip + spill.bits

@@ -30,9 +30,9 @@ def read(content: Content, ask: Ask) -> Extract:
             label = record["label"]
             if isinstance(label, list) and any(isinstance(one, list | dict) for one in label):
                 raise InputError(
-                    f"{where}: line {number} marks spans ({quote(label)}), which are no votes: labels of documents are"
+                    f"{where}: line {number} marks spans ({quote(label)}), which are not votes: use labels of documents"
                 )
-            # Every document is in every annotator's file, so that no label means no answer.
+            # Every document is in every annotator's file, so a missing label means no answer.
             options = label if isinstance(label, list) else [label]
             ballots.vote(record["id"], worker, None if label is None or not options else options)
     if not ballots.tasks:

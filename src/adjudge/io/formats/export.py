@@ -220,7 +220,7 @@ def label_text(value: object, where: str, task: object) -> str:
     if isinstance(value, bool | int):
         return text_of(value)
     raise InputError(
-        f"{where}: an answer on task {quote(task)} is {quote(value)}, which is no label: choices and whole numbers are votes; "
+        f"{where}: an answer on task {quote(task)} is {quote(value)}, which is not a label: choices and whole numbers are votes; "
         "boxes, spans, free text and decimals are not"
     )
 
@@ -267,12 +267,12 @@ class Consensus:
         return {task: ConsensusLabel(options, sure, [one[o] for o in options]) for task, options, sure, one in every}
 
     def column(self, form: str, role: str = "label") -> str | None:
-        """Return the field that had a role when the votes were read as this format; None where they were read otherwise."""
+        """Return the field that had a role when the votes were read as this format; None if they were read otherwise."""
         known = self.understood
         return None if known is None or known.format != form else known.columns.get(role)
 
     def require_some(self, tasks: Sequence[str], where: str) -> None:
-        """Raise where none of these tasks has a label here: the file is another one than that of the votes."""
+        """Raise if none of these tasks has a label here: the file is another one than that of the votes."""
         if tasks and self.answers.keys().isdisjoint(tasks):
             raise InputError(
                 f"{where}: none of its {len(tasks)} tasks ({itemize(tasks, MAX_TASK_EXAMPLES)}) has a label in this result, "

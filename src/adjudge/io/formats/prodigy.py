@@ -56,5 +56,5 @@ def _question(record: dict[str, Any], where: str) -> str:
     if "options" in record:
         return CHOICE
     if record.get("spans") or record.get("relations"):
-        raise InputError(f"{where} marks spans, which are no votes: choices and accepted or rejected labels are")
+        raise InputError(f"{where} marks spans, which are not votes: use choices, or accepted and rejected labels")
     return str(record.get("label") or "answer")

@@ -93,7 +93,7 @@ class Verdicts:
         self._gold.append((name, task, _comparable(value)))
 
     def extract(self, columns: Mapping[str, str]) -> Extract:
-        """Return the verdicts on the question that is asked for, or the only one; `columns` are the fields by role."""
+        """Return the verdicts on the requested question, or on the only one; `columns` are the fields by role."""
         if not self._rows:
             raise InputError(f"{self.where} has no verdicts: nobody has scored anything in it")
         names, judges, tasks, values = map(list, zip(*self._rows, strict=True))
@@ -108,7 +108,7 @@ class Verdicts:
                 "they are grades, labels=… (--labels 1,2,3) lists all of them"
             )
         if question.kind == "labels" and self._ask.numbers:
-            raise InputError(f"{self.where}: {question} has labels, which are no numbers: `adjudge aggregate` reads them")
+            raise InputError(f"{self.where}: {question} has labels, which are not numbers: `adjudge aggregate` reads them")
         each = [part.votes(self._ask, self.where) for part in chosen]
         if self._questions.issuperset(question.names) and len(chosen) > 1:
             each = _separate_judges(question.names, each)
@@ -315,7 +315,7 @@ def _join_judges(parts: Mapping[str, Part]) -> tuple[list[Names], tuple[str, str
         first, *others = (group for group in list(groups) if group in clique)
         for other in others:
             join(next(group for group in groups if first[0] in group), other)
-    constant = [group for group in groups if not np.ptp(_known(shares[group]), axis=0).any()]
+    constant = [group for group in groups if not np.ptp(_find_known(shares[group]), axis=0).any()]
     for group in constant:
         leaders = [b if a == group else a for a, b in alike() if group in (a, b)]
         leaders = [leader for leader in leaders if len(leader) > 1 and leader not in constant]
@@ -343,7 +343,7 @@ def _shares_by_task(parts: Sequence[Part]) -> list[Shares]:
     return out
 
 
-def _known(shares: Shares) -> Shares:
+def _find_known(shares: Shares) -> Shares:
     return shares[~np.isnan(shares[:, 0])]
 
 

@@ -1,1 +1,1 @@
-"""One file per picture: its data, bounded whatever the size of the votes, and the sentence that says what it shows."""
+"""One file per picture: its data, bounded for any number of votes, and the sentence that says what it shows."""

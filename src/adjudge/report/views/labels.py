@@ -33,7 +33,7 @@ MAX_LISTED: Final = 50
 MAX_NAMED_TASKS: Final = 12  # tasks by name in a picture
 SURE, IN_DOUBT = "70% or more", "below 70%: in doubt"
 DOUBT_STYLES: Final = {SURE: Style("accent", "square"), IN_DOUBT: Style("doubt", "square")}
-CHUNK: Final = 1 << 20  # tasks looked at at once, so that copies stay small
+CHUNK: Final = 1 << 20  # tasks per block, so that copies stay small
 NUDGE: Final = 1e-9  # confidences are sums of floats: 0.7 belongs to the bin that begins there
 SHARES: Final = "Which labels are given, and which are chosen?"
 MAX_LABELS: Final = 30
@@ -57,7 +57,7 @@ class HeadlineView:
     model: str
     expected_wrong: float
     is_honest: bool  # whether confidence is the honest one, which was measured against truth
-    votes_per_task: float  # in the mean over votes; NaN where it was not measured
+    votes_per_task: float  # on average over votes; NaN if it was not measured
     effective_votes: float
 
     @property
@@ -67,7 +67,7 @@ class HeadlineView:
 
     @property
     def wrong_range(self) -> tuple[float, float] | None:
-        """Between what wrong labels really were on seven of ten public sets that expected as many; None where nobody knows."""
+        """Between what wrong labels really were on seven of ten public sets that expected as many; None if nobody knows."""
         if not self.is_honest or self.noun != "label":
             return None
         low, high = USUAL_RATIO
@@ -75,7 +75,7 @@ class HeadlineView:
 
     @property
     def sentence(self) -> str:
-        """What the figures come to."""
+        """The figures in a sentence."""
         if not self.tasks:
             return "There are no votes, and no labels."
         wrong, noun = self.expected_wrong, self.noun
@@ -170,11 +170,11 @@ class TasksView:
 
     @property
     def sentence(self) -> str:
-        """What the picture shows here."""
+        """The picture in a sentence."""
         if not self.n_tasks:
             return "There are no tasks."
         if self.n_tasks == 1:
-            return "There is one task; below stand its votes."
+            return "There is one task; its votes are below."
         if not self.doubtful:
             return words.sentence(f"no label has a confidence below {words.percent(DOUBT)}")
         share = words.percent(self.share_in_doubt)
@@ -316,7 +316,7 @@ class SharesView:
         moved = self.frame.with_columns(by=pl.col("chosen") - pl.col("given")).sort(pl.col("by").abs(), descending=True)
         one = moved.row(0, named=True)
         if abs(one["by"]) < FEW_POINTS:
-            return words.sentence(f"{most}; {self.noun}s are chosen about as often as they are given")
+            return words.sentence(f"{most}; {self.noun}s appear about equally often among votes and chosen labels")
         way = "more" if one["by"] > 0 else "less"
         shift = f"{words.percent(one['given'])} of the votes, {words.percent(one['chosen'])} of the {unit}"
         if one["label"] == first["label"]:
@@ -441,11 +441,11 @@ def trace(result: Result) -> TraceView:
 class ReliabilityView:
     """The reliability curve of labels with truth."""
 
-    bins: pl.DataFrame  # lowest, highest, tasks, confidence, accuracy; empty where no confidence is known
+    bins: pl.DataFrame  # lowest, highest, tasks, confidence, accuracy; empty if no confidence is known
     tasks: int
     wrong: int
     expected_wrong: float
-    gap: float  # expected calibration error; NaN where no confidence is known
+    gap: float  # expected calibration error; NaN if no confidence is known
 
     @property
     def sentence(self) -> str:

@@ -158,7 +158,7 @@ def _effective_votes(study: PanelStudy, sizes: pl.DataFrame, known: pl.DataFrame
 
 
 def rates(study: Rates, label: object = None) -> Picture:
-    """Return the shares of one label, or of all, in every group with intervals, and those of the labels as they were given."""
+    """Return the shares of one label, or of all, in every group with intervals, next to the uncorrected shares."""
     frame = study.rates_frame().with_columns(pl.col("group", "label").cast(pl.String))
     labels = frame["label"].unique(maintain_order=True).to_list()
     if label is not None and text_of(label) not in labels:

@@ -172,11 +172,11 @@ class ConfusionView:
 
 
 def confusion(result: Result, worker: object = None, *, truth: Integers | None = None) -> ConfusionView:
-    """Return the view of what a worker confuses, or the crowd.
+    """Return the view of the labels that a worker, or the crowd, confuses.
 
     - `result`: of any model.
     - `worker`: the id; None for all workers together.
-    - `truth`: the code of the true label of each task, [tasks], -1 where it is not known; the chosen labels by default.
+    - `truth`: the code of the true label of each task, [tasks], -1 if it is not known; the chosen labels by default.
 
     >>> import adjudge as adj
     >>> votes = [(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog"), (2, "bob", "dog")]
@@ -243,13 +243,13 @@ class AgreementView:
 
     workers: tuple[str, ...]  # [n] in the order of the matrix
     codes: Integers  # [n] of these workers
-    kappa: Floats  # [n, n] Cohen's kappa; 1 with oneself, NaN where no task is shared or chance explains all
+    kappa: Floats  # [n, n] Cohen's kappa; 1 with oneself, NaN if no task is shared or chance explains all
     agreement: Floats  # [n, n] share of shared tasks with the same answer
     shared: Integers  # [n, n] shared tasks
     ring: Integers  # [n] number of the ring that a worker is in, neighbours in one ring; -1: in none
     n_workers: int  # of all
     ring_sizes: tuple[int, ...]  # of all rings, the largest first
-    votes_per_task: float  # on the task of a vote; NaN where it was not measured
+    votes_per_task: float  # on the task of a vote; NaN if it was not measured
     effective_votes: float  # that shared error leaves of them
     sampled: bool  # whether only some tasks were compared
 
@@ -311,7 +311,7 @@ class AgreementView:
     def _mean_sentence(self) -> str:
         upper = np.triu(self.shared, 1) * ~np.isnan(self.kappa)
         if not upper.any():
-            return "Workers who share tasks give one label throughout: agreement beyond chance cannot be told."
+            return "Workers who share tasks give one label throughout: agreement beyond chance is undefined."
         mean = float((np.nan_to_num(self.kappa) * upper).sum() / upper.sum())
         return f"Two workers agree {words.percent(max(mean, 0.0))} of the way from chance to always."
 

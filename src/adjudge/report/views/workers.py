@@ -20,10 +20,10 @@ from adjudge.results.result import Result
 
 QUESTION: Final = "Who is good, who is not, and how sure are we?"
 MAX_DOTS: Final = 2000  # workers that are drawn one by one
-MAX_NOTABLE: Final = 300  # that are drawn, or described, where there are more
-MAX_JUDGED: Final = 5_000_000  # votes up to which workers are judged: some ten seconds
-MAX_CELLS: Final = 40_000_000  # votes x labels up to which they are: some four seconds
-LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, where all have about as many
+MAX_NOTABLE: Final = 300  # maximum number drawn or described
+MAX_JUDGED: Final = 5_000_000  # votes up to which workers get verdicts: some ten seconds
+MAX_CELLS: Final = 40_000_000  # votes x labels up to which they do: some four seconds
+LEVEL: Final = 1.5  # times the votes of the worker with fewest that the one with most has, if all have about as many
 VOTE_BINS: Final = 32  # of the logarithm of votes
 ACCURACY_BINS: Final = 25
 KEPT: Final = ("worker", "votes", "accuracy", "accuracy_low", "accuracy_high", "agreement", "verdict", "answers_like", "why")
@@ -50,11 +50,11 @@ MEANING: Final = {
 
 @dataclass(frozen=True, eq=False)
 class WorkersView:
-    """Every worker with what is known of it, and the cut of them that a picture can hold."""
+    """Every worker with its known figures, and the selection of them that a picture has room for."""
 
     frame: pl.DataFrame  # code, worker (text), votes, accuracy, accuracy_low, accuracy_high, verdict, why, …; null: not known
     people: Result  # the result whose workers have these codes: members of groups one by one
-    chance: float  # accuracy of who guesses at the rates at which labels are given; NaN where it is not known
+    chance: float  # accuracy of who guesses at the rates at which labels are given; NaN if it is not known
     is_judged: bool  # whether there are verdicts
     left_out: str  # why there are none
 
@@ -106,7 +106,7 @@ class WorkersView:
 
     @cached_property
     def verdicts(self) -> dict[str, int]:
-        """How many workers have each verdict, the gravest first; empty where nobody was judged."""
+        """How many workers have each verdict, the gravest first; empty if nobody was judged."""
         counted = dict(self.frame["verdict"].drop_nulls().value_counts().iter_rows())
         return {word: counted[word] for word in (*TO_LOOK_AT, UNCLEAR_VERDICT, "informative") if word in counted}
 
@@ -320,9 +320,9 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
     asked = (result.is_here and few) if judged is None else judged
     why = ""
     if not asked:
-        reason = "among so many votes" if result.is_here else "where votes are on disk"
-        remedy = "result.workers, or --workers, has them" if result.is_here else "aggregate in memory for them, where it suffices"
-        why = f"Verdicts are not looked for {reason}: {remedy}."
+        reason = "for this many votes" if result.is_here else "for votes on disk"
+        remedy = "result.workers, or --workers, shows them" if result.is_here else "aggregate in memory to get them"
+        why = f"Verdicts are not computed {reason}: {remedy}."
     known = people.workers_frame(trust=asked or not result.is_here)
     frame = known.select(
         pl.Series("code", np.arange(len(known))), *(name for name in KEPT if name in known.columns)
@@ -340,7 +340,7 @@ def workers(result: Result, *, judged: bool | None = None) -> WorkersView:
 
 
 def _groups(result: Result, people: Result) -> pl.Series:
-    """Return the group that each worker votes in, as text; null where there is none."""
+    """Return the group that each worker votes in, as text; null if there is none."""
     grouping = result.grouping
     if grouping is None:
         return pl.repeat(None, people.votes.n_workers, dtype=pl.String, eager=True).alias("group")
@@ -350,7 +350,7 @@ def _groups(result: Result, people: Result) -> pl.Series:
 
 
 def chance_level(result: Result) -> float:
-    """Return how often a worker is right who guesses at the rates at which labels are given; NaN where it is not known."""
+    """Return how often a worker is right who guesses at the rates at which labels are given; NaN if it is not known."""
     shares = label_shares(result)
     return float("nan") if not shares else float(sum(one.of_votes * one.of_labels for one in shares))
 

@@ -84,8 +84,12 @@ class Promise:
     def write(self, path: str | os.PathLike[str], inputs: Mapping[str, Source] | None = None) -> None:
         """Write a certificate as JSON: the sentence, its figures, the version, and fingerprints of the files behind it.
 
-        - `path`: the new file.
-        - `inputs`: the files behind the promise by name, such as `{"votes": "votes.csv", "gold": "gold.csv"}`.
+        Parameters
+        ----------
+        path : str or path
+            The new file.
+        inputs : dict, optional
+            The files behind the promise by name, such as `{"votes": "votes.csv", "gold": "gold.csv"}`.
 
         """
         from adjudge.results.promise.certificates import write_certificate
@@ -121,7 +125,7 @@ def certify(result: Result, gold: Source, draw: Draw | None, *, error: float, ri
             f"their labels are right: draw at least {least}"
         )
     take_look(draw, Look(float(error), float(risk), shared, digest_answers(answers)))
-    return _certified(result, draw, answers, error=float(error), risk=float(risk), looks=shared)
+    return _certify(result, draw, answers, error=float(error), risk=float(risk), looks=shared)
 
 
 def latest_draw(result: Result) -> Draw:
@@ -157,7 +161,7 @@ def take_look(draw: Draw, look: Look) -> None:
         raise
 
 
-def _certified(result: Result, draw: Draw, answers: Mapping[str, str], *, error: float, risk: float, looks: int) -> Promise:
+def _certify(result: Result, draw: Draw, answers: Mapping[str, str], *, error: float, risk: float, looks: int) -> Promise:
     confidence, tasks = candidates(result)
     place = match_ids(result.votes.tasks, draw.tasks)  # a table of the few drawn tasks, not of all
     codes = np.full(len(draw), -1)

@@ -111,11 +111,17 @@ class Draw:
     def write(self, path: str | os.PathLike[str], source: Source | None = None, *, form: str = "auto") -> None:
         """Write the tasks to be answered to `path`, and the record of the draw next to it.
 
-        - `path`: a table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
-          `gold.csv`. A path that ends in `.draw.json` gets the record alone.
-        - `source`: the source of the votes. With it the tasks are written in the form of this file: tasks of Label Studio without
-          annotations, records of Argilla without responses, or a table with the other columns of each task.
-        - `form`: that form by name, as for `Result.write`; "auto" is the form of the source.
+        Parameters
+        ----------
+        path : str or path
+            A table with the columns task and label, whose suffix names the format. Its record is `gold.draw.json` for
+            `gold.csv`. A path that ends in `.draw.json` gets the record alone.
+        source : source, optional
+            The source of the votes. With it the tasks are written in the form of this file: tasks of Label Studio without
+            annotations, records of Argilla without responses, or a table with the other columns of each task.
+        form : str, default "auto"
+            That form by name, as for `Result.write`; "auto" is the form of the source.
+
         """
         target = Path(path)
         record = record_path(target)
@@ -164,7 +170,7 @@ class Draw:
             raise read_error(place, error) from error
         except ValueError as error:
             raise InputError(f"{place} is not the record of a draw: {error}") from error
-        return cls(**_checked(content, place), path=place)
+        return cls(**_check_fields(content, place), path=place)
 
 
 def record_path(path: Path) -> Path:
@@ -180,7 +186,7 @@ def record_path(path: Path) -> Path:
     return path.with_name(path.name.partition(".")[0] + RECORD_SUFFIX)
 
 
-def _checked(content: Any, place: Path) -> dict[str, Any]:
+def _check_fields(content: Any, place: Path) -> dict[str, Any]:
     """Return the fields of a record; raise unless they are as `save_record` writes them."""
     if not isinstance(content, dict) or content.get("kind") != RECORD_KIND:
         raise InputError(f"{place} is not the record of a draw: {RECORD_KIND!r} is missing")

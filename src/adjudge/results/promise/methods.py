@@ -21,15 +21,31 @@ class Promises:
     def draw_gold(self, n: int, *, error: float = 0.05, seed: int = 0, floor: float | None = None, looks: int = 1) -> Draw:
         """Draw tasks at random for a person to answer, before any answer is seen: what `certify` needs.
 
-        - `n`: number of tasks; `gold_needed` plans it.
-        - `error`: error rate to be promised. Tasks come from where honest confidence expects at most twice as many errors.
-        - `seed`: of the draw. Another seed draws other tasks; decide for one before you look.
-        - `floor`: confidence from which tasks are drawn, in place of that rule; 0 draws from all tasks.
-        - `looks`: how often you plan to call `certify` with other answers or another error rate: the looks share the risk.
+        Parameters
+        ----------
+        n : int
+            Number of tasks; `gold_needed` plans it.
+        error : float, default 0.05
+            Error rate to be promised. Tasks come from where honest confidence expects at most twice as many errors.
+        seed : int, default 0
+            Of the draw. Another seed draws other tasks; decide for one before you look.
+        floor : float, optional
+            Confidence from which tasks are drawn, in place of that rule; 0 draws from all tasks.
+        looks : int, default 1
+            How often you plan to call `certify` with other answers or another error rate: the looks share the risk.
 
+        Returns
+        -------
+        Draw
+            The drawn tasks.
+
+        Notes
+        -----
         `draw["task"]` has the tasks, `draw.write("gold.csv")` a table to fill in, and the record of the draw next to it.
         Tasks whose label was given as gold of the fit are not drawn.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate(adj.simulate(tasks=2000, workers=20, seed=1).votes)
         >>> result.draw_gold(100, seed=7)
@@ -49,16 +65,29 @@ class Promises:
         It holds with probability 1 - `risk` over the random draw, however bad the confidence is. docs/promises.md has the
         conditions.
 
-        - `gold`: task -> label of the drawn tasks, or the export of the tool in which they were answered. A task without an
-          answer counts as wrong.
-        - `draw`: by default the latest draw of this result.
-        - `error`, `risk`: the share of wrong labels that is promised, and the probability that the promise fails. Fix them
-          beforehand.
-        - `looks`: looks at the answers that share the risk. Each is recorded in the draw; one that would exceed the risk is
-          refused.
+        Parameters
+        ----------
+        gold : source
+            Task -> label of the drawn tasks, or the export of the tool in which they were answered. A task without an answer
+            counts as wrong.
+        draw : Draw, optional
+            By default the latest draw of this result.
+        error, risk : float
+            The share of wrong labels that is promised, and the probability that the promise fails. Fix them beforehand.
+        looks : int, default 1
+            Looks at the answers that share the risk. Each is recorded in the draw; one that would exceed the risk is refused.
 
+        Returns
+        -------
+        Promise
+            The certified sentence; its `threshold` is None if nothing can be certified.
+
+        Notes
+        -----
         `threshold` is None if nothing can be certified.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=2000, workers=20, votes_per_task=5, skill=0.85, seed=1)
         >>> result = adj.aggregate(crowd.votes)
@@ -83,9 +112,20 @@ class Promises:
         The plan believes honest confidence, and is rough: real errors may be half as many or twice as many. It assumes that the
         gold is drawn from these labels, as `draw_gold` does with `floor` at the confidence of the last of them.
 
-        - `share`: share of the labels to be accepted, the surest first.
-        - `error`, `risk`: as for `certify`.
+        Parameters
+        ----------
+        share : float, default 0.5
+            Share of the labels to be accepted, the surest first.
+        error, risk : float
+            As for `certify`.
 
+        Returns
+        -------
+        int or None
+            The number of tasks; None if 3,000 are too few.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate(adj.simulate(tasks=2000, workers=20, votes_per_task=5, skill=0.85, seed=1).votes)
         >>> result.gold_needed(share=0.5, error=0.05)
@@ -102,10 +142,22 @@ class Promises:
         Below 100 gold tasks it is Wilson's interval for draws from a finite population. From there on honest doubt predicts
         errors, which makes it narrower.
 
-        - `gold`: as for `certify`: labels of tasks drawn at random from all tasks, which no fit has learned from.
-        - `level`: level of the interval.
-        - `draw`: a draw above a floor: the interval is then about the tasks above it.
+        Parameters
+        ----------
+        gold : source
+            As for `certify`: labels of tasks drawn at random from all tasks, which no fit has learned from.
+        level : float, default 0.9
+            Level of the interval.
+        draw : Draw, optional
+            A draw above a floor: the interval is then about the tasks above it.
 
+        Returns
+        -------
+        AccuracyInterval
+            An interval of the share of right labels, from gold that was drawn at random.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=2000, workers=20, votes_per_task=5, skill=0.85, seed=1)
         >>> result = adj.aggregate(crowd.votes)

@@ -1,9 +1,9 @@
-"""The passes of `posterior` where labels are many: of each task only the labels that its votes give are told apart.
+"""The passes of `posterior` for many labels: on each task only the labels that its votes give are distinguished.
 
-A posterior over all labels costs labels x votes in every pass. Of hundreds of labels nearly all are given by nobody on a
-task, and those are as good as one: "another label", whose votes are all errors. So a task has as many *cells* as labels were
-given on it, and one more. Counts are kept of the pairs (row, label) that meet in some task. The formulas are those of
-`posterior`, and so are the figures, but for the labels that are lumped together.
+A posterior over all labels costs labels x votes in every pass. With hundreds of labels, nobody gives most of them on a task,
+and those can share one cell: "another label", whose votes are all errors. So a task has as many *cells* as labels were given
+on it, plus one. Counts are kept for the pairs (row, label) that occur in some task. The formulas are those of `posterior`, and
+so are the figures, except for the labels that share a cell.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from adjudge.results.trust.posterior import (
     guesses,
 )
 
-MIN_CANDIDATE_LABELS: Final = 64  # from which only the labels given on a task are told apart
+MIN_CANDIDATE_LABELS: Final = 64  # from here on only the labels given on a task are distinguished
 MIN_PROBABILITY: Final = 1e-6
-LINK_BYTES: Final = 120  # of a vote beside a label of its task, while passes run; and as many more while links are made
+LINK_BYTES: Final = 120  # per pair of a vote and a label of its task, during passes; building the links needs as much again
 
 
 class CandidateLabels(NamedTuple):
@@ -54,7 +54,7 @@ class CandidateLabels(NamedTuple):
 
 
 class VoteLinks(NamedTuple):
-    """Every vote beside the cells of its task but the last, [links] each, and what they have in common."""
+    """Every vote paired with the cells of its task except the last, [links] each, and properties of the pairs."""
 
     vote: Integers
     cell: Integers
@@ -206,7 +206,7 @@ def _update(belief: CellBelief) -> Floats:
 
 
 def compare(ballots: Ballots, belief: CellBelief, repeated: Flags | None = None) -> VoteComparison:
-    """Return every vote beside what the others say of its task; see `posterior.compare`."""
+    """Compare every vote with the other votes of its task; see `posterior.compare`."""
     cells, at, k = belief.cells, belief.links, ballots.panel.n_labels
     chance, error = _chances(belief), belief.error[ballots.row]
     if repeated is not None:

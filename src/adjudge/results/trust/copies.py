@@ -41,12 +41,12 @@ MAX_COPY_SEARCH_CELLS: Final = 1 << 29  # (tasks + rows) x labels
 MAX_RING_SEARCHES: Final = 4  # searches, each with the rings found before counted as one voter
 FIRST_ALLOWANCE: Final = 3.0  # evidence that members may lack in the first search, when a ring still counts as many voters
 MIN_OUTVOTING: Final = 0.2  # share of the workers that may outvote the others
-MAX_USUAL_EXCESS: Final = 0.9  # of agreement beyond expectation that is taken for normal
-COPY_PROBABILITY: Final = 0.95  # a worker who copies gives the other's answer with this probability, and else an own one
-MIN_VOTE_PAIR_BUDGET: Final = 1 << 20  # pairs of votes that are compared, or as many as there are votes
-MAX_TASK_VOTES: Final = 256  # votes of one task that are paired with one another, where there are too many pairs
+MAX_USUAL_EXCESS: Final = 0.9  # agreement beyond expectation that counts as normal
+COPY_PROBABILITY: Final = 0.95  # a worker who copies gives the other's answer with this probability, and otherwise an own one
+MIN_VOTE_PAIR_BUDGET: Final = 1 << 20  # pairs of votes to compare, or the number of votes if that is larger
+MAX_TASK_VOTES: Final = 256  # votes of one task that are paired with one another, if there are too many pairs
 MIN_UNEXPLAINED: Final = np.log(2.0)  # gain of an answer whose probability is about a half or less
-MIN_SHARED_UNEXPLAINED: Final = 2  # unexplained answers that two workers must share, where there are too many pairs
+MIN_SHARED_UNEXPLAINED: Final = 2  # unexplained answers that two workers must share, if there are too many pairs
 MIN_LINK: Final = 1.0  # evidence (in nats) above which two groups are joined
 MIN_RING_EVIDENCE: Final = 2.5  # evidence of a ring, beyond the logarithm of the number of possible rings
 MIN_MEMBER_EVIDENCE: Final = 1.0  # evidence of a member, beyond the logarithm of the number of workers
@@ -57,7 +57,7 @@ MAX_LINKED: Final = 3000  # linked workers whose groups are searched
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Who copies whom, and what the votes say where each ring counts as one voter."""
+    """Who copies whom, and the conclusions when each ring counts as one voter."""
 
     ring: Integers  # [workers] the smallest code in the worker's ring; -1 for workers in none
     partner: Integers  # [workers] the member of the ring with the most remarkable agreement; -1 for workers in none
@@ -78,7 +78,7 @@ def find_copies(votes: Votes, labels: NDArray[np.int32], known: Flags | None = N
     """Return who copies whom, starting from labels, [tasks], of which those `known`, [tasks], are certain.
 
     Votes on tasks of one worker whose label is not known are left out, and so are repeated votes of a worker on a task:
-    they say nothing about who agrees with whom. None where memory does not suffice (`need` bytes); the log says so.
+    they say nothing about who agrees with whom. None if memory does not suffice (`need` bytes); the log says so.
     """
     n, k = votes.n_workers, votes.n_labels
     if not n or not _has_room(votes, sum(search_memory(votes)) if need is None else need):
@@ -126,7 +126,7 @@ class _ByLabels:
         return self._belief, compare(self._ballots, self._belief)
 
     def compared(self, repeated: Flags) -> VoteComparison:
-        """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
+        """Compare every vote with the others on its task, given which votes are `repeated`, [votes]."""
         return compare(self._ballots, self._belief, repeated)
 
 
@@ -145,7 +145,7 @@ class _ByCells:
         return self._belief, candidates.compare(self._ballots, self._belief)
 
     def compared(self, repeated: Flags) -> VoteComparison:
-        """Return every vote beside what the others say of its task, where some are `repeated`, [votes]."""
+        """Compare every vote with the others on its task, given which votes are `repeated`, [votes]."""
         return candidates.compare(self._ballots, self._belief, repeated)
 
 
@@ -154,15 +154,15 @@ def search_memory(votes: Votes) -> tuple[int, int]:
     n, rows, tasks, workers, k = len(votes), votes.n_rows, votes.n_tasks, votes.n_workers, votes.n_labels
     kept = k * rows if k * rows <= POSTERIOR_BLOCK_CELLS else 0  # counts are kept, or counted again when they are needed
     belief = 4 * k * tasks + 8 * k * workers + 8 * kept
-    # Probabilities of some labels in float32, posteriors of some tasks, and what the mean worker is made of.
+    # Probabilities of some labels in float32, posteriors of some tasks, and the sums for the mean worker.
     settling = (
         4 * min(k * (rows + workers), POSTERIOR_BLOCK_CELLS) + 4 * min(k * tasks, POSTERIOR_BLOCK_CELLS) + 6 * 8 * k * k + 40 * n
     )
     size = np.diff(votes.task_ptr)
-    if k >= MIN_CANDIDATE_LABELS:  # every vote beside the labels given on its task
+    if k >= MIN_CANDIDATE_LABELS:  # links between votes and the labels given on their tasks
         links = int((size * np.minimum(size, k)).sum())
         belief, settling = candidates.LINK_BYTES * links, candidates.LINK_BYTES * links + 40 * n
-    # Pairs of votes, and of workers; where there are too many of the former, only some workers are compared.
+    # Pairs of votes, and of workers; if there are too many of the former, only some workers are compared.
     every, budget, of_workers = int((size * (size - 1) // 2).sum()), max(MIN_VOTE_PAIR_BUDGET, n), workers * workers // 2
     if every <= budget:
         comparing = 66 * every + 60 * min(every, of_workers)
@@ -186,7 +186,7 @@ def outvoting(ballots: Ballots) -> Integers:
 
 
 def _has_room(votes: Votes, need: int) -> bool:
-    """Return whether workers can be judged in so many bytes; log a warning where they cannot."""
+    """Return whether verdicts fit in `need` bytes; log a warning if not."""
     size = votes.n_tasks, votes.n_rows, votes.n_labels
     if votes.n_labels < MIN_CANDIDATE_LABELS and (votes.n_tasks + votes.n_rows) * votes.n_labels > MAX_COPY_SEARCH_CELLS:
         log.warning("no intervals, verdicts and copies: %d tasks and %d rows x %d labels are too many", *size)
@@ -223,7 +223,7 @@ def comparable(ballots: Ballots, chance: Singles) -> tuple[ComparedVotes, float]
     """Return (the votes, each with its chance; the log-likelihood ratio of a disagreement).
 
     `chance`, [votes], is the probability of each vote given the others. Answers may agree for reasons that no model
-    sees, such as tasks that mislead. So the crowd's mean excess of agreement is taken for normal.
+    sees, such as tasks that mislead. So the crowd's mean excess of agreement is treated as normal.
     """
     task, worker, given = ballots.task(), ballots.worker(), ballots.label().astype(np.int64)
     expected = chance.astype(np.float64)
@@ -260,7 +260,7 @@ def affordable(compared: ComparedVotes) -> bool:
 def pairs(compared: ComparedVotes, loss: float, workers: int, budget: int | None = None) -> SharedTaskPairs:
     """Return the pairs of workers that share tasks, with the evidence that one copies the other.
 
-    Where there are more than `budget` pairs of votes (`MIN_VOTE_PAIR_BUDGET`, or as many as votes), only workers who share
+    If there are more than `budget` pairs of votes (`MIN_VOTE_PAIR_BUDGET`, or as many as votes), only workers who share
     unexplained answers are compared.
     """
     budget = max(MIN_VOTE_PAIR_BUDGET, len(compared.task)) if budget is None else budget
@@ -459,7 +459,7 @@ def join_greedily(n: int, first: Integers, second: Integers, evidence: Floats) -
 
 
 def prove(compared: ComparedVotes, ring: Integers, loss: float) -> Proof:
-    """Return the evidence for candidate rings, [workers]: every answer beside those of the other members on the same task.
+    """Return the evidence for candidate rings, [workers]: every answer compared with the other members' on the same task.
 
     An answer counts once, however many members gave it. Of m members on a task m - 1 count for the ring: one of them
     did not copy.

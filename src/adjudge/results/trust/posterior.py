@@ -3,7 +3,7 @@
 EM counts the votes of a task into the confusions that then judge these very votes. With few votes per worker it
 overrates itself. Here every confusion gets pseudo-votes of the mean worker, and a task is judged by confusions that are
 counted without that task: the collapsed posterior of a Dirichlet population (the zero-order approximation known from
-topic models). The posterior without a vote then tells whether its worker looks at the truth, guesses, or evades it.
+topic models). The posterior without a vote then shows whether its worker looks at the truth, guesses, or evades it.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Belief:
 
     posterior: Singles  # [K, tasks]
     priors: Floats  # [K] share of the tasks, with one pseudo-task for every label that was given; 0 for the others
-    counts: Floats | None  # [K, rows] expected votes of a row on tasks of this true label; None where these are too many
+    counts: Floats | None  # [K, rows] expected votes of a row on tasks of this true label; None if these are too many
     own: Floats  # [rows] the same for the label that the row gives
     totals: Floats  # [K, workers]
     mean: Floats  # [K true, K given] the mean worker's confusion
@@ -359,7 +359,7 @@ def update_posterior(ballots: Ballots, belief: Belief, out: Singles) -> None:
 
 
 class VoteComparison(NamedTuple):
-    """Every vote beside what the other votes of its task say, [votes] each."""
+    """Every vote compared with the other votes of its task, [votes] each."""
 
     right: Singles  # the posterior of the label it gives
     others: Singles  # the same without the vote: what a worker who looks would answer by
@@ -386,7 +386,7 @@ def mutual_information(ballots: Ballots, belief: Belief) -> Floats:
 
 
 def compare(ballots: Ballots, belief: Belief, repeated: Flags | None = None) -> VoteComparison:
-    """Return every vote beside what the others say of its task.
+    """Compare every vote with the others on its task.
 
     Votes that are `repeated` by another of the ring, [votes], stay in the posterior: the other's vote would be there without
     them.
@@ -419,7 +419,7 @@ def guesses(ballots: Ballots) -> Singles:
 
 
 def _without(own: Singles, chance: Singles, repeated: Flags | None) -> Singles:
-    """Return the posterior without the vote, but for a factor, [votes], written to `own`; repeated votes stay in it."""
+    """Return the posterior without the vote, except for a factor, [votes], written to `own`; repeated votes stay in it."""
     if repeated is not None:
         chance[repeated] = 1.0
     own /= chance
@@ -445,7 +445,7 @@ def kinds(ballots: Ballots, seen: VoteComparison) -> Kinds:
     if n <= CHUNK_WORKERS:
         at_once = [next(parts)]
         return _kinds_given(n, at_once, _mixture(at_once[0][1][::every]))
-    # More workers than are looked at at once: first those who say enough about all, then all of them.
+    # More workers than are processed at a time: first those who say enough about all, then all of them.
     sample = [likelihood[-cut.start % every :: every] for cut, likelihood, *_ in parts]
     weights = _mixture(np.concatenate(sample))
     del sample

@@ -17,16 +17,16 @@ from adjudge.results.trust.copies import Copies
 from adjudge.results.trust.posterior import Flags, Floats, Integers
 
 MIN_AGREEING: Final = 0.975  # share of agreeing pairs of votes in a ring from which its answers may be called copied
-AGREEING_RISK: Final = 0.01  # probability that the share is less, where some pairs differ: experts may agree by luck
+AGREEING_RISK: Final = 0.01  # probability that the share is less, if some pairs differ: experts may agree by luck
 MIN_LOG_RATIO: Final = 1.0  # log-likelihood by which the others' votes must prefer a lower accuracy
-EXACT_PAIRS: Final = 100  # pairs of votes, none of which differs, from which less is asked:
+EXACT_PAIRS: Final = 100  # from this many pairs without a difference, the next ratio is enough:
 MIN_LOG_RATIO_EXACT: Final = 1 / 3  # independent workers hardly ever agree like that
-MAX_REFITS: Final = 64  # fits without some rings: where there are more rings, several are left out together
+MAX_REFITS: Final = 64  # fits without some rings: if there are more rings, several are left out together
 QUANTILE_POINTS: Final = 4001
 MAX_HALVINGS: Final = 60
 
 # How likely labels of tasks are right without the votes of some workers. From who is left out, [workers], follows a function
-# from labels, [tasks], to probabilities, [tasks], which are NaN where no other vote is left.
+# from labels, [tasks], to probabilities, [tasks], which are NaN if no other vote is left.
 JudgeWithout = Callable[[Flags], Callable[[Integers], Floats]]
 
 
@@ -37,7 +37,7 @@ class RingProof(NamedTuple):
     agreeing: int  # pairs of votes that give the same label
     pairs: int
     needed: float  # accuracy that would explain the agreement of independent workers
-    found: float  # accuracy that the others' votes make likeliest; NaN where they were not asked
+    found: float  # accuracy that the others' votes make likeliest; NaN if they were not asked
     log_ratio: float  # log-likelihood of `found` less that of `needed`; 0 where `found` is not below it
 
     @property
@@ -51,7 +51,7 @@ class RingProof(NamedTuple):
 def prove_rings(found: Copies, judge_without: JudgeWithout, labels: int, per_set: int = 1) -> list[RingProof]:
     """Return the proof of each ring, in the order of their smallest members; `labels` is the number of labels there are.
 
-    Where votes are answers to the options of a set, `per_set` of them count as one: they may be right or wrong together.
+    If votes are answers to the options of a set, `per_set` of them count as one: they may be right or wrong together.
     """
     rings = np.unique(found.ring[found.ring >= 0])
     if labels < 2:
@@ -130,10 +130,10 @@ def answer_alike(agreeing: int, pairs: int) -> bool:
 
 
 def accuracy_of_agreement(agreeing: int, pairs: int, labels: int) -> float:
-    """Return the accuracy of independent workers who agree in so many of their pairs of votes.
+    """Return the accuracy at which independent workers agree in `agreeing` of `pairs` pairs of votes.
 
-    Two who are right with probability a, and else give any of the other labels alike, agree with probability
-    a^2 + (1 - a)^2 / (K - 1). The share of agreeing pairs is taken for the median of what it may be.
+    Two who are right with probability a, and otherwise give each other label equally often, agree with probability
+    a^2 + (1 - a)^2 / (K - 1). The share of agreeing pairs is used as the median of its distribution.
 
     >>> round(accuracy_of_agreement(100, 100, 2), 4), round(accuracy_of_agreement(980, 1000, 4), 4)
     (0.9989, 0.9899)
