@@ -19,7 +19,7 @@ from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("README.md", "SKILL.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
-PAGES = [ROOT / name for name in OUTSIDE] + sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / name for name in OUTSIDE] + sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ON_SPARK = {"spark.md", "streaming.md"}  # pages whose examples need pyspark and Java
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

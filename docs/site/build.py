@@ -23,8 +23,15 @@ import yaml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-NOTES = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks" / "notes").glob("*.md")))
-ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/RESULTS.md", *NOTES)  # pages outside docs/
+BENCHMARKS = ROOT / "benchmarks"
+MEASURED = (*(BENCHMARKS / "notes").glob("*.md"), *(path for path in (BENCHMARKS / "measured").rglob("*.*") if path.is_file()))
+ELSEWHERE = (  # pages outside docs/, and the pictures and tables that they show
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "benchmarks/RESULTS.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in MEASURED),
+)
 WRITTEN = {"<!-- commands -->\n": "commands", "<!-- routes -->\n": "interface"}  # where, and by which module beside this one
 ASIDE = re.compile(r"^\*In the repository.*?\*\n\n?", re.MULTILINE | re.DOTALL)  # of no concern on the site
 PROMPT = re.compile(r"^```python(?=\n>>> )", re.MULTILINE)
