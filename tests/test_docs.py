@@ -136,6 +136,13 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_links_to_the_concepts():
+    concepts = ROOT / "docs" / "concepts.md"
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page != concepts and not re.match(r"\d", page.name)]  # or a record
+    links = {page: re.findall(r"\]\(([^)#]*concepts\.md)", page.read_text()) for page in pages}
+    assert [page.name for page in pages if concepts not in [(page.parent / link).resolve() for link in links[page]]] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_make_targets_exist(page):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
