@@ -185,7 +185,9 @@ def address(site):
     server.server_close()
 
 
-def test_a_browser_finds_what_it_searches_and_stays_on_this_machine(address):
+@pytest.mark.parametrize("source", ["server", "disk"])
+def test_a_browser_finds_a_word_and_stays_on_this_machine(site, address, source):
+    address = address if source == "server" else f"{site.as_uri()}/"
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:

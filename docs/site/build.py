@@ -55,7 +55,9 @@ def main(folder: Path) -> int:
     except SiteError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    config["plugins"][1]["mkdocstrings"]["handlers"]["python"]["paths"] = [str(ROOT / "src")]
+    next(plugin for plugin in config["plugins"] if "mkdocstrings" in plugin)["mkdocstrings"]["handlers"]["python"]["paths"] = [
+        str(ROOT / "src")
+    ]
     shutil.copy(HERE / "docstrings.py", folder)
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
     built = subprocess.run(
@@ -69,7 +71,7 @@ def main(folder: Path) -> int:
         sys.stderr.write(COLOUR.sub("", built.stdout + built.stderr))
     else:
         importlib.import_module("llms").write(folder / "pages", folder / "html", config)
-        sys.stdout.write(f"{len(pages)} pages are in {folder / 'html'}: open index.html, or serve the folder to search in it\n")
+        sys.stdout.write(f"{len(pages)} pages are in {folder / 'html'}: open index.html\n")
     return built.returncode
 
 
