@@ -106,10 +106,10 @@ bench-board: $(READY)  ## the page of the live service with a million tasks: fir
 bench: $(READY)  ## speed, as ratios in one run
 	$(BIN)/python benchmarks/run.py
 
-bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into docs/gpu and docs/scale.md; without one, says what is missing (20 minutes)
+bench-gpu: $(READY)  ## passes, fits and encoding on a CUDA device, into benchmarks/measured/gpu and docs/gpu.md; without one, says what is missing (20 minutes)
 	$(BIN)/python benchmarks/gpu.py
 
-race: $(READY)  ## adjudge against its peers, in environments made at first use, into docs/race and docs/scale.md (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
+race: $(READY)  ## adjudge against its peers, in environments made at first use, into benchmarks/measured/race (30 minutes; QUICK=1: 5, prints; LIMIT=6: seconds of a fit)
 	$(BIN)/python benchmarks/race/run.py $(if $(QUICK),--quick) $(if $(LIMIT),--limit $(LIMIT))
 
 instructions: $(READY)  ## instructions per vote of every kernel compared with the recorded ones, in valgrind (RECORD=1 records them; half a minute)
@@ -144,7 +144,7 @@ literature: $(READY)  ## every model side by side: assumptions, cost, accuracy o
 	$(BIN)/python benchmarks/literature.py
 
 reproduce: $(READY)  ## the paper's tables and figures next to ours, from the sets in ADJUDGE_DATA (else ./data)
-	$(BIN)/adjudge reproduce -o docs/reproduction
+	$(BIN)/adjudge reproduce -o benchmarks/measured/reproduction
 
 sanitize: $(READY)  ## the compiled core under sanitizers: address and undefined behaviour on its tests, thread on many threads
 	@for kind in address thread; do \

@@ -2,8 +2,9 @@
 
     ADJUDGE_DATA=… python benchmarks/compare.py [FILE]
 
-writes one line per set and seed to FILE. Without FILE that is docs/trust/compare.csv, and the tables of docs/comparing-models.md
-are written, too. A seed draws the gold, the folds and the ties. Nothing here is timed; it takes about six minutes on two cores.
+writes one line per set and seed to FILE. Without FILE it writes benchmarks/measured/compare.csv and the tables of
+docs/comparing-models.md. A seed draws the gold, the folds and the ties. Nothing here is timed; it takes about six minutes on two
+cores.
 """
 
 import os
@@ -118,7 +119,7 @@ def main():
     folder = os.environ.get("ADJUDGE_DATA")
     if not folder:
         sys.exit("ADJUDGE_DATA names no folder of sets with truth")
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "trust" / "compare.csv"
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "measured" / "compare.csv"
     warnings.simplefilter("ignore")
     rows = []
     for name, votes, truth in sets(Path(folder)):

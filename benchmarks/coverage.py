@@ -2,8 +2,8 @@
 
     ADJUDGE_DATA=… python benchmarks/coverage.py [FOLDER] [SEEDS]
 
-writes README.md into FOLDER (docs/trust without it), from 50 seeds a setting. Real sets are added where ADJUDGE_DATA
-names their folder. Nothing here is timed. trust.py judges intervals and verdicts by the truth of real sets.
+writes README.md into FOLDER (benchmarks/measured/workers without it), from 50 seeds a setting. Real sets are added if
+ADJUDGE_DATA names their folder. Nothing here is timed. trust.py judges intervals and verdicts by the truth of real sets.
 """
 
 import math
@@ -249,8 +249,8 @@ def page(seeds):
     yield from ("# Intervals and verdicts, measured", "")
     yield from (
         f"Made by `python benchmarks/coverage.py`: {seeds} seeds a setting, workers of mean skill 0.75, spread 0.13, unless",
-        "said otherwise. [Workers](../workers.md) says what the columns mean. In these simulated crowds errors are independent;",
-        "in real ones they are not: [can you trust it](../can-you-trust-it.md).",
+        "said otherwise. [Workers](../../../docs/workers.md) says what the columns mean. In these simulated crowds errors are",
+        "independent; in real ones they are not: [can you trust it](../../../docs/can-you-trust-it.md).",
         "",
         "## Honest intervals: share of workers whose 90% interval holds the truth",
         "",
@@ -288,7 +288,7 @@ def page(seeds):
         yield from real_sets(Path(folder))
 
 
-def main(folder="docs/trust", seeds=SEEDS):
+def main(folder="benchmarks/measured/workers", seeds=SEEDS):
     """Writes README.md into the folder."""
     warnings.simplefilter("ignore", adj.NotConverged)
     target = Path(folder)

@@ -1,6 +1,7 @@
 """Votes that do not fit in memory: from Parquet to labels in bounded memory, and passes that cost the same at any size.
 
-`python benchmarks/disk.py --votes 2 20 200 --data DIR --plot docs/scale-disk` measures at other sizes (millions of votes;
+`python benchmarks/disk.py --votes 2 20 200 --data DIR --plot benchmarks/measured/scale-disk`
+measures at other sizes (millions of votes;
 the files are made in DIR where they are absent) and draws the figure.
 """
 

@@ -1,6 +1,6 @@
 """Passes, whole fits and encoding on a CUDA device, compared with the same machine's processor and with the memory floor.
 
-    python benchmarks/gpu.py                       # measures, and writes docs/gpu/results.json, the page's tables and the picture
+    python benchmarks/gpu.py                       # measures, and writes all of benchmarks/measured/gpu
     python benchmarks/gpu.py --json out.json       # measures alone: it needs CuPy and a device, no library of plots
     python benchmarks/gpu.py --page [--json …]     # writes the tables and the picture of figures that are there
 
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from measure import machine
 
-PAGE = Path(__file__).parent.parent / "docs" / "gpu" / "README.md"
+PAGE = Path(__file__).parent / "measured" / "gpu" / "README.md"
 SIZES = (10**6, 10**7, 10**8, 10**9)
 EACH, LABELS = 5, 4
 CROWD = r"""

@@ -1,4 +1,4 @@
-"""What benchmarks/gpu.py writes of its figures: the tables of docs/gpu, a picture, and a table in docs/scale.md."""
+"""What benchmarks/gpu.py writes of its figures: the page benchmarks/measured/gpu, a picture, and a table in docs/gpu.md."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from tables import markdown
 from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "gpu" / "README.md"
-SCALE = ROOT / "docs" / "scale.md"
+PAGE = ROOT / "benchmarks" / "measured" / "gpu" / "README.md"
+GUIDE = ROOT / "docs" / "gpu.md"
 FULL = 10**9  # votes, of which milliseconds were wanted
 WANTED = {  # milliseconds of a pass over so many votes, by workers
     20_000: {"hard, changes counted": 6.0, "hard, everything counted": 9.0, "soft": 12.0},
@@ -29,7 +29,7 @@ DEVICE, FLOOR = "device", "floor"
 COLOURS = {DEVICE: "#0072b2", FLOOR: "#4a515c"}
 OF_THREADS = ("#d55e00", "#9a6a00", "#00835f")  # from the most threads to the fewest
 NONE, ABSENT = "–", "Not measured in this run."
-IN_SCALE = ("fds", "ds", "auto honest")
+IN_GUIDE = ("fds", "ds", "auto honest")
 VOTES = "datum.value >= 1e9 ? datum.value / 1e9 + ' billion' : datum.value / 1e6 + ' million'"  # as `count`, in Vega
 
 
@@ -125,7 +125,7 @@ def encoding_table(found):
 
 
 def short_block(found):
-    """The table in docs/scale.md: whole fits at the largest size, and at the largest that the processor was measured at, too."""
+    """The table in docs/gpu.md: whole fits at the largest size, and at the largest that the processor was measured at, too."""
     if not found["fits"]:
         return ABSENT
     by_size = {line["votes"]: line for line in found["fits"]}
@@ -135,10 +135,11 @@ def short_block(found):
         names = ["cuda"] if beside != max(by_size) else []
         columns += [(beside, name) for name in (*names, *threads_of([by_size[beside]]))]
     head = ["whole fit", *(f"{count(votes)}, {'device' if name == 'cuda' else name}" for votes, name in columns)]
-    models = [model for model in IN_SCALE if model in by_size[max(by_size)]["cuda"]]
+    models = [model for model in IN_GUIDE if model in by_size[max(by_size)]["cuda"]]
     rows = [[MODELS[model], *(_short(by_size[votes], name, model) for votes, name in columns)] for model in models]
     about = (
-        f"Encoded votes on one {found['device']}, compared with the processor of its machine ([figures](gpu/README.md#measured)):"
+        f"Encoded votes on one {found['device']}, compared with the processor of its machine "
+        "([figures](../benchmarks/measured/gpu/README.md)):"
     )
     return about + "\n\n" + markdown(head, rows)
 
@@ -227,5 +228,5 @@ def write_page(found):
         text = replaced(text, name, block)
     draw(found, PAGE.with_name("passes.svg"))
     write_aside(PAGE, lambda aside: aside.write_text(text))
-    short = replaced(SCALE.read_text(), "gpu", short_block(found))
-    write_aside(SCALE, lambda aside: aside.write_text(short))
+    short = replaced(GUIDE.read_text(), "gpu", short_block(found))
+    write_aside(GUIDE, lambda aside: aside.write_text(short))

@@ -30,8 +30,9 @@ DRAWN = ("la",)  # whose seed also orders the tasks
 ORDERED = {"adult2": ["G", "P", "R", "X"], "trec2010": ["-2", "0", "1", "2"]}  # where -2, a broken link, is the least relevant
 TEXT = """# For readers of the literature
 
-Every model of adjudge side by side. `make literature` measures the figures and writes this page, from
-[accuracy.csv](accuracy.csv) and [cost.csv](cost.csv); [choosing a model](../choosing-a-model.md) gives advice instead.
+This page compares every model of adjudge for readers of the literature, in the words of [concepts](../concepts.md). `make
+literature` measures the figures and writes this page, from [accuracy.csv](accuracy.csv) and [cost.csv](cost.csv); [choosing a
+model](../choosing-a-model.md) gives advice instead.
 
 ## What each model assumes
 

@@ -2,7 +2,7 @@
 
     ADJUDGE_DATA=… python benchmarks/rates_coverage.py [FOLDER] [SEEDS]
 
-writes rates.csv into FOLDER (docs/trust without it) and the table of docs/rates.md from it. Public sets are added where
+writes rates.csv into FOLDER (benchmarks/measured without it) and the table of docs/rates.md from it. Public sets are added where
 ADJUDGE_DATA names their folder. Nothing here is timed.
 """
 
@@ -186,7 +186,7 @@ def table(frame):
 
 def main():
     """Measure, write the csv file and the table."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "trust"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "benchmarks" / "measured"
     seeds = int(sys.argv[2]) if len(sys.argv) > 2 else SEEDS
     warnings.simplefilter("ignore")
     found = simulated(seeds) + two_systems(3 * seeds)

@@ -2,7 +2,7 @@
 
     ADJUDGE_DATA=… python benchmarks/reliability.py [FOLDER]
 
-writes curves.svg and README.md into FOLDER (docs/reliability without it). Nothing here is timed.
+writes curves.svg and README.md into FOLDER (benchmarks/measured/reliability without it). Nothing here is timed.
 """
 
 import os
@@ -97,8 +97,8 @@ def run(data, out):
 HEAD = """# What posteriors are worth on real votes
 
 Made by `python benchmarks/reliability.py` from all votes of every set, on the tasks that have truth, with
-`confidence="posterior"`. [Can you trust it](../can-you-trust-it.md) has honest confidence.
-[Confidence](../confidence.md) says what the figures mean.
+`confidence="posterior"`. [Can you trust it](../../../docs/can-you-trust-it.md) has honest confidence.
+[Confidence](../../../docs/confidence.md) says what the figures mean.
 
 ![Reliability curves](curves.svg)
 
@@ -173,4 +173,4 @@ if __name__ == "__main__":
     folder = os.environ.get("ADJUDGE_DATA")
     if not folder or not Path(folder).is_dir():
         sys.exit("ADJUDGE_DATA names no folder of real votes: adjudge datasets get all -o DIR fetches them")
-    run(Path(folder), Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "reliability"))
+    run(Path(folder), Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "measured" / "reliability"))

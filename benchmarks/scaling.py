@@ -1,7 +1,8 @@
 """The passes on 1 to 16 threads, compared with the machine's memory bandwidth for the same threads.
 
 It needs NumPy and the compiled core, nothing else, so that it also runs on a machine without a network:
-`python benchmarks/scaling.py` measures; with `--page` it writes the picture and the table of docs/race from these figures.
+`python benchmarks/scaling.py` measures; with `--page` it writes the picture and the table of
+benchmarks/measured/race from these figures.
 """
 
 import argparse

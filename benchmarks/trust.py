@@ -3,7 +3,8 @@
     ADJUDGE_DATA=… python benchmarks/trust.py [FOLDER]
 
 writes labels (trust.csv), intervals (workers.csv), verdicts (verdicts.csv), a toy (toys.csv) and README.md into FOLDER. Without
-FOLDER that is docs/trust/models, and the tables of docs/can-you-trust-it.md are written, too. Figures of labels are means over
+FOLDER that is benchmarks/measured/models, and the tables of docs/can-you-trust-it.md are written, too.
+Figures of labels are means over
 seeds, which decide ties; workers are those of the first seed. Nothing here is timed; it takes about three minutes on two cores.
 """
 
@@ -160,7 +161,7 @@ def main():
     folder = os.environ.get("ADJUDGE_DATA")
     if not folder:
         sys.exit("ADJUDGE_DATA names no folder of sets with truth")
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "trust" / "models"
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "measured" / "models"
     out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     labels, intervals, verdicts = [], [], []

@@ -211,7 +211,7 @@ def readme(folder):
         "# Every model, judged by truth",
         "",
         f"Made by `make trust`, from {count} public sets of votes with truth and two simulated crowds. [Can you trust",
-        "it](../../can-you-trust-it.md) explains the figures. Figures of labels are means over ten seeds, which decide",
+        "it](../../../docs/can-you-trust-it.md) explains the figures. Figures of labels are means over ten seeds, which decide",
         "ties; workers are those of the first seed.",
         "",
         "## Labels and confidence",

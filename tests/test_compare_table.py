@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "comparing-models.md"
-LINES = ROOT / "docs" / "trust" / "compare.csv"
+LINES = ROOT / "benchmarks" / "measured" / "compare.csv"
 SMALL = ("bm", "labelme", "llmbar_natural", "rte", "snow_temp", "zencrowd_in")
 
 

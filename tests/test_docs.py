@@ -19,7 +19,7 @@ from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("README.md", "SKILL.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
-PAGES = [ROOT / name for name in OUTSIDE] + sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / name for name in OUTSIDE] + sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ON_SPARK = {"spark.md", "streaming.md"}  # pages whose examples need pyspark and Java
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -134,6 +134,13 @@ def test_examples_run(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_links_to_the_concepts():
+    concepts = ROOT / "docs" / "concepts.md"
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page != concepts and not re.match(r"\d", page.name)]  # or a record
+    links = {page: re.findall(r"\]\(([^)#]*concepts\.md)", page.read_text()) for page in pages}
+    assert [page.name for page in pages if concepts not in [(page.parent / link).resolve() for link in links[page]]] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -52,5 +52,5 @@ def test_outputs_are_not_kept(path):
         assert cell.get("execution_count") is None
 
 
-def test_two_notebooks_are_there():
-    assert [path.name for path in NOTEBOOKS] == ["crowd.ipynb", "judges.ipynb"]
+def test_three_notebooks_are_there():
+    assert [path.name for path in NOTEBOOKS] == ["crowd.ipynb", "judges.ipynb", "moderation.ipynb"]

@@ -78,7 +78,7 @@ def test_fits_and_encoding(page):
 @pytest.mark.parametrize("some", [found(), found(FULL["passes"][:1]), found(fits=FULL["fits"][1:]), FULL], ids=range(4))
 def test_any_part_of_the_figures(page, some, tmp_path, monkeypatch):
     pytest.importorskip("vl_convert", reason="pictures need adjudge[report]")
-    for name in ("PAGE", "SCALE"):
+    for name in ("PAGE", "GUIDE"):
         copy = tmp_path / f"{name}.md"
         copy.write_text(getattr(page, name).read_text())
         monkeypatch.setattr(page, name, copy)

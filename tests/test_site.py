@@ -79,6 +79,11 @@ def test_every_page_of_docs_is_in_the_navigation(site, pages):
         assert source.with_suffix(".html").name in decisions.links
 
 
+def test_the_navigation_has_at_most_seven_parts(site, pages):
+    tabs = re.findall(r'class="md-tabs__link"', (site / "index.html").read_text())
+    assert 0 < len(tabs) <= 7
+
+
 def test_every_link_leads_somewhere(pages):
     for path, page in pages.items():
         if path.name == "404.html":  # shown for any address, so that its links begin at the root
@@ -186,7 +191,9 @@ def address(site):
     server.server_close()
 
 
-def test_a_browser_finds_what_it_searches_and_stays_on_this_machine(address):
+@pytest.mark.parametrize("source", ["server", "disk"])
+def test_a_browser_finds_a_word_and_stays_on_this_machine(site, address, source):
+    address = address if source == "server" else f"{site.as_uri()}/"
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -10,7 +10,7 @@ import pytest
 import adjudge as adj
 
 ROOT = Path(__file__).parents[1]
-MODELS = ROOT / "docs" / "trust" / "models"
+MODELS = ROOT / "benchmarks" / "measured" / "models"
 PAGE = ROOT / "docs" / "can-you-trust-it.md"
 
 

@@ -1,4 +1,4 @@
-"""What a race writes: its page, a table in docs/scale.md, and the plot."""
+"""What a race writes: its page and the plot."""
 
 import re
 from pathlib import Path
@@ -11,10 +11,9 @@ from summary import sentence
 from adjudge.io.write import write_aside
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "race" / "README.md"
-SCALE = ROOT / "docs" / "scale.md"
+PAGE = ROOT / "benchmarks" / "measured" / "race" / "README.md"
 SIMULATED = " x "  # in the names of simulated cells
-SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "adjudge ds", "adjudge fds")  # in docs/scale.md
+SHOWN = ("crowd-kit DawidSkene", "peerannot DawidSkene", "snorkel LabelModel", "adjudge ds", "adjudge fds")  # in the short table
 
 
 def replaced(text, name, block):
@@ -33,6 +32,7 @@ def blocks(results):
     shared = [cell for cell in cells if SIMULATED not in cell["name"]]
     return {
         "summary": sentence(cells) if cells else "",
+        "short": short_block(cells),
         "machine": f"{results['machine']}; `{results['command']}`, limit {results['limit']:g} s a fit.",
         "simulated": all_kinds(simulated, names),
         "sets": all_kinds(shared, names),
@@ -51,28 +51,19 @@ def all_kinds(cells, names):
     return "\n\n".join([*(tables.matrix(cells, names, kind) for kind in tables.KINDS), f"Cells: {', '.join(sizes)}."])
 
 
-def short_block(results):
-    """The table in docs/scale.md."""
-    cells = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
+def short_block(cells):
+    """The short table: Dawid-Skene over four labels, by votes."""
+    cells = [cell for cell in cells if SIMULATED in cell["name"] and cell["labels"] == 4]
     rows = [[f"{cell['votes']:,}", *(tables.brief(cell["lines"].get(name, {})) for name in SHOWN)] for cell in cells]
-    lines = [
-        f"Dawid-Skene, 10 iterations, 4 labels, native input ({results['machine']};",
-        "[every contestant, size and stage, and the command](race/README.md)):",
-        "",
-        tables.markdown(["votes", *(name.replace("adjudge ds", "`ds`").replace("adjudge fds", "`fds`") for name in SHOWN)], rows),
-        "",
-        sentence(results["cells"]),
-    ]
-    return "\n".join(lines)
+    names = [name.replace("adjudge ds", "`ds`").replace("adjudge fds", "`fds`") for name in SHOWN]
+    return tables.markdown(["votes", *names], rows)
 
 
 def write(results):
-    """Write the page, the table in docs/scale.md and the plot."""
+    """Write the page and the plot."""
     text = PAGE.read_text()
     for name, block in blocks(results).items():
         text = replaced(text, name, block)
     write_aside(PAGE, lambda aside: aside.write_text(text))
-    short = replaced(SCALE.read_text(), "race", short_block(results))
-    write_aside(SCALE, lambda aside: aside.write_text(short))
     simulated = [cell for cell in results["cells"] if SIMULATED in cell["name"] and cell["labels"] == 4]
     plot.draw(simulated, [one for one in (*PEERS, *OURS) if one.family], PAGE.with_name("time.svg"))

@@ -4,7 +4,7 @@
 
 Every contestant fits in a process of its own, in the environment of its library, which is made at first use. What is done is kept
 after every cell: a race that was interrupted continues where it stopped, unless `--again` is given. At the end results.json,
-docs/race and a block of README are written. `--quick` takes small sizes and short limits (5 minutes) and only prints, as do
+benchmarks/measured/race is written. `--quick` takes small sizes and short limits (5 minutes) and only prints, as do
 `--dry` and, without `--write`, `--only`.
 """
 

@@ -23,8 +23,15 @@ import yaml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-NOTES = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks" / "notes").glob("*.md")))
-ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/RESULTS.md", *NOTES)  # pages outside docs/
+BENCHMARKS = ROOT / "benchmarks"
+MEASURED = (*(BENCHMARKS / "notes").glob("*.md"), *(path for path in (BENCHMARKS / "measured").rglob("*.*") if path.is_file()))
+ELSEWHERE = (  # pages outside docs/, and the pictures and tables that they show
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "benchmarks/RESULTS.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in MEASURED),
+)
 WRITTEN = {"<!-- commands -->\n": "commands", "<!-- routes -->\n": "interface"}  # where, and by which module beside this one
 ASIDE = re.compile(r"^\*In the repository.*?\*\n\n?", re.MULTILINE | re.DOTALL)  # of no concern on the site
 PROMPT = re.compile(r"^```python(?=\n>>> )", re.MULTILINE)
@@ -48,7 +55,9 @@ def main(folder: Path) -> int:
     except SiteError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    config["plugins"][1]["mkdocstrings"]["handlers"]["python"]["paths"] = [str(ROOT / "src")]
+    next(plugin for plugin in config["plugins"] if "mkdocstrings" in plugin)["mkdocstrings"]["handlers"]["python"]["paths"] = [
+        str(ROOT / "src")
+    ]
     shutil.copy(HERE / "docstrings.py", folder)
     (folder / "mkdocs.yml").write_text(yaml.safe_dump(config, sort_keys=False))
     built = subprocess.run(
@@ -62,7 +71,7 @@ def main(folder: Path) -> int:
         sys.stderr.write(COLOUR.sub("", built.stdout + built.stderr))
     else:
         importlib.import_module("llms").write(folder / "pages", folder / "html", config)
-        sys.stdout.write(f"{len(pages)} pages are in {folder / 'html'}: open index.html, or serve the folder to search in it\n")
+        sys.stdout.write(f"{len(pages)} pages are in {folder / 'html'}: open index.html\n")
     return built.returncode
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import griffe
 from docstrings import Shown, as_markdown
 
-SECONDARY = "Inside"  # the section for contributors, which readers may skip: the convention calls such a section Optional
+SECONDARY = "Project"  # the section for contributors, which readers may skip: the convention calls such a section Optional
 OBJECT = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)  # a directive of mkdocstrings with its options
 INHERITED = re.compile(r"inherited_members: \[(.*)\]")
 PAGE_LINK = re.compile(r"(```.*?^```|`[^`\n]+`)|(?<=\]\()(?!https?:|#)([^)#\s]*)README\.md(?=[)#])", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@ from adjudge.gpu import engine as gpu_engine
 from adjudge.gpu.engine import CudaEngine
 from gpu.columns import column_on
 
-PAGE = Path(__file__).parents[2] / "docs" / "gpu" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
 EXAMPLES = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)  # not `python`: they need a device
 
 

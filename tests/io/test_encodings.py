@@ -66,6 +66,13 @@ def test_latin_1_is_named_with_the_remedy(tmp_path):
         adj.read(tmp_path / "v.jsonl")
 
 
+def test_a_header_that_is_not_utf8_names_the_encoding(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_bytes("Fall,Prüfer,Urteil\n1,ann,a\n".encode("cp1252"))
+    with pytest.raises(adj.InputError, match="no column 'Prüfer' for the worker.*Pr�fer.*--encoding cp1252"):
+        adj.read(path, task="Fall", worker="Prüfer", label="Urteil")
+
+
 def test_decoding_takes_little_memory(tmp_path):
     path = tmp_path / "v.csv"
     path.write_bytes((CSV + CSV.partition("\n")[2] * 40).encode("utf-16"))

@@ -19,8 +19,9 @@ from adjudge.errors import AdjudgeError
 from adjudge.gpu.passes import MAX_BYTE_COST_LABELS
 from adjudge.gpu.votes import MAX_SHARD_VOTES, label_type
 
-# When "auto" takes a device, as measured (docs/gpu): nanoseconds per vote of the fastest fit on one thread and on all of them,
-# seconds to load CuPy and to start a device with its kernels, and the votes from which a started device is faster.
+# When "auto" takes a device, as measured (benchmarks/measured/gpu): nanoseconds per vote of the fastest fit on one thread
+# and on all of them, seconds to load CuPy and to start a device with its kernels, and the votes from which a started device
+# is faster.
 ONE_THREAD_NS, ALL_THREADS_NS = 17.0, 1.3
 COLD_SECONDS: Final = 2.5
 WARM_VOTES: Final = 2_000_000

@@ -183,8 +183,10 @@ def _find_sides(columns: Sequence[str]) -> list[str]:
 
 
 def _error(where: str, message: str, columns: Iterable[object]) -> InputError:
-    names = ("'' (without a name)" if str(c) == "" else c for c in columns)
-    return InputError(f"{where}: {message}; the columns are: {itemize(names, MAX_LISTED_COLUMNS)}")
+    names = ["'' (without a name)" if str(c) == "" else c for c in columns]
+    hint = "; � is a byte that is not UTF-8: name the encoding (encoding='cp1252', --encoding cp1252, for files from Windows)"
+    is_garbled = any("�" in str(name) for name in names)
+    return InputError(f"{where}: {message}; the columns are: {itemize(names, MAX_LISTED_COLUMNS)}{hint if is_garbled else ''}")
 
 
 @lru_cache(SEEN, typed=True)

@@ -1,6 +1,6 @@
 """What outlives a fit: models that predict other votes, their files, and what several of them know together.
 
-A file is a checksummed container (`adjudge.io.container`) of kind "model"; docs/saved-models.md names its parts.
+A file is a checksummed container (`adjudge.io.container`) of kind "model"; docs/reference/files.md names its parts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KIND: Final = "model"
 VERSION: Final = 1
 Floats = NDArray[np.float64]
 PROBABILITY_TOLERANCE: Final = 1e-6  # probabilities may be this far beyond what they should be
-# docs/saved-models.md describes each part.
+# docs/reference/files.md describes each part.
 META: Final[Types] = {
     "model": str,
     "settings": dict,

@@ -1,6 +1,6 @@
 """Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6).
 
-A saved model of sets is a checksummed container (`adjudge.io.container`) of kind "sets"; docs/saved-models.md names its parts.
+A saved model of sets is a checksummed container (`adjudge.io.container`) of kind "sets"; docs/reference/files.md names its parts.
 """
 
 from __future__ import annotations

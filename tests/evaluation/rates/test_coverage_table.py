@@ -9,7 +9,7 @@ import polars as pl
 import adjudge as adj
 
 ROOT = Path(__file__).parents[3]
-MEASURED = pl.read_csv(ROOT / "docs" / "trust" / "rates.csv")
+MEASURED = pl.read_csv(ROOT / "benchmarks" / "measured" / "rates.csv")
 
 
 def script():
