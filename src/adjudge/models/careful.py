@@ -21,7 +21,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.data.wide import Cells, WidePart, WideTable
 from adjudge.engines.base import Gather, WorkerBlock
 from adjudge.kernels import cpu, reference
-from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments, votes_of_all
+from adjudge.models.honest import PRIOR_WEIGHT, Dependence, pools_votes, population, spread, spread_moments, votes_of_all
 
 Floats = NDArray[np.float64]
 Kind = Literal["A", "B"]
@@ -49,6 +49,7 @@ class BelievedVotes:
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
     votes: Floats  # [workers]
+    given: Floats | None = None  # [K given, K true] votes of all workers together, if they were summed along
 
     @classmethod
     def of(cls, block: WorkerBlock, counts: Any, *, said: bool = True) -> BelievedVotes:
@@ -60,8 +61,9 @@ class BelievedVotes:
             by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
             return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
-            counts = np.ascontiguousarray(counts)
-            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, said=said, threads=block.threads))
+            rows, pools = (np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            sums = cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads)
+            return cls(rows[0], *sums[:4], sums.given if pools else None)
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
@@ -82,9 +84,9 @@ class BelievedVotes:
 
 
 class SeenOnce:
-    """What the rounds of sums of an M-step saw, for its table: both look at the same counts.
+    """What the first round of sums of an M-step saw, for the second and for its table: all look at the same counts.
 
-    It is held from the one to the other, and no longer: it is as large as the table.
+    It is held until the table takes it, and no longer: it is as large as the table.
     """
 
     def __init__(self) -> None:
@@ -93,8 +95,19 @@ class SeenOnce:
     def __reduce__(self) -> tuple[Any, ...]:  # a copy is for other counts
         return SeenOnce, ()
 
+    def pool(self, kind: Kind, block: WorkerBlock, counts: Any) -> Floats:
+        """Return what `pooled_votes` does, and keep what else the same look at the counts shows."""
+        self._last = None  # counts may have changed in place
+        if block.history is not None or not pools_votes(block, counts):
+            return pooled_votes(block, counts)
+        given = self.look(kind, block, counts).given
+        assert given is not None  # as `pools_votes` says
+        return given.T
+
     def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:
         """Return what a version sees of a block, and keep it."""
+        if self._last is not None and self._last[0] is counts:
+            return self._last[1]
         seen = BelievedVotes.of(block, counts, said=kind == "A")
         self._last = counts, seen
         return seen
@@ -118,9 +131,10 @@ def shared_by_all(
     found: Dependence,
     exists: NDArray[np.bool_],
     see: Callable[[WorkerBlock, Any], BelievedVotes] = BelievedVotes.of,
+    pool: Callable[[WorkerBlock, Any], Floats] = pooled_votes,
 ) -> CarefulShared:
-    """Return the mean worker and the spread of skill, from two rounds of sums over all workers, of whom `see` tells."""
-    pooled = gather(pooled_votes)
+    """Return the mean worker and the spread of skill, from two rounds of sums over all workers: `pool`, then `see`."""
+    pooled = gather(pool)
     k, n_labels = len(exists), int(exists.sum())
     inner = np.ix_(exists, exists)
     total = pooled.sum()
@@ -135,7 +149,7 @@ def shared_by_all(
 
 def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
     seen = see(block, counts)
-    if block.threads and not isinstance(counts, Cells):
+    if isinstance(seen, BelievedVotes) and block.threads and not isinstance(counts, Cells):  # a device has its own
         return cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
     return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 
