@@ -157,6 +157,7 @@ using Shown = std::conditional_t<Weighted, double, int64_t>;
 // The sums of some tasks: OUT [Q + 2], added to. values IN [rows, 2, Q], so that a vote touches one line; shown [k] zero.
 template <int Q, bool Weighted>
 void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t end, Shown<Weighted>* shown, double* out) {
+    const int64_t votes = v.task_ptr[v.tasks];
     for (int64_t t = begin; t < end; ++t) {
         const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
         const int32_t label = v.labels[t];
@@ -165,7 +166,10 @@ void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t en
         double size = double(last - first), alone = size;  // what all pairs are less than size x size: a vote with itself
         if constexpr (Weighted) size = alone = 0.0;
         for (int64_t i = first; i < last; ++i) {
-            if (i + kAhead < v.task_ptr[v.tasks]) prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
+            if (i + kAhead < votes) {
+                prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
+                prefetch(v.row_label + v.row[i + kAhead]);
+            }
             const size_t row = v.row[i];
             const int32_t given = v.row_label[row];
             if constexpr (Weighted) {
@@ -194,15 +198,17 @@ template <int Q, bool Weighted>
 void add_pairs(const Labelled& v, const double* values, double* out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
-    std::vector<double> lines(size_t(v.rows) * 2 * Q), sums(size_t(pieces) * (Q + 2));
-    for (size_t q = 0; q < Q; ++q)
-        for (size_t equal = 0; equal < 2; ++equal)
-            for (size_t row = 0; row < size_t(v.rows); ++row)
-                lines[(row * 2 + equal) * Q + q] = values[(2 * q + equal) * size_t(v.rows) + row];
+    std::vector<double> sums(size_t(pieces) * (Q + 2));
+    const Aligned<double> lines = allocate<double>(size_t(v.rows) * 2 * Q);
+    share_range(threads, v.rows, 1 << 13, [&](int64_t first, int64_t last) {
+        for (int64_t row = first; row < last; ++row)
+            for (int equal = 0; equal < 2; ++equal)
+                for (int q = 0; q < Q; ++q) lines[size_t((row * 2 + equal) * Q + q)] = values[(2 * q + equal) * v.rows + row];
+    });
     share_out(threads, pieces, [&](int, int64_t piece) {
         std::vector<Shown<Weighted>> shown(static_cast<size_t>(v.k));
         double mine[Q + 2] = {};
-        pairs_of<Q, Weighted>(v, lines.data(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
+        pairs_of<Q, Weighted>(v, lines.get(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
         std::copy(mine, mine + Q + 2, sums.begin() + piece * (Q + 2));
     });
     std::fill(out, out + Q + 2, 0.0);
