@@ -9,7 +9,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.kernels import cpu, reference
 from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, shared_by_all, worker_table
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Agreement, Dependence, Honest, spread_moments, votes_of_all
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, WorkerAgreement, spread_moments, votes_of_all
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
 FOUND = Dependence(0.12, 5.0, 0.09)
@@ -50,12 +50,12 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_sums_over_workers(case):
     (numpy, *compiled), counts, _ = blocks(**case)
-    wanted, agreement = BelievedVotes.of(numpy, counts), Agreement.of(numpy, counts)
+    wanted, agreement = BelievedVotes.of(numpy, counts), WorkerAgreement.of(numpy, counts)
     for block in compiled:
         seen = BelievedVotes.of(block, counts)
         for name in ("met", "said", "right", "votes"):
             np.testing.assert_allclose(getattr(seen, name), getattr(wanted, name), rtol=1e-14)
-        np.testing.assert_allclose(Agreement.of(block, counts)[:2], agreement[:2], rtol=1e-14)
+        np.testing.assert_allclose(WorkerAgreement.of(block, counts)[:2], agreement[:2], rtol=1e-14)
         np.testing.assert_allclose(votes_of_all(block, counts), given_votes(block.panel, counts), rtol=1e-13)
         if seen.given is not None:
             np.testing.assert_allclose(seen.given, given_votes(block.panel, counts), rtol=1e-13)

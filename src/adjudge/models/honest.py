@@ -525,7 +525,7 @@ def spread(moments: Floats) -> float:
 
 def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:
     """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
-    return Agreement.of(block, counts).given if pools_votes(block, counts) else given_votes(block.panel, counts)
+    return WorkerAgreement.of(block, counts).given if pools_votes(block, counts) else given_votes(block.panel, counts)
 
 
 def pools_votes(block: WorkerBlock, counts: Any) -> bool:
@@ -533,7 +533,7 @@ def pools_votes(block: WorkerBlock, counts: Any) -> bool:
     return not isinstance(counts, Cells) and block.threads > 0 and block.panel.n_labels < WIDE_TABLE
 
 
-class Agreement(NamedTuple):
+class WorkerAgreement(NamedTuple):
     """How far the workers of a block agree with the labels of tasks."""
 
     right: Floats  # [workers] right votes
@@ -541,7 +541,7 @@ class Agreement(NamedTuple):
     given: Floats  # [K given, K true] votes of all workers together; empty unless `pools_votes`
 
     @classmethod
-    def of(cls, block: WorkerBlock, counts: Any) -> Agreement:
+    def of(cls, block: WorkerBlock, counts: Any) -> WorkerAgreement:
         """Return what the votes by row, [rows, K], show."""
         panel, nothing = block.panel, np.empty((0, 0))
         if isinstance(counts, Cells):
@@ -561,12 +561,12 @@ class AgreementOnce:
     """What the first look at some counts shows, kept for those that follow while the counts stay as they are."""
 
     def __init__(self) -> None:
-        self._last: tuple[Any, Agreement] | None = None
+        self._last: tuple[Any, WorkerAgreement] | None = None
 
-    def look(self, block: WorkerBlock, counts: Any) -> Agreement:
+    def look(self, block: WorkerBlock, counts: Any) -> WorkerAgreement:
         """Return how far the workers of a block agree with the labels."""
         if self._last is None or self._last[0] is not counts:
-            self._last = counts, Agreement.of(block, counts)
+            self._last = counts, WorkerAgreement.of(block, counts)
         return self._last[1]
 
 
