@@ -57,7 +57,7 @@ def test_sums_over_workers(case):
             np.testing.assert_allclose(getattr(seen, name), getattr(wanted, name), rtol=1e-14)
         np.testing.assert_allclose(WorkerAgreement.of(block, counts)[:2], agreement[:2], rtol=1e-14)
         np.testing.assert_allclose(votes_of_all(block, counts), given_votes(block.panel, counts), rtol=1e-13)
-        if seen.given is not None:
+        if seen.given.size:
             np.testing.assert_allclose(seen.given, given_votes(block.panel, counts), rtol=1e-13)
 
 

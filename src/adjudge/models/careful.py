@@ -8,7 +8,7 @@ B the worker's own rows up to a cap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -49,7 +49,7 @@ class BelievedVotes:
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
     votes: Floats  # [workers]
-    given: Floats | None = None  # [K given, K true] votes of all workers together, if they were summed along
+    given: Floats = field(default_factory=partial(np.empty, (0, 0)))  # [K given, K true] those of all workers, if `pools_votes`
 
     @classmethod
     def of(cls, block: WorkerBlock, counts: Any, *, said: bool = True) -> BelievedVotes:
@@ -62,8 +62,7 @@ class BelievedVotes:
             return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
             rows, pools = (np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label), pools_votes(block, counts)
-            sums = cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads)
-            return cls(rows[0], *sums[:4], sums.given if pools else None)
+            return cls(rows[0], *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
@@ -100,9 +99,7 @@ class SeenOnce:
         self._last = None  # counts may have changed in place
         if block.history is not None or not pools_votes(block, counts):
             return pooled_votes(block, counts)
-        given = self.look(kind, block, counts).given
-        assert given is not None  # as `pools_votes` says
-        return given.T
+        return self.look(kind, block, counts).given.T
 
     def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:
         """Return what a version sees of a block, and keep it."""
