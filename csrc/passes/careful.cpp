@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "../threads.hpp"
+#include "few_labels.hpp"
 #include "pass.hpp"
 
 namespace adjudge {
@@ -17,18 +17,6 @@ constexpr int64_t kBlockRows = 1 << 16;     // whose votes are summed before tho
 constexpr double kTiny = 1e-9;
 
 double logit(double p) { return std::log(p / (1.0 - p)); }
-
-// Calls act(K), K being k as a constant where labels are few, so that loops over them are unrolled, else 0.
-template <class Act>
-void with_labels(int k, const Act& act) {
-    switch (k) {
-        case 2: return act(std::integral_constant<int, 2>{});
-        case 3: return act(std::integral_constant<int, 3>{});
-        case 4: return act(std::integral_constant<int, 4>{});
-        case 5: return act(std::integral_constant<int, 5>{});
-        default: act(std::integral_constant<int, 0>{});
-    }
-}
 
 // Adds a line of counts IN [k] to OUT [k].
 template <class Count>
