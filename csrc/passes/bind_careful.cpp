@@ -1,6 +1,7 @@
 // The Python face of the M-steps of auto and of honest confidence: checks shapes and codes, passes raw pointers on.
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "../bind_common.hpp"
@@ -19,21 +20,25 @@ WorkerCounts<Count> workers_of(const In<Count, 2>& counts, const In<int64_t>& wo
             "worker_ptr does not divide the rows of counts");
     require(row_label.size() == counts.shape(0), "row_label has another length than counts");
     const int64_t k = int64_t(counts.shape(1));
-    for (size_t r = 0; r < row_label.size(); ++r)
-        require(row_label.data()[r] >= 0 && row_label.data()[r] < k, "row_label holds no label");
+    uint32_t largest = 0;  // of the codes, of which those below 0 are larger than all others
+    for (const auto *label = row_label.data(), *end = label + row_label.size(); label < end; ++label)
+        largest = std::max(largest, uint32_t(*label));
+    require(row_label.size() == 0 || int64_t(largest) < k, "row_label holds no label");
     return {counts.data(), worker_ptr.data(), row_label.data(), int64_t(worker_ptr.size()) - 1, int(k)};
 }
 
 template <class Count>
 void py_worker_sums(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, std::optional<Out<double, 2>> met,
-                    std::optional<Out<double, 2>> said, Out<double> right, Out<double> votes, int threads) {
+                    std::optional<Out<double, 2>> said, Out<double> right, Out<double> votes, std::optional<Out<double, 2>> given,
+                    int threads) {
     const auto in = workers_of<Count>(counts, worker_ptr, row_label);
     const size_t cells = size_t(in.workers) * size_t(in.k);
     require((!met || met->size() == cells) && (!said || said->size() == cells) && right.size() == size_t(in.workers) &&
-                votes.size() == right.size(),
+                votes.size() == right.size() && (!given || given->size() == size_t(in.k) * size_t(in.k)),
             "the sums do not have the shapes that counts ask for");
     nb::gil_scoped_release release;
-    worker_sums(in, met ? met->data() : nullptr, said ? said->data() : nullptr, right.data(), votes.data(), threads);
+    worker_sums(in, met ? met->data() : nullptr, said ? said->data() : nullptr, right.data(), votes.data(),
+                given ? given->data() : nullptr, threads);
 }
 
 void py_careful_moments(In<double, 2> met, In<double> right, In<double> votes, In<double> own, Out<double> sums, int threads) {
@@ -49,14 +54,6 @@ void py_blend_counts(In<double, 2> one, In<Count, 2> other, double x, double y, 
     require(one.size() == other.size() && out.size() == one.size(), "counts do not have the same shape");
     nb::gil_scoped_release release;
     blend_counts(one.data(), other.data(), x, y, int64_t(one.size()), out.data(), threads);
-}
-
-template <class Count>
-void py_given_votes(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, Out<double, 2> votes, int threads) {
-    const auto in = workers_of<Count>(counts, worker_ptr, row_label);
-    require(votes.size() == size_t(in.k) * size_t(in.k), "votes is not labels by labels");
-    nb::gil_scoped_release release;
-    given_votes(in, votes.data(), threads);
 }
 
 template <class Count>
@@ -76,13 +73,13 @@ void py_careful_table(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> r
 
 template <class Count>
 void py_honest_lines(In<Count, 2> counts, In<int64_t> worker_ptr, In<int32_t> row_label, In<double, 2> lent,
-                     In<uint8_t> exists, double in_all, Out<double, 2> lines, Out<double, 2> without, int threads) {
+                     In<uint8_t> exists, double in_all, Out<double, 3> both, int threads) {
     const auto in = workers_of<Count>(counts, worker_ptr, row_label);
     const size_t k = size_t(in.k);
-    require(lent.size() == k * k && exists.size() == k && lines.size() == counts.size() && without.size() == counts.size(),
+    require(lent.size() == k * k && exists.size() == k && both.size() == 2 * counts.size(),
             "the arrays of honest_lines do not have the shapes that counts ask for");
     nb::gil_scoped_release release;
-    honest_lines(in, lent.data(), exists.data(), in_all, lines.data(), without.data(), threads);
+    honest_lines(in, lent.data(), exists.data(), in_all, both.data(), threads);
 }
 
 template <class Count>
@@ -90,15 +87,14 @@ void bind_for(nb::module_& m) {
     using namespace nb::literals;
 #define ADJUDGE_WORKERS "counts"_a.noconvert(), "worker_ptr"_a.noconvert(), "row_label"_a.noconvert()
     m.def("worker_sums", &py_worker_sums<Count>, ADJUDGE_WORKERS, "met"_a.noconvert().none(),
-          "said"_a.noconvert().none(), "right"_a.noconvert(), "votes"_a.noconvert(), "threads"_a = 1);
+          "said"_a.noconvert().none(), "right"_a.noconvert(), "votes"_a.noconvert(), "given"_a.noconvert().none(), "threads"_a = 1);
     m.def("blend_counts", &py_blend_counts<Count>, "one"_a.noconvert(), "other"_a.noconvert(), "x"_a, "y"_a, "out"_a.noconvert(),
           "threads"_a = 1);
-    m.def("given_votes", &py_given_votes<Count>, ADJUDGE_WORKERS, "votes"_a.noconvert(), "threads"_a = 1);
     m.def("careful_table", &py_careful_table<Count>, ADJUDGE_WORKERS, "met"_a.noconvert(), "said"_a.noconvert().none(),
           "right"_a.noconvert(), "own"_a.noconvert(), "errors"_a.noconvert(), "exists"_a.noconvert(), "kappa"_a, "weight"_a,
           "taste_power"_a, "most_own"_a, "table"_a.noconvert(), "threads"_a = 1);
     m.def("honest_lines", &py_honest_lines<Count>, ADJUDGE_WORKERS, "lent"_a.noconvert(), "exists"_a.noconvert(), "in_all"_a,
-          "lines"_a.noconvert(), "without"_a.noconvert(), "threads"_a = 1);
+          "both"_a.noconvert(), "threads"_a = 1);
 #undef ADJUDGE_WORKERS
 }
 

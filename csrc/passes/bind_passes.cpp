@@ -293,26 +293,29 @@ void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> r
     pair_sums(v, values.data(), int(values.shape(0)), sums.data(), threads);
 }
 
-// The lines of honest probabilities: whole, or in parts (bind_wide.hpp).
-using HonestTable = std::variant<In<double, 2>, WideArrays>;
+// The lines of honest probabilities: whole, or in parts (bind_wide.hpp). Those with and without a vote may be side by side.
+using Lines = nb::ndarray<const double, nb::ndim<2>, nb::device::cpu>;
+using HonestTable = std::variant<Lines, WideArrays>;
 
 // `wide` holds the parts while the pass runs.
-Honest honest_of(const HonestTable& lines, const std::optional<In<double, 2>>& without, const In<double, 1>& log_prior,
+Honest honest_of(const HonestTable& lines, const std::optional<Lines>& without, const In<double, 1>& log_prior,
                  const In<double, 1>& uniform, double shared_error, double holds, size_t rows, Wide& wide) {
     const size_t k = log_prior.size();
     need(uniform.size() == k, "uniform");
     if (const auto* parts = std::get_if<WideArrays>(&lines)) {
         wide = wide_of(*parts, rows, k);
-        return {nullptr, nullptr, log_prior.data(), uniform.data(), shared_error, holds, &wide};
+        return {nullptr, nullptr, 0, log_prior.data(), uniform.data(), shared_error, holds, &wide};
     }
-    const auto& whole = std::get<In<double, 2>>(lines);
-    need(whole.shape(0) == rows && whole.shape(1) == k, "lines");
-    need(without && without->shape(0) == rows && without->shape(1) == k, "without");
-    return {whole.data(), without->data(), log_prior.data(), uniform.data(), shared_error, holds};
+    const auto& whole = std::get<Lines>(lines);
+    need(whole.shape(0) == rows && whole.shape(1) == k && (k < 2 || whole.stride(1) == 1), "lines");
+    need(without && without->shape(0) == rows && without->shape(1) == k && (k < 2 || without->stride(1) == 1), "without");
+    const int64_t stride = rows > 1 ? whole.stride(0) : int64_t(k);
+    need(rows < 2 || (stride >= int64_t(k) && without->stride(0) == stride), "without");
+    return {whole.data(), without->data(), stride, log_prior.data(), uniform.data(), shared_error, holds};
 }
 
 void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                    HonestTable lines, std::optional<In<double, 2>> without, In<double, 1> log_prior, In<double, 1> uniform,
+                    HonestTable lines, std::optional<Lines> without, In<double, 1> log_prior, In<double, 1> uniform,
                     double shared_error, double holds, std::optional<In<double, 1>> row_weight,
                     Maybe<double, 1> confidence, Maybe<bool, 1> tie, Maybe<double, 2> probabilities,
                     Maybe<int64_t, 1> answers, Maybe<int64_t, 1> doubts, std::optional<In<int32_t, 1>> wanted,
@@ -334,7 +337,7 @@ void py_honest_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1>
 }
 
 void py_below_chance(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                     HonestTable lines, std::optional<In<double, 2>> without, In<double, 1> log_prior, In<double, 1> uniform,
+                     HonestTable lines, std::optional<Lines> without, In<double, 1> log_prior, In<double, 1> uniform,
                      double shared_error, double holds, In<int64_t, 1> row_worker, In<int64_t, 1> worker_ptr, double unit,
                      Out<int64_t, 2> sums, std::optional<In<double, 1>> row_weight, int threads) {
     const size_t k = log_prior.size(), rows = row_label.size();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../threads.hpp"
+#include "few_labels.hpp"
 #include "pass.hpp"
 
 namespace adjudge {
@@ -17,33 +18,52 @@ constexpr double kTiny = 1e-9;
 
 double logit(double p) { return std::log(p / (1.0 - p)); }
 
+// Adds a line of counts IN [k] to OUT [k].
+template <class Count>
+inline void add_line(const Count* line, int k, double* __restrict sum) {
+    for (int c = 0; c < k; ++c) sum[c] += double(line[c]);
+}
+
 }  // namespace
 
 template <class Count>
-void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, int threads) {
-    const int k = in.k;
-    share_range(threads, in.workers, kGrain, [&](int64_t begin, int64_t end) {
-        std::vector<double> room(static_cast<size_t>(k));
+void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, double* given,
+                 int threads) {
+    const size_t cells = size_t(in.k) * size_t(in.k);
+    std::vector<double> part(given ? size_t((in.workers + kGrain - 1) / kGrain) * cells : 0, 0.0);
+    const auto sum_range = [&](auto labels, int64_t begin, int64_t end) {
+        const int k = labels ? labels : in.k;
+        std::vector<double> room(static_cast<size_t>(k) * 2);
+        double* const block = given ? part.data() + size_t(begin / kGrain) * cells : nullptr;
         for (int64_t w = begin; w < end; ++w) {
-            double* const __restrict mine = met ? met + w * k : room.data();
+            double* const __restrict mine = room.data();
+            double* const __restrict by_given = room.data() + k;
             double agreed = 0.0, total = 0.0;
-            for (int c = 0; c < k; ++c) mine[c] = 0.0;
-            if (said)
-                for (int c = 0; c < k; ++c) said[w * k + c] = 0.0;
+            for (int c = 0; c < k; ++c) mine[c] = by_given[c] = 0.0;
             for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) {
                 const Count* const line = in.counts + r * k;
-                for (int c = 0; c < k; ++c) mine[c] += double(line[c]);
-                agreed += double(line[in.row_label[r]]);
+                const int label = in.row_label[r];
+                add_line(line, k, mine);
+                if (block) add_line(line, k, block + label * k);
+                agreed += double(line[label]);
                 if (!said) continue;
                 double all = 0.0;
                 for (int c = 0; c < k; ++c) all += double(line[c]);
-                said[w * k + in.row_label[r]] += all;
+                by_given[label] += all;
             }
             for (int c = 0; c < k; ++c) total += mine[c];
+            if (met) std::copy(mine, mine + k, met + w * k);
+            if (said) std::copy(by_given, by_given + k, said + w * k);
             right[w] = agreed;
             votes[w] = total;
         }
+    };
+    share_range(threads, in.workers, kGrain, [&](int64_t begin, int64_t end) {
+        with_labels(in.k, [&](auto labels) { sum_range(labels, begin, end); });
     });
+    if (!given) return;
+    std::fill_n(given, cells, 0.0);
+    for (size_t i = 0; i < part.size(); ++i) given[i % cells] += part[i];
 }
 
 void careful_moments(const double* met, const double* right, const double* votes, const double* own, int64_t workers, int k,
@@ -75,23 +95,6 @@ void blend_counts(const double* one, const Count* other, double x, double y, int
     });
 }
 
-template <class Count>
-void given_votes(const WorkerCounts<Count>& in, double* votes, int threads) {
-    const int64_t rows = in.worker_ptr[in.workers], blocks = (rows + kBlockRows - 1) / kBlockRows;
-    const size_t k = size_t(in.k);
-    std::vector<double> part(size_t(blocks) * k * k, 0.0);
-    share_range(threads, blocks, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b)
-            for (int64_t r = b * kBlockRows; r < std::min(rows, (b + 1) * kBlockRows); ++r) {
-                double* const __restrict line = part.data() + (size_t(b) * k + size_t(in.row_label[r])) * k;
-                for (size_t c = 0; c < k; ++c) line[c] += double(in.counts[size_t(r) * k + c]);
-            }
-    });
-    std::fill_n(votes, k * k, 0.0);
-    for (size_t b = 0; b < size_t(blocks); ++b)
-        for (size_t i = 0; i < k * k; ++i) votes[i] += part[b * k * k + i];
-}
-
 namespace {
 
 // What the lines of some workers are made of, [some] or [some, k].
@@ -107,7 +110,10 @@ struct CarefulRoom {
 };
 
 // Votes by given label that workers begin..end would cast without a taste, and the taste that theirs show.
-void find_tastes(const Careful& shared, const double* by_given, int k, int64_t begin, int64_t end, CarefulRoom& room) {
+template <class Labels>
+void find_tastes(Labels labels, const Careful& shared, const double* by_given, int of_labels, int64_t begin, int64_t end,
+                 CarefulRoom& room) {
+    const int k = labels ? labels : of_labels;
     for (int64_t w = begin; w < end; ++w) {
         const double* const met = shared.met + w * k;
         const double* const right = room.right.data() + (w - begin) * k;
@@ -143,7 +149,8 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
         for (int g = 0; g < k; ++g) by_given[size_t(g) * size_t(k) + size_t(c)] = shared.errors[c * k + g];
     }
     const int64_t some = std::clamp<int64_t>(kBlockNumbers / k, 1, kGrain);
-    share_range(threads, in.workers, some, [&](int64_t begin, int64_t end) {
+    const auto make_lines = [&](auto labels, int64_t begin, int64_t end) {
+        const int k = labels ? labels : in.k;
         CarefulRoom room(end - begin, k);
         for (int64_t w = begin; w < end; ++w) {
             const double* const met = shared.met + w * k;
@@ -161,7 +168,7 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
             for (int c = 0; c < k; ++c)
                 room.right[size_t((w - begin) * k + c)] = own_logit[size_t(c)] + shared.weight * room.shift[size_t(w - begin)];
         kernels().logistics(room.right.data(), (end - begin) * k);
-        if (has_taste) find_tastes(shared, by_given.data(), k, begin, end, room);
+        if (has_taste) find_tastes(labels, shared, by_given.data(), k, begin, end, room);
         std::vector<double> numbers(size_t(k) * 2);
         double* const __restrict scale = numbers.data();  // of errors. A: 1 / norm; B: 1 - share of the worker's own rows
         double* const __restrict mine = scale + k;        // B: that share, by vote of the worker
@@ -200,47 +207,87 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
         for (int64_t r = first; r < last; ++r)
             for (int c = 0; c < k; ++c)
                 if (!shared.exists[c]) table[r * k + c] = -std::numeric_limits<double>::infinity();
+    };
+    share_range(threads, in.workers, some, [&](int64_t begin, int64_t end) {
+        with_labels(k, [&](auto labels) { make_lines(labels, begin, end); });
     });
 }
 
+namespace {
+
+constexpr size_t kKnownLogs = 2048;  // of each kind: they stay in the nearest cache
+
+// Logarithms of whole numbers n plus each of some shares: most counts are small and whole, and are looked up.
+class KnownLogs {
+  public:
+    // Small data does not pay for a table: it is made only if `worth`.
+    KnownLogs(const double* shares, size_t number, bool worth) : shares_(shares) {
+        if (!worth) return;
+        known_ = kKnownLogs / number;
+        logs_.resize(number * known_);
+        for (size_t i = 0; i < number; ++i)
+            for (size_t n = 0; n < known_; ++n) logs_[i * known_ + n] = std::log(double(n) + shares[i]);
+    }
+    double operator()(double count, size_t share) const {
+        if (count < double(known_)) {
+            const size_t n = size_t(count);
+            if (double(n) == count) return logs_[share * known_ + n];
+        }
+        return std::log(count + shares_[share]);
+    }
+
+  private:
+    const double* shares_;
+    size_t known_ = 0;
+    std::vector<double> logs_;
+};
+
+}  // namespace
+
 template <class Count>
-void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8_t* exists, double in_all, double* lines,
-                  double* without, int threads) {
-    const int k = in.k;
-    std::vector<double> log_lent(size_t(k) * size_t(k));
+void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8_t* exists, double in_all, double* both,
+                  int threads) {
+    const size_t cells = size_t(in.k) * size_t(in.k);
+    const bool worth = size_t(in.worker_ptr[in.workers]) * size_t(in.k) > 4 * kKnownLogs;
+    const KnownLogs log_votes(lent, cells, worth && cells <= kKnownLogs / 8), log_all(&in_all, 1, worth);
+    std::vector<double> log_lent(cells);
     for (size_t i = 0; i < log_lent.size(); ++i) log_lent[i] = std::log(lent[i]);  // of 0: minus infinity
-    share_range(threads, in.workers, kGrain, [&](int64_t begin, int64_t end) {
+    const auto make_lines = [&](auto labels, int64_t begin, int64_t end) {
+        const int k = labels ? labels : in.k;
         std::vector<double> room(size_t(k) * 3);
         double* const __restrict met = room.data();
         double* const __restrict total = met + k;
         double* const __restrict fewer = total + k;
         for (int64_t w = begin; w < end; ++w) {
             for (int c = 0; c < k; ++c) met[c] = 0.0;
-            for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r)
-                for (int c = 0; c < k; ++c) met[c] += double(in.counts[r * k + c]);
+            for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) add_line(in.counts + r * k, k, met);
             for (int c = 0; c < k; ++c) {
-                total[c] = std::log(met[c] + in_all);
-                fewer[c] = met[c] > 0.0 ? std::log(std::max(met[c] - 1.0, 0.0) + in_all) : 0.0;
+                total[c] = log_all(met[c], 0);
+                fewer[c] = met[c] > 0.0 ? log_all(std::max(met[c] - 1.0, 0.0), 0) : 0.0;
             }
             for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) {
-                const int64_t of_label = int64_t(in.row_label[r]) * k;
+                const size_t of_label = size_t(in.row_label[r]) * size_t(k);
+                double* const __restrict line = both + r * 2 * k;
                 for (int c = 0; c < k; ++c) {
-                    const double votes = double(in.counts[r * k + c]), mean = lent[of_label + c];
+                    const double votes = double(in.counts[r * k + c]);
+                    const size_t cell = of_label + size_t(c);
                     const bool has_votes = votes != 0.0 && exists[c];
-                    lines[r * k + c] = (has_votes ? std::log(votes + mean) : log_lent[size_t(of_label + c)]) - total[c];
-                    without[r * k + c] = has_votes ? std::log(std::max(votes - 1.0, 0.0) + mean) - fewer[c] : 0.0;
+                    line[c] = (has_votes ? log_votes(votes, cell) : log_lent[cell]) - total[c];
+                    line[k + c] = has_votes ? log_votes(std::max(votes - 1.0, 0.0), cell) - fewer[c] : 0.0;
                 }
             }
         }
+    };
+    share_range(threads, in.workers, kGrain, [&](int64_t begin, int64_t end) {
+        with_labels(in.k, [&](auto labels) { make_lines(labels, begin, end); });
     });
 }
 
 #define ADJUDGE_FOR(Count)                                                                                       \
-    template void worker_sums(const WorkerCounts<Count>&, double*, double*, double*, double*, int);              \
+    template void worker_sums(const WorkerCounts<Count>&, double*, double*, double*, double*, double*, int);     \
     template void blend_counts(const double*, const Count*, double, double, int64_t, double*, int);              \
-    template void given_votes(const WorkerCounts<Count>&, double*, int);                                         \
     template void careful_table(const WorkerCounts<Count>&, const Careful&, double*, int);                       \
-    template void honest_lines(const WorkerCounts<Count>&, const double*, const uint8_t*, double, double*, double*, int);
+    template void honest_lines(const WorkerCounts<Count>&, const double*, const uint8_t*, double, double*, int);
 ADJUDGE_FOR(int64_t)
 ADJUDGE_FOR(double)
 #undef ADJUDGE_FOR

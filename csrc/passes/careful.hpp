@@ -16,9 +16,10 @@ struct WorkerCounts {
 };
 
 // met OUT [workers, k] votes by true label, or null; said OUT [workers, k] by given label, or null; right and votes OUT
-// [workers].
+// [workers]; given OUT [k given, k true] those of all workers together, or null. The threads do not matter.
 template <class Count>
-void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, int threads);
+void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, double* given,
+                 int threads);
 
 // sums OUT [3]: what the spread of skill is measured by (`spread_moments` in models/honest.py), of workers whose expected
 // accuracy is that of the mean worker, own IN [k], on the labels that each met. The threads do not matter.
@@ -28,10 +29,6 @@ void careful_moments(const double* met, const double* right, const double* votes
 // out OUT [n]: x times one plus y times the other.
 template <class Count>
 void blend_counts(const double* one, const Count* other, double x, double y, int64_t n, double* out, int threads);
-
-// votes OUT [k given, k true]: those of all workers together. The order of the sums does not depend on the threads.
-template <class Count>
-void given_votes(const WorkerCounts<Count>& in, double* votes, int threads);
 
 // What every careful worker shares; `models/careful.py` has the formulas.
 struct Careful {
@@ -51,10 +48,10 @@ struct Careful {
 template <class Count>
 void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double* table, int threads);
 
-// lines, without OUT [rows, k]: log-probabilities of a vote by true label, with and without it in the counts. `lent` IN
-// [k given, k true] is what each worker is lent, `in_all` of them by true label; `without` is 0 in cells without votes.
+// both OUT [rows, 2, k]: log-probabilities of a vote by true label, with and without it in the counts. `lent` IN [k given,
+// k true] is what each worker is lent, `in_all` of them by true label; without it, cells without votes are 0.
 template <class Count>
-void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8_t* exists, double in_all, double* lines,
-                  double* without, int threads);
+void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8_t* exists, double in_all, double* both,
+                  int threads);
 
 }  // namespace adjudge

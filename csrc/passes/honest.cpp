@@ -1,7 +1,6 @@
 #include "honest.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -10,14 +9,19 @@
 
 #include "../prefetch.hpp"
 #include "../threads.hpp"
+#include "aligned.hpp"
 #include "honest_lanes.hpp"
+#include "pass.hpp"
+#include "prepare.hpp"
 #include "wide.hpp"
 
 namespace adjudge {
+
+using namespace baseline;
+
 namespace {
 
 constexpr int64_t kPieceVotes = 1 << 16;
-constexpr double kNear = 1e-9;
 constexpr int64_t kAhead = 16;  // votes whose row is fetched beforehand
 
 // Tasks in pieces of about as many votes each, which depend on the votes alone: sums of pieces are added in their order.
@@ -41,8 +45,8 @@ inline const double* line_of(const Honest& h, int k, size_t row, int32_t label, 
         *own = wide_without(*h.wide, row, label, room);
         return room;
     }
-    *own = h.without[row * size_t(k) + size_t(label)];
-    return h.lines + row * size_t(k);
+    *own = h.without[row * size_t(h.stride) + size_t(label)];
+    return h.lines + row * size_t(h.stride);
 }
 
 // What a vote says of a task with this label: OUT line [k].
@@ -67,12 +71,6 @@ inline double size_of(const Labelled& v, int64_t t) {
     return size;
 }
 
-// The factor 1 / T by which shared error and chance agreement flatten the scores of a task of `size` votes. Less than one vote,
-// by weight, shares no error either.
-inline double coldness(const Honest& h, double size) {
-    return std::min(1.0, 2.0 * h.holds) / (2.0 * (1.0 + std::max(size - 1.0, 0.0) * h.shared_error));
-}
-
 // The scores of one task: OUT [k]; adds its votes by label to shown [k], unless that is null. room [k].
 template <bool Weighted>
 void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, double* shown, double* room) {
@@ -82,7 +80,7 @@ void scores_of(const Labelled& v, const Honest& h, int64_t t, double* scores, do
     std::copy(h.log_prior, h.log_prior + k, scores);
     for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
         if (!h.wide && i + kAhead < end) {
-            const size_t next = size_t(v.row[i + kAhead]) * size_t(k);
+            const size_t next = size_t(v.row[i + kAhead]) * size_t(h.stride);
             prefetch(h.lines + next);
             prefetch(h.without + next);
         }
@@ -135,14 +133,6 @@ void probabilities_of(const Labelled& v, const Honest& h, int64_t t, double* sco
     mix(h, k, Weighted ? size_of(v, t) : double(v.task_ptr[t + 1] - v.task_ptr[t]), scores, shown);
 }
 
-void add(int64_t* cell, int64_t units, bool alone) {
-    if (alone) {
-        *cell += units;
-    } else {
-        reinterpret_cast<std::atomic<int64_t>*>(cell)->fetch_add(units, std::memory_order_relaxed);
-    }
-}
-
 }  // namespace
 
 void honest_mix(const Honest& h, int k, double size, double* scores, const double* shown) { mix(h, k, size, scores, shown); }
@@ -167,6 +157,7 @@ using Shown = std::conditional_t<Weighted, double, int64_t>;
 // The sums of some tasks: OUT [Q + 2], added to. values IN [rows, 2, Q], so that a vote touches one line; shown [k] zero.
 template <int Q, bool Weighted>
 void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t end, Shown<Weighted>* shown, double* out) {
+    const int64_t votes = v.task_ptr[v.tasks];
     for (int64_t t = begin; t < end; ++t) {
         const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
         const int32_t label = v.labels[t];
@@ -175,7 +166,10 @@ void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t en
         double size = double(last - first), alone = size;  // what all pairs are less than size x size: a vote with itself
         if constexpr (Weighted) size = alone = 0.0;
         for (int64_t i = first; i < last; ++i) {
-            if (i + kAhead < v.task_ptr[v.tasks]) prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
+            if (i + kAhead < votes) {
+                prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
+                prefetch(v.row_label + v.row[i + kAhead]);
+            }
             const size_t row = v.row[i];
             const int32_t given = v.row_label[row];
             if constexpr (Weighted) {
@@ -204,15 +198,17 @@ template <int Q, bool Weighted>
 void add_pairs(const Labelled& v, const double* values, double* out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
-    std::vector<double> lines(size_t(v.rows) * 2 * Q), sums(size_t(pieces) * (Q + 2));
-    for (size_t q = 0; q < Q; ++q)
-        for (size_t equal = 0; equal < 2; ++equal)
-            for (size_t row = 0; row < size_t(v.rows); ++row)
-                lines[(row * 2 + equal) * Q + q] = values[(2 * q + equal) * size_t(v.rows) + row];
+    std::vector<double> sums(size_t(pieces) * (Q + 2));
+    const Aligned<double> lines = allocate<double>(size_t(v.rows) * 2 * Q);
+    share_range(threads, v.rows, 1 << 13, [&](int64_t first, int64_t last) {
+        for (int64_t row = first; row < last; ++row)
+            for (int equal = 0; equal < 2; ++equal)
+                for (int q = 0; q < Q; ++q) lines[size_t((row * 2 + equal) * Q + q)] = values[(2 * q + equal) * v.rows + row];
+    });
     share_out(threads, pieces, [&](int, int64_t piece) {
         std::vector<Shown<Weighted>> shown(static_cast<size_t>(v.k));
         double mine[Q + 2] = {};
-        pairs_of<Q, Weighted>(v, lines.data(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
+        pairs_of<Q, Weighted>(v, lines.get(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
         std::copy(mine, mine + Q + 2, sums.begin() + piece * (Q + 2));
     });
     std::fill(out, out + Q + 2, 0.0);
@@ -233,26 +229,6 @@ void pair_sums(const Labelled& v, const double* values, int quantities, double* 
 
 namespace {
 
-// One task: p [k], IN and scratch, has its probabilities before the last step; writes the requested outputs.
-inline void judge_one(const Labelled& v, const HonestOut& out, int64_t t, double* p, const LastStep& last, bool alone) {
-    const size_t k = size_t(v.k), label = size_t(v.labels[t]);
-    if (out.tie) out.tie[t] |= last.tied;
-    if (out.answers) {
-        const int64_t doubt = std::llrint((1.0 - p[label]) / kAnswerUnit);
-        for (int64_t i = v.task_ptr[t]; i < v.task_ptr[t + 1]; ++i) {
-            const size_t row = v.row[i];
-            add(out.answers + row, std::llrint(p[v.row_label[row]] / kAnswerUnit), alone);
-            add(out.doubts + row, doubt, alone);
-        }
-    }
-    if (out.chance) out.chance[t] = p[size_t(out.wanted[t])];
-    if (out.confidence) out.confidence[t] = last.best / last.total;
-    if (out.probabilities) {
-        p[label] = last.best;
-        for (size_t c = 0; c < k; ++c) out.probabilities[size_t(t) * k + c] = p[c] / last.total;
-    }
-}
-
 // Any number of labels.
 template <bool Weighted>
 void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
@@ -270,56 +246,42 @@ void judge(const Labelled& v, const Honest& h, const HonestOut& out, int threads
     });
 }
 
-// Up to L labels. The arithmetic does not depend on the number of votes or threads, nor on weights that are all 1.
-template <int L, bool Weighted>
-void judge_lanes(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
-    using V = baseline::Vec<double, L>;
-    constexpr int kTasks = 1024 / L;  // of a block: its numbers stay in the nearest cache
-    const std::vector<int64_t> begin = pieces_of(v);
-    const int64_t pieces = int64_t(begin.size()) - 1;
-    const bool alone = threads <= 1 || pieces == 1;
-    const baseline::HonestLanes<L> lanes(v, h, threads);
-    share_out(threads, pieces, [&](int, int64_t piece) {
-        alignas(64) double chance[kTasks * L]{}, shown[kTasks * L], size[kTasks];
-        const int64_t stop = begin[size_t(piece) + 1];
-        for (int64_t first = begin[size_t(piece)]; first < stop; first += kTasks) {
-            const int tasks = int(std::min<int64_t>(stop - first, kTasks));
-            for (int i = 0; i < tasks; ++i) {
-                V votes;
-                const V scores = lanes.template scores_of<Weighted>(first + i, votes, size[i]);
-                ((scores - spread_max(scores)) * V::all(coldness(h, size[i]))).store(chance + i * L);
-                votes.store(shown + i * L);
-            }
-            for (int i = 0; i < tasks * L; i += 8)  // and of what follows them, up to eight: a block is whole eights
-                baseline::exp_nonpositive(baseline::Vec<double, 8>::load(chance + i)).store(chance + i);
-            for (int i = 0; i < tasks; ++i) {
-                const V weight = V::load(chance + i * L);
-                const V p = weight * V::all((1.0 - kVoteShare) / spread_sum(weight).first()) +
-                            V::load(shown + i * L) * V::all(kVoteShare / (size[i] + 1.0));
-                const double best = spread_max(p).first();
-                const unsigned near = at_least(p, V::all(best - kNear));
-                p.store(chance + i * L);
-                const double total = spread_sum(p).first() + (best - chance[i * L + v.labels[first + i]]);
-                judge_one(v, out, first + i, chance + i * L, {(near & (near - 1)) != 0, best, total}, alone);
-            }
+// Both lines of every row side by side, [rows, 2, lanes], padded with minus infinity.
+Aligned<double> side_by_side(const Labelled& v, const Honest& h, int lanes, int threads) {
+    Aligned<double> both = allocate<double>(size_t(v.rows) * 2 * size_t(lanes));
+    share_range(threads, v.rows, 1 << 13, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+            pad_line(h.lines + r * h.stride, v.k, lanes, both.get() + r * 2 * lanes);
+            pad_line(h.without + r * h.stride, v.k, lanes, both.get() + (r * 2 + 1) * lanes);
         }
     });
+    return both;
 }
 
-template <bool Weighted>
-void judge_all(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
-    if (v.k <= 2) return judge_lanes<2, Weighted>(v, h, out, threads);
-    if (v.k <= 4) return judge_lanes<4, Weighted>(v, h, out, threads);
-    if (v.k <= 8) return judge_lanes<8, Weighted>(v, h, out, threads);
-    if (v.k <= 16) return judge_lanes<16, Weighted>(v, h, out, threads);
-    judge<Weighted>(v, h, out, threads);
+// Up to 16 labels.
+void judge_lanes(const Labelled& v, const Honest& h, const HonestOut& out, int lanes, int threads) {
+    const std::vector<int64_t> begin = pieces_of(v);
+    const int64_t pieces = int64_t(begin.size()) - 1;
+    const bool alone = threads <= 1 || pieces == 1, are_beside = v.k == lanes && h.stride == 2 * lanes && h.without == h.lines + lanes;
+    const double* both = are_beside ? h.lines : nullptr;
+    Aligned<double> copies;
+    // They cost more than they save where there are fewer votes than rows.
+    if (!both && v.task_ptr[v.tasks] - v.task_ptr[0] >= v.rows) {
+        copies = side_by_side(v, h, lanes, threads);
+        both = copies.get();
+    }
+    share_out(threads, pieces, [&](int, int64_t piece) {
+        kernels().honest(v, h, both, lanes, out, begin[size_t(piece)], begin[size_t(piece) + 1], alone);
+    });
 }
 
 }  // namespace
 
 void honest_pass(const Labelled& v, const Honest& h, const HonestOut& out, int threads) {
-    if (v.row_weight) judge_all<true>(v, h, out, threads);
-    else judge_all<false>(v, h, out, threads);
+    const int lanes = lanes_for(v.k);
+    if (lanes) judge_lanes(v, h, out, lanes, threads);
+    else if (v.row_weight) judge<true>(v, h, out, threads);
+    else judge<false>(v, h, out, threads);
 }
 
 void below_chance(const Labelled& v, const Honest& h, const Workers& w, double unit, int64_t* sums, int threads) {
@@ -341,13 +303,13 @@ void below_chance(const Labelled& v, const Honest& h, const Workers& w, double u
                 vote_line(h, v.k, row, given, v.labels[t], p);
                 for (size_t c = 0; c < k; ++c) p[c] = scores[c] - p[c];  // the task without the vote
                 soften(h, v.k, cold, p);
-                add(votes + row, 1, alone);
-                add(got + row, std::llrint(p[given] / unit), alone);
+                add_units(votes + row, 1, alone);
+                add_units(got + row, std::llrint(p[given] / unit), alone);
                 const int64_t worker = w.row_worker[row];
                 for (int64_t r = w.worker_ptr[worker]; r < w.worker_ptr[worker + 1]; ++r) {
                     const double x = p[v.row_label[r]];
-                    add(mean + r, std::llrint(x / unit), alone);
-                    add(square + r, std::llrint(x * x / unit), alone);
+                    add_units(mean + r, std::llrint(x / unit), alone);
+                    add_units(square + r, std::llrint(x * x / unit), alone);
                 }
             }
         }

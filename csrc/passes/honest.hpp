@@ -9,6 +9,7 @@ struct Wide;
 
 constexpr double kVoteShare = 0.2;        // of honest probabilities that comes from the shares of the votes
 constexpr double kAnswerUnit = 0x1p-36;   // of sums of probabilities by row
+constexpr double kNear = 1e-9;            // of the best probability, within which others are as likely
 
 // IN: votes with the label that every task has.
 struct Labelled {
@@ -31,6 +32,7 @@ void pair_sums(const Labelled& v, const double* values, int quantities, double* 
 struct Honest {
     const double* lines = nullptr;      // [rows, k] log-probability of a vote by true label, times its weight
     const double* without = nullptr;    // [rows, k] the same with one vote less: for the label that the vote's task has
+    int64_t stride = 0;                 // from the line of one row to that of the next, in both
     const double* log_prior = nullptr;  // [k] minus infinity for labels that do not exist
     const double* uniform = nullptr;    // [k] equal shares of the labels that exist, 0 for others
     double shared_error = 0.0;

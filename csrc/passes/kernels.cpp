@@ -2,6 +2,7 @@
 #include "ballots.hpp"
 #include "elementwise.hpp"
 #include "full_pass.hpp"
+#include "honest_lanes.hpp"
 #include "scan.hpp"
 
 namespace adjudge {
@@ -72,10 +73,27 @@ static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int task
     }
 }
 
+template <int L>
+static void judge(const Labelled& v, const Honest& h, const double* both, const HonestOut& out, int64_t begin, int64_t end, bool alone) {
+    const HonestLanes<L> lanes(v, h, both);
+    if (v.row_weight) lanes.template judge<true>(out, begin, end, alone);
+    else lanes.template judge<false>(out, begin, end, alone);
+}
+
+static void honest(const Labelled& v, const Honest& h, const double* both, int lanes, const HonestOut& out, int64_t begin,
+                   int64_t end, bool alone) {
+    switch (lanes) {
+        case 2: return judge<2>(v, h, both, out, begin, end, alone);
+        case 4: return judge<4>(v, h, both, out, begin, end, alone);
+        case 8: return judge<8>(v, h, both, out, begin, end, alone);
+        default: return judge<16>(v, h, both, out, begin, end, alone);
+    }
+}
+
 #define ADJUDGE_TEXT_OF(x) #x
 #define ADJUDGE_TEXT(x) ADJUDGE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots, logs, logistics, powers, log_counts, exps, add_lines, largest};
+const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots, honest, logs, logistics, powers, log_counts, exps, add_lines, largest};
 
 }  // namespace ADJUDGE_ISA
 }  // namespace adjudge

@@ -9,6 +9,10 @@
 
 namespace adjudge {
 
+struct Labelled;
+struct Honest;
+struct HonestOut;
+
 // What stays the same for all threads during one pass.
 struct Pass {
     // IN: the votes
@@ -101,6 +105,9 @@ struct Kernels {
     double (*costs)(const double* from, int64_t rows, int k, int lanes, double steps, int bytes, void* to);
     // Majority vote of at most kBlockTasks tasks, soft: kBlockNumbers shares, of at most 255 votes each.
     void (*ballots)(const Pass&, Worker&, const uint8_t* row_label, int lanes, int64_t first, int tasks);
+    // Honest probabilities of up to 16 labels (honest_lanes.hpp); both IN [rows, 2, lanes], or null.
+    void (*honest)(const Labelled&, const Honest&, const double* both, int lanes, const HonestOut&, int64_t begin, int64_t end,
+                   bool alone);
     // Of x IN/OUT [n], elementwise.hpp: logarithms, of at least `least`, in whole units or not; logistic functions; powers.
     // Of counts IN [n]: logarithms OUT [n]. Of x <= 0: exp. Sums of two lines; the largest of some numbers.
     void (*logs)(double* x, int64_t n, double least, bool units);

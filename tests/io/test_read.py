@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import adjudge as adj
+from adjudge.io.reading import normalize, normalize_texts
 
 ROWS = [("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t3", "cy", "cat")]
 FRAME = pl.DataFrame(ROWS, schema=["task", "worker", "label"], orient="row")
@@ -199,3 +200,11 @@ def test_a_file_of_nothing_but_abstentions_fits_with_any_other(tmp_path, kind):
             votes = adj.read([tmp_path / "0.parquet", tmp_path / "1.parquet"])
             assert (votes.labels.ids(), votes.abstentions, votes.n_tasks) == (sorted(labels), 1, 1)
     assert adj.read(nobody, labels=[7]).abstentions == 1
+
+
+def test_few_labels_are_normalized_like_columns():
+    draw = np.random.default_rng(3)
+    pieces = ["Cat", " ", "\t", "\x1c", "1", ".0", "-", ".00", "New", "\n", "\x85", "É", "e\u0301", "İ", "\u2003", "７.0"]
+    texts = ["".join(draw.choice(pieces, draw.integers(0, 6))) for _ in range(3000)]
+    for some in (texts, [text for text in texts if text.isascii()]):
+        assert normalize_texts(some) == normalize(pl.Series(some, dtype=pl.String)).to_list()

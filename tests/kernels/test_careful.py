@@ -9,7 +9,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.kernels import cpu, reference
 from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, shared_by_all, worker_table
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, right_votes, spread_moments, votes_of_all
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, Honest, WorkerAgreement, spread_moments, votes_of_all
 
 pytestmark = pytest.mark.skipif(cpu.compiled() is None, reason="the compiled core was not built")
 FOUND = Dependence(0.12, 5.0, 0.09)
@@ -50,13 +50,15 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_sums_over_workers(case):
     (numpy, *compiled), counts, _ = blocks(**case)
-    wanted, right = BelievedVotes.of(numpy, counts), right_votes(numpy, counts)
+    wanted, agreement = BelievedVotes.of(numpy, counts), WorkerAgreement.of(numpy, counts)
     for block in compiled:
         seen = BelievedVotes.of(block, counts)
         for name in ("met", "said", "right", "votes"):
             np.testing.assert_allclose(getattr(seen, name), getattr(wanted, name), rtol=1e-14)
-        np.testing.assert_allclose(right_votes(block, counts), right, rtol=1e-14)
+        np.testing.assert_allclose(WorkerAgreement.of(block, counts)[:2], agreement[:2], rtol=1e-14)
         np.testing.assert_allclose(votes_of_all(block, counts), given_votes(block.panel, counts), rtol=1e-13)
+        if seen.given.size:
+            np.testing.assert_allclose(seen.given, given_votes(block.panel, counts), rtol=1e-13)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -107,7 +109,7 @@ def test_codes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="row_label holds no label"):
         cpu.worker_sums(counts, ptr, label + np.int32(9))
     with pytest.raises(ValueError, match="worker_ptr does not divide"):
-        cpu.given_votes(counts, ptr + 1, label)
+        cpu.worker_sums(counts, ptr + 1, label)
 
 
 def test_logarithms_of_counts_of_any_size():

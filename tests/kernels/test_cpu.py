@@ -509,3 +509,20 @@ def test_honest_probabilities_are_those_of_the_reference(k):
                 np.testing.assert_allclose(found[1][name], found[0][name], atol=1e-12)
                 assert np.array_equal(found[1][name], found[2][name])
             assert np.array_equal(found[1]["tie"], found[0]["tie"])
+            assert same_on_all_instruction_sets(given, found[1])
+
+
+def same_on_all_instruction_sets(given, wanted):
+    """Return whether all instruction sets give these bits, with both lines of a row side by side as well."""
+    beside = np.stack(given[4:6], axis=1)
+    try:
+        for isa in range(3):
+            cpu.required().use_kernels(isa)
+            for lines in (given[4:6], (beside[:, 0], beside[:, 1])):
+                out = {name: np.zeros_like(array) for name, array in wanted.items()}
+                cpu.honest_pass(*given[:4], *lines, given[6], threads=2, **out)
+                if not all(np.array_equal(out[name], wanted[name]) for name in wanted):
+                    return False
+    finally:
+        cpu.required().use_kernels(-1)
+    return True

@@ -25,10 +25,10 @@ from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, qu
 from adjudge.io.columns import COUNT_NAMES, VOTE_ROLES, normalize_name
 from adjudge.io.encode import Encoder
 from adjudge.io.formats.registry import FORMATS
-from adjudge.io.reading import PLAIN_READING, Reading, normalize
+from adjudge.io.reading import PLAIN_READING, Reading, normalize_texts
 from adjudge.io.sources import Opened, Source, open_table
 from adjudge.io.unsupported import CORNERS, INSPECTED_VALUES, MEANT, NAMES_ONLY, NUMBERS_UNSUPPORTED, explain, kind_of
-from adjudge.kernels.cpu import compiled
+from adjudge.kernels.cpu import compiled, cores
 
 MIN_CHECKED_VOTES: Final = 20  # fewer votes than these may look like anything
 MIN_TASKS: Final = 30  # with several votes each, before perfect agreement is remarkable
@@ -241,7 +241,7 @@ def count_repeats(
     """
     core = compiled()
     if core is not None and row.flags.c_contiguous and task_ptr.flags.c_contiguous:
-        return int(core.repeats(task_ptr, row, row_worker, os.cpu_count() or 1))
+        return int(core.repeats(task_ptr, row, row_worker, cores()))
     return count_repeats_reference(task_ptr, row, row_worker)
 
 
@@ -322,7 +322,7 @@ def _spellings(votes: WorkerRows) -> Iterator[str]:
         return
     texts = labels.texts()
     is_plain = all(map(PLAIN_NAME_PATTERN.fullmatch, texts))  # then every label is its own normal form
-    forms = texts if is_plain else normalize(pl.Series(texts, dtype=pl.String)).to_list()
+    forms = texts if is_plain else normalize_texts(texts)
     if len(set(forms)) < len(forms):
         groups = pl.DataFrame({"form": forms, "text": texts}).group_by("form", maintain_order=True).agg("text")
         alike = groups.filter(pl.col("text").list.len() > 1)["text"].to_list()

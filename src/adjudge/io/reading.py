@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -19,6 +20,9 @@ Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
 DUPLICATES: Final = ("all", "last", "first", "error")
 ABOUT_VOTES: Final = ("task", "worker", "label", "labels", "duplicates")  # of which no export or layout depends
 TABLE_OPTIONS: Final = ("wide", "count", "separator", "header")  # how the lines of an ordinary table are laid out
+ASCII_WHITE_SPACE: Final = "\t\n\v\f\r "  # as polars strips it; Python takes four more characters for it
+WHITE_RUN_PATTERN: Final = re.compile(f"[{ASCII_WHITE_SPACE}]+")
+WHOLE_NUMBER_PATTERN: Final = re.compile(r"(-?[0-9]+)\.0+")
 DERIVED: Final = ("table_option", "spelling", "remembered")
 
 
@@ -154,7 +158,7 @@ def _encoding(name: object) -> str | None:
 def _spelling(labels: Iterable[object]) -> dict[str, str]:
     """Return the declared label of every normal form."""
     texts = [text_of(label) for label in labels]
-    forms = normalize(pl.Series(texts, dtype=pl.String)).to_list()
+    forms = normalize_texts(texts)
     if len(set(forms)) < len(forms):
         twice = next(text for n, text in enumerate(texts) if forms[n] in forms[:n])
         raise OptionError(f"labels name {quote(twice)} in two spellings, which normalize=True joins: leave one out")
@@ -182,3 +186,15 @@ def normalize(labels: pl.Series) -> pl.Series:
     plain = pl.col("label").str.normalize("NFC").str.strip_chars().str.replace_all(r"\s+", " ").str.to_lowercase()
     form = plain.str.replace(r"^(-?[0-9]+)\.0+$", "${1}")
     return labels.to_frame("label").select(form).to_series().alias(labels.name)  # in one query: each costs more than few labels
+
+
+def normalize_texts(texts: list[str]) -> list[str]:
+    """Return the same of a list of labels: without polars where all are ASCII, as a query costs more than a few labels.
+
+    >>> normalize_texts(["Cat ", "new  York", "1.0"]), normalize_texts(["É "])
+    (['cat', 'new york', '1'], ['é'])
+    """
+    if not all(map(str.isascii, texts)):
+        return list(normalize(pl.Series(texts, dtype=pl.String)))
+    plain = [WHITE_RUN_PATTERN.sub(" ", text.strip(ASCII_WHITE_SPACE)).lower() for text in texts]
+    return [number[1] if (number := WHOLE_NUMBER_PATTERN.fullmatch(text)) else text for text in plain]

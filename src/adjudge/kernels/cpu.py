@@ -5,11 +5,12 @@ This is the one place that imports the compiled core, which may not have been bu
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from adjudge.data.exact import LOG_UNIT
 from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
+
+CACHE_LINE_FLOATS: Final = 8  # float64 numbers in a cache line
 
 
 @cache
@@ -169,6 +172,7 @@ class WorkerSums(NamedTuple):
     said: Floats  # [workers, K] by given label
     right: Floats  # [workers]
     votes: Floats  # [workers]
+    given: Floats  # [K given, K true] votes of all workers together
 
 
 def worker_sums(
@@ -178,14 +182,14 @@ def worker_sums(
     *,
     met: bool = True,
     said: bool = True,
+    given: bool = False,
     threads: int = 1,
 ) -> WorkerSums:
     """Return sums over the rows of each worker of votes by row and true label, `counts`, [rows, K]."""
     workers, k = len(worker_ptr) - 1, counts.shape[1]
-    sums = WorkerSums(
-        np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k)), np.empty(workers), np.empty(workers)
-    )
-    out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes
+    lines = np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k))
+    sums = WorkerSums(*lines, np.empty(workers), np.empty(workers), np.empty((k if given else 0, k)))
+    out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes, sums.given if given else None
     required().worker_sums(counts, worker_ptr, row_label, *out, threads=threads)
     return sums
 
@@ -202,13 +206,6 @@ def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1) -> 
     out = np.empty(one.shape)
     required().blend_counts(one, other, x, y, out, threads=threads)
     return out
-
-
-def given_votes(counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1) -> Floats:
-    """Return what `adjudge.data.fit.given_votes` does: the votes of all workers together, [K given, K true]."""
-    votes = np.empty((counts.shape[1], counts.shape[1]))
-    required().given_votes(counts, worker_ptr, row_label, votes, threads=threads)
-    return votes
 
 
 def careful_table(
@@ -229,10 +226,21 @@ def honest_lines(
     in_all: float,
     threads: int = 1,
 ) -> tuple[Floats, Floats]:
-    """Return what `adjudge.models.honest.Honest.lines` does where votes have no weights and workers no history."""
-    lines, without = np.empty(counts.shape), np.empty(counts.shape)
-    required().honest_lines(counts, worker_ptr, row_label, lent, exists.view(np.uint8), in_all, lines, without, threads=threads)
-    return lines, without
+    """Return what `adjudge.models.honest.Honest.lines` does where votes have no weights and workers no history.
+
+    Both lines of a row are side by side: a vote reads both.
+    """
+    both = aligned((len(counts), 2, counts.shape[1]))
+    required().honest_lines(counts, worker_ptr, row_label, lent, exists.view(np.uint8), in_all, both, threads=threads)
+    return both[:, 0], both[:, 1]
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Return an uninitialised array that begins with a cache line."""
+    size = math.prod(shape)
+    room = np.empty(size + CACHE_LINE_FLOATS)
+    skip = -room.__array_interface__["data"][0] // room.itemsize % CACHE_LINE_FLOATS
+    return room[skip : skip + size].reshape(shape)
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:

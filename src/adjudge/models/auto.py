@@ -163,7 +163,8 @@ class CarefulRecipe(EMRecipe):
 
     def shared(self, priors: Floats, gather: Gather) -> CarefulShared:
         """Return the mean worker and the spread of skill, from two rounds of sums over all workers."""
-        return shared_by_all(gather, self.dependence, self.exists, partial(self.seen.look, self.kind))
+        look, pool = partial(self.seen.look, self.kind), partial(self.seen.pool, self.kind)
+        return shared_by_all(gather, self.dependence, self.exists, look, pool)
 
     def on(self, block: WorkerBlock) -> CarefulStep:
         """Return the M-step of these workers."""

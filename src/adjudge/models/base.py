@@ -127,7 +127,7 @@ class Model:
     ties: Ties = DEFAULTS.ties
 
     def __post_init__(self) -> None:
-        options.check(asdict(self), self.rules)
+        options.check({setting.name: getattr(self, setting.name) for setting in fields(self)}, self.rules)
         for name in self.rules:  # NumPy's numbers and fractions as Python's own, which can be saved
             object.__setattr__(self, name, options.to_python(getattr(self, name)))
         if getattr(self, "accelerate", False):

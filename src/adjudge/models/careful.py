@@ -8,7 +8,7 @@ B the worker's own rows up to a cap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from adjudge.data.votes import WorkerRows
 from adjudge.data.wide import Cells, WidePart, WideTable
 from adjudge.engines.base import Gather, WorkerBlock
 from adjudge.kernels import cpu, reference
-from adjudge.models.honest import PRIOR_WEIGHT, Dependence, population, spread, spread_moments, votes_of_all
+from adjudge.models.honest import PRIOR_WEIGHT, Dependence, pools_votes, population, spread, spread_moments, votes_of_all
 
 Floats = NDArray[np.float64]
 Kind = Literal["A", "B"]
@@ -49,6 +49,7 @@ class BelievedVotes:
     said: Floats  # [workers, K] votes by given label
     right: Floats  # [workers]
     votes: Floats  # [workers]
+    given: Floats = field(default_factory=partial(np.empty, (0, 0)))  # [K given, K true] those of all workers, if `pools_votes`
 
     @classmethod
     def of(cls, block: WorkerBlock, counts: Any, *, said: bool = True) -> BelievedVotes:
@@ -60,8 +61,8 @@ class BelievedVotes:
             by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
             return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
-            counts = np.ascontiguousarray(counts)
-            return cls(counts, *cpu.worker_sums(counts, panel.worker_ptr, panel.row_label, said=said, threads=block.threads))
+            rows, pools = (np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            return cls(rows[0], *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
@@ -82,9 +83,9 @@ class BelievedVotes:
 
 
 class SeenOnce:
-    """What the rounds of sums of an M-step saw, for its table: both look at the same counts.
+    """What the first round of sums of an M-step saw, for the second and for its table: all look at the same counts.
 
-    It is held from the one to the other, and no longer: it is as large as the table.
+    It is held until the table takes it, and no longer: it is as large as the table.
     """
 
     def __init__(self) -> None:
@@ -93,8 +94,17 @@ class SeenOnce:
     def __reduce__(self) -> tuple[Any, ...]:  # a copy is for other counts
         return SeenOnce, ()
 
+    def pool(self, kind: Kind, block: WorkerBlock, counts: Any) -> Floats:
+        """Return what `pooled_votes` does, and keep what else the same look at the counts shows."""
+        self._last = None  # counts may have changed in place
+        if block.history is not None or not pools_votes(block, counts):
+            return pooled_votes(block, counts)
+        return self.look(kind, block, counts).given.T
+
     def look(self, kind: Kind, block: WorkerBlock, counts: Any) -> BelievedVotes:
         """Return what a version sees of a block, and keep it."""
+        if self._last is not None and self._last[0] is counts:
+            return self._last[1]
         seen = BelievedVotes.of(block, counts, said=kind == "A")
         self._last = counts, seen
         return seen
@@ -118,9 +128,10 @@ def shared_by_all(
     found: Dependence,
     exists: NDArray[np.bool_],
     see: Callable[[WorkerBlock, Any], BelievedVotes] = BelievedVotes.of,
+    pool: Callable[[WorkerBlock, Any], Floats] = pooled_votes,
 ) -> CarefulShared:
-    """Return the mean worker and the spread of skill, from two rounds of sums over all workers, of whom `see` tells."""
-    pooled = gather(pooled_votes)
+    """Return the mean worker and the spread of skill, from two rounds of sums over all workers: `pool`, then `see`."""
+    pooled = gather(pool)
     k, n_labels = len(exists), int(exists.sum())
     inner = np.ix_(exists, exists)
     total = pooled.sum()

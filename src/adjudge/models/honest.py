@@ -298,12 +298,13 @@ def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
 def measure(session: Session) -> Dependence:
     """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks are left out."""
     session.start(hard=True)
-    hits, votes = session.gather(_hits, gold=False)
+    once = AgreementOnce()
+    hits, votes = session.gather(partial(_hits, once), gold=False)
     if not votes:
         return UNMEASURED_DEPENDENCE
     mean = hits / votes
-    together, apart, _, pairs = session.run(PairSums(), partial(_errors, mean))
-    moments = session.gather(partial(_spread_of_hits, mean), gold=False)
+    together, apart, _, pairs = session.run(PairSums(), partial(_errors, once, mean))
+    moments = session.gather(partial(_spread_of_hits, once, mean), gold=False)
     return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean))
 
 
@@ -433,14 +434,15 @@ def facts_of(found: Dependence) -> dict[str, object]:
 
 def _judge(session: Session, dependence: Dependence, exists: NDArray[np.bool_], tasks: Floats) -> Honest:
     """Return the rule for the labels that were counted last; `tasks` says how many tasks have each, [K]."""
-    votes = session.gather(votes_of_all, gold=False)
-    every = float(votes.sum())
-    holds = 1.0
+    once = AgreementOnce()
+    votes = session.gather(partial(_given, once), gold=False)
+    every, holds = float(votes.sum()), 1.0
     if every:
         chance = _chance(votes)
         agree = float(np.trace(votes)) / every
-        holds = _holds(chance, *session.run(PairSums(), partial(_skills, agree, chance)))
-    rule, mean_worker = rule_of(session.gather(votes_of_all).T, tasks, exists, dependence.shared_error, holds)
+        holds = _holds(chance, *session.run(PairSums(), partial(_skills, once, agree, chance)))
+    pooled = session.gather(votes_of_all) if session.gold_given else votes
+    rule, mean_worker = rule_of(pooled.T, tasks, exists, dependence.shared_error, holds)
     return Honest(rule, mean_worker, dependence)
 
 
@@ -521,50 +523,77 @@ def spread(moments: Floats) -> float:
     return float(np.clip(between / max(within, TINY), MIN_SPREAD, MAX_SPREAD))
 
 
-def right_votes(block: WorkerBlock, counts: Any) -> tuple[Floats, Floats]:
-    """Return the right votes and all votes of each worker, [workers] each."""
-    panel = block.panel
-    if isinstance(counts, Cells):
-        right = counts[np.arange(panel.n_rows), panel.row_label]
-        return panel.by_worker(right), panel.by_worker(counts.sum(axis=1))
-    if block.threads:
-        rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
-        sums = cpu.worker_sums(*rows, met=False, said=False, threads=block.threads)
-        return sums.right, sums.votes
-    right = counts[np.arange(panel.n_rows), panel.row_label]
-    by_worker = panel.by_worker(np.stack([right, counts.sum(axis=1)], axis=1).astype(np.float64))
-    return by_worker[:, 0], by_worker[:, 1]
-
-
-def _hits(block: WorkerBlock, counts: Any) -> Floats:
-    right, votes = right_votes(block, counts)
-    return np.array([right.sum(), votes.sum()])
-
-
 def votes_of_all(block: WorkerBlock, counts: Any) -> Floats:
     """Return the votes of all workers together, [K given, K true], from their votes by row, [rows, K]."""
-    panel = block.panel
-    if isinstance(counts, Cells) or not block.threads or panel.n_labels >= WIDE_TABLE:
-        return given_votes(panel, counts)
-    return cpu.given_votes(np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label, block.threads)
+    return WorkerAgreement.of(block, counts).given if pools_votes(block, counts) else given_votes(block.panel, counts)
 
 
-def _spread_of_hits(mean: float, block: WorkerBlock, counts: Any) -> Floats:
-    right, votes = right_votes(block, counts)
-    return spread_moments(right, votes, np.full(len(votes), mean))
+def pools_votes(block: WorkerBlock, counts: Any) -> bool:
+    """Return whether the compiled sums over workers add up the votes of all of them along the way."""
+    return not isinstance(counts, Cells) and block.threads > 0 and block.panel.n_labels < WIDE_TABLE
 
 
-def _errors(mean: float, block: WorkerBlock, counts: Any) -> Floats:
+class WorkerAgreement(NamedTuple):
+    """How far the workers of a block agree with the labels of tasks."""
+
+    right: Floats  # [workers] right votes
+    votes: Floats  # [workers] all votes
+    given: Floats  # [K given, K true] votes of all workers together; empty unless `pools_votes`
+
+    @classmethod
+    def of(cls, block: WorkerBlock, counts: Any) -> WorkerAgreement:
+        """Return what the votes by row, [rows, K], show."""
+        panel, nothing = block.panel, np.empty((0, 0))
+        if isinstance(counts, Cells):
+            own = counts[np.arange(panel.n_rows), panel.row_label]
+            return cls(panel.by_worker(own), panel.by_worker(counts.sum(axis=1)), nothing)
+        if block.threads:
+            rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
+            return cls(
+                *cpu.worker_sums(*rows, met=False, said=False, given=pools_votes(block, counts), threads=block.threads)[2:]
+            )
+        both = np.stack([counts[np.arange(panel.n_rows), panel.row_label], counts.sum(axis=1)], axis=1)
+        right, votes = panel.by_worker(both.astype(np.float64)).T
+        return cls(right, votes, nothing)
+
+
+class AgreementOnce:
+    """What the first look at some counts shows, kept for those that follow while the counts stay as they are."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, WorkerAgreement] | None = None
+
+    def look(self, block: WorkerBlock, counts: Any) -> WorkerAgreement:
+        """Return how far the workers of a block agree with the labels."""
+        if self._last is None or self._last[0] is not counts:
+            self._last = counts, WorkerAgreement.of(block, counts)
+        return self._last[1]
+
+
+def _hits(once: AgreementOnce, block: WorkerBlock, counts: Any) -> Floats:
+    return np.array([part.sum() for part in once.look(block, counts)[:2]])
+
+
+def _given(once: AgreementOnce, block: WorkerBlock, counts: Any) -> Floats:
+    return once.look(block, counts).given if pools_votes(block, counts) else given_votes(block.panel, counts)
+
+
+def _spread_of_hits(once: AgreementOnce, mean: float, block: WorkerBlock, counts: Any) -> Floats:
+    seen = once.look(block, counts)
+    return spread_moments(seen.right, seen.votes, np.full(len(seen.votes), mean))
+
+
+def _errors(once: AgreementOnce, mean: float, block: WorkerBlock, counts: Any) -> Floats:
     """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, rows]."""
-    right, votes = right_votes(block, counts)
-    rate = np.repeat(own_rates(right, votes, mean), np.diff(block.panel.worker_ptr))
+    seen = once.look(block, counts)
+    rate = np.repeat(own_rates(seen.right, seen.votes, mean), np.diff(block.panel.worker_ptr))
     deviation = np.sqrt(rate * (1.0 - rate))
     return np.array([[-rate, 1.0 - rate], [deviation, deviation]])
 
 
-def _skills(agree: float, chance: float, block: WorkerBlock, counts: Any) -> Floats:
+def _skills(once: AgreementOnce, agree: float, chance: float, block: WorkerBlock, counts: Any) -> Floats:
     """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, rows]."""
-    right, votes = right_votes(block, counts)
-    skill = np.clip(((right + 2.0 * agree) / (votes + 2.0) - chance) / (1.0 - chance), 0.0, 1.0)
+    seen = once.look(block, counts)
+    skill = np.clip(((seen.right + 2.0 * agree) / (seen.votes + 2.0) - chance) / (1.0 - chance), 0.0, 1.0)
     skill = np.repeat(skill, np.diff(block.panel.worker_ptr))
     return np.array([[skill, skill]])

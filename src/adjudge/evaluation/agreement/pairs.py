@@ -44,8 +44,8 @@ from adjudge.results.trust.posterior import Ballots
 MAX_DENSE_KEYS: Final = 1 << 25  # keys counted in one array, of 32 bits each
 MAX_PENDING_KEYS: Final = 1 << 22  # sorted keys held before they are merged
 MAX_PAIR_TABLE_CELLS: Final = 1 << 23  # maximum number of distinct keys, if they are sorted
-BLOCK_PAIRS: Final = 1 << 21  # pairs of votes per block, so that copies stay small
-MAX_LABEL_COUNTS: Final = 1 << 22  # numbers of labels per pair held at once
+BLOCK_PAIRS: Final = 1 << 19  # pairs of votes per block, so that copies stay small
+MAX_LABEL_COUNTS: Final = 1 << 19  # numbers of labels per pair held at once
 MAX_COUNTED_VOTE_PAIRS: Final = 1 << 26  # pairs of votes that are counted; a task of n votes has n (n - 1) / 2
 CHUNK_TASKS: Final = 1 << 18  # per block
 MAX_RESAMPLED: Final = 2048  # numbers per task that a resample may sum: pairs of workers x (2 K + 1)
@@ -69,20 +69,16 @@ class KeyCounts:
 
     def __init__(self, size: int) -> None:
         self._dense = np.zeros(size, np.int32) if size <= MAX_DENSE_KEYS else None
-        self._keys: list[Integers] = []
-        self._counts: list[Integers] = []
-        self._pending = 0
+        self._keys = self._counts = np.zeros(0, np.int64)
+        self._pending: list[Integers] = []
 
     def add(self, keys: Integers) -> None:
         """Count these keys."""
         if self._dense is not None:
             np.add.at(self._dense, keys, np.int32(1))
             return
-        found, times = np.unique(keys, return_counts=True)
-        self._keys.append(found)
-        self._counts.append(times)
-        self._pending += len(found)
-        if self._pending > MAX_PENDING_KEYS:
+        self._pending.append(keys)
+        if sum(map(len, self._pending)) > MAX_PENDING_KEYS:
             self._merge()
 
     def counts(self) -> tuple[Integers, Integers]:
@@ -91,17 +87,19 @@ class KeyCounts:
             keys = np.flatnonzero(self._dense)
             return keys, self._dense[keys].astype(np.int64)
         self._merge()
-        return self._keys[0], self._counts[0]
+        return self._keys, self._counts
 
     def _merge(self) -> None:
-        keys = np.concatenate([np.zeros(0, np.int64), *self._keys])
-        counts = np.concatenate([np.zeros(0, np.int64), *self._counts])
-        order = np.argsort(keys, kind="stable")  # of sorted runs: a merge
-        keys, counts = keys[order], counts[order]
-        first = np.flatnonzero(np.diff(keys, prepend=-1))
-        self._keys, self._counts = [keys[first]], [np.add.reduceat(counts, first) if len(first) else counts]
-        self._pending = 0
-        if len(first) > MAX_PAIR_TABLE_CELLS:
+        found, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._pending]), return_counts=True)
+        self._pending = []
+        if len(self._keys):
+            keys, counts = np.concatenate([self._keys, found]), np.concatenate([self._counts, times])
+            order = np.argsort(keys, kind="stable")  # of two sorted runs: a merge
+            keys, counts = keys[order], counts[order]
+            first = np.flatnonzero(np.diff(keys, prepend=-1))
+            found, times = keys[first], np.add.reduceat(counts, first)
+        self._keys, self._counts = found, times
+        if len(found) > MAX_PAIR_TABLE_CELLS:
             raise TooManyError(f"more than {MAX_PAIR_TABLE_CELLS} cells")
 
 
@@ -203,7 +201,7 @@ class PairTablePart(NamedTuple):
     pair: Integers  # [cells] counted from the first pair of the part
     said_a: Integers  # [cells]
     said_b: Integers  # [cells]
-    labels_a: Floats  # [pairs, K] what a said on the shared tasks
+    labels_a: Floats  # [pairs, K] what a said on the shared tasks; label by label in memory, as there are few of them
     labels_b: Floats  # [pairs, K]
 
 
@@ -342,8 +340,8 @@ def _cell_influence(tables: PairTables, pairs: PairFigures) -> NDArray[np.float3
     for part in _table_parts(tables, tables.starts()):
         n, o = pairs.shared[part.pairs], pairs.agreement[part.pairs]
         hit = part.said_a == part.said_b
-        at_a, at_b = part.pair * tables.n_labels + part.said_a, part.pair * tables.n_labels + part.said_b
-        labels_a, labels_b = (labels.ravel().astype(np.float32) for labels in (part.labels_a, part.labels_b))
+        at_a, at_b = part.said_a * len(n) + part.pair, part.said_b * len(n) + part.pair
+        labels_a, labels_b = (labels.T.ravel().astype(np.float32) for labels in (part.labels_a, part.labels_b))
         moved = {"cohen": labels_b[at_a] + labels_a[at_b]}
         moved["scott"] = (moved["cohen"] + labels_a[at_a] + labels_b[at_b]) / 2
         for column, name in enumerate(figures):
@@ -377,16 +375,16 @@ def common_answers(once: VotePairs, labels: Integers, pairs: PairFigures) -> Com
     votes = once.votes
     w, k = votes.n_workers, votes.n_labels
     worker, label = votes.row_worker(), votes.row_label.astype(np.int64)
-    all_known = bool((labels >= 0).all())
+    is_counted = bool((labels >= 0).all()) and int(pairs.shared.sum()) == once.number  # all tasks, and no repeats
     by_pair, by_cell = KeyCounts(w * w), KeyCounts(w * w * k * (k + 1))
     for block in once:
         pair, z = worker[block.left] * w + worker[block.right], labels[block.task]
-        by_pair.add(pair if all_known else pair[z >= 0])
+        by_pair.add(pair[:0] if is_counted else pair[z >= 0])
         said = label[block.left]
         same = (said == label[block.right]) & (z >= 0)
         by_cell.add(((pair * (k + 1) + z) * k + said)[same])
     every = pairs.a * w + pairs.b
-    shared = np.zeros(len(pairs), np.int64)
+    shared = pairs.shared if is_counted else np.zeros(len(pairs), np.int64)
     keys, counts = by_pair.counts()
     shared[np.searchsorted(every, keys)] = counts
     keys, counts = by_cell.counts()
@@ -491,6 +489,6 @@ def _table_parts(tables: PairTables, starts: Integers) -> Iterator[PairTablePart
         pair = np.repeat(np.arange(last - first), (ends - starts)[first:last])
         said_a, said_b = np.divmod(tables.keys[some] % k**2, k)
         counts, n = tables.counts[some], (last - first) * k
-        labels_a = sum_by(pair * k + said_a, counts, n).reshape(-1, k)
-        labels_b = sum_by(pair * k + said_b, counts, n).reshape(-1, k)
+        labels_a = sum_by(said_a * (last - first) + pair, counts, n).reshape(k, -1).T
+        labels_b = sum_by(said_b * (last - first) + pair, counts, n).reshape(k, -1).T
         yield PairTablePart(slice(first, last), some, pair, said_a, said_b, labels_a, labels_b)

@@ -19,7 +19,7 @@ from adjudge.data.votes import Understood
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.formats.registry import Content, Format, join_names
 from adjudge.io.frames import prepare_ids
-from adjudge.io.reading import Wanted, normalize
+from adjudge.io.reading import Wanted, normalize_texts
 
 EVERY_QUESTION: Final = "all"  # as a question: each in turn, on the command line
 PREDICTED: Final = "predictions of models (predictions=True, --predictions, makes them votes)"
@@ -303,6 +303,6 @@ class Values:
         if label in self._known:
             return self._known[label]
         if self._normal is None:
-            forms = normalize(pl.Series(list(self._known), dtype=pl.String)).to_list()
+            forms = normalize_texts(list(self._known))
             self._normal = dict(zip(reversed(forms), reversed(self._known.values()), strict=True))  # the first one counts
         return self._normal[label] if label in self._normal else self._otherwise(label)
