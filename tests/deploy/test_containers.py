@@ -82,7 +82,7 @@ def test_the_service_does_not_run_as_root():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_steps_make_an_environment_that_serves(tmp_path):
-    """The build stage runs in an empty folder; then the entry point and the health check run in what it made."""
+    """Runs the build stage in an empty folder, then the entry point and the health check in the environment it built."""
     work, home = tmp_path / "src", tmp_path / "opt"
     work.mkdir()
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
@@ -112,7 +112,9 @@ def test_the_steps_make_an_environment_that_serves(tmp_path):
     for folder in home.glob("lib/python*/site-packages/*.dist-info"):
         name, version = folder.name.removesuffix(".dist-info").split("-", 1)
         known = {key.lower().replace("-", "_"): value for key, value in versions.items()}
-        assert name in ("adjudge", "setuptools") or version == known[name.lower().replace("-", "_").replace(".", "_")], folder.name
+        assert name in ("adjudge", "setuptools") or version == known[name.lower().replace("-", "_").replace(".", "_")], (
+            folder.name
+        )
 
     (program,), options = json.loads(last("ENTRYPOINT")), json.loads(last("CMD"))
     data, port = tmp_path / "data", free_port()

@@ -19,7 +19,7 @@ from service.serving import BASE, serving
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ADMIN = [("admin", "admin", None)]
 VOTE = {"task": "t", "worker": "ann", "label": "spam"}
-SOON_S = 5.0  # within which a proxy that does not buffer passes on what it has
+SOON_S = 5.0  # a proxy that does not buffer passes on an event sooner
 
 
 def replace(text, **changes):
