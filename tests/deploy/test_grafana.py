@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in pa
 SAMPLE = re.compile(r"(adjudge_\w+)(?:\{(.*)\})? \S+")
 SELECTOR = re.compile(r"\b(adjudge_\w+)(?:\{((?:[^{}\"]|\"[^\"]*\")*)\})?")
 OF_PROMETHEUS = {"instance"}  # labels that it adds itself
+PROMTOOL = shutil.which("promtool")
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,16 @@ def test_panels_are_told_apart_and_do_not_overlap():
         assert all(x < 24 for x, _ in cells)
         covered |= cells
     assert all(panel["title"] and panel["description"] for panel in PANELS)
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
+def test_prometheus_understands_the_queries_and_the_alerts(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    (tmp_path / "alerts.yml").write_text("groups:" + page.partition("```yaml\ngroups:")[2].partition("```")[0])
+    values = {"$__rate_interval": "5m", "$campaign": ".*", "$instance": ".*"}
+    texts = [re.sub(r"\$\w+", lambda found: values[found[0]], query) for _, query in QUERIES]
+    rules = [{"record": f"query_{number}", "expr": text} for number, text in enumerate(texts)]
+    (tmp_path / "queries.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    command = [PROMTOOL, "check", "rules", *sorted(tmp_path.glob("*.yml"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

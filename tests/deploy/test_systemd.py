@@ -15,6 +15,8 @@ import pytest
 from service.serving import Client
 
 UNIT = Path(__file__).parents[2] / "deploy" / "adjudge.service"
+PAGE = (UNIT.parents[1] / "docs" / "deploying.md").read_text()
+DROP_INS = re.findall(r"^```ini\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 CONFINED = Path(__file__).parent / "confined.py"
 ANALYZE = shutil.which("systemd-analyze")
 CALL_NUMBERS = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
@@ -53,18 +55,20 @@ def members(group):
     return (names - inner).union(*map(members, inner))
 
 
-def test_systemd_accepts_the_unit(tmp_path):
-    text = UNIT.read_text()
-    assert text.count("/opt/adjudge/bin/adjudge") == 1
+@pytest.mark.parametrize("drop_in", ["", *DROP_INS], ids=["alone", "no network", "postgresql"])
+def test_systemd_accepts_the_unit(tmp_path, drop_in):
+    installed = "/opt/adjudge/bin/adjudge"
+    assert (UNIT.read_text().count(installed), drop_in.count(installed)) in ((1, 0), (1, 1))
     copy = tmp_path / "adjudge.service"
-    copy.write_text(text.replace("/opt/adjudge/bin/adjudge", str(Path(sys.executable).parent / "adjudge")))
+    (tmp_path / "adjudge.service.d").mkdir()
+    for file, text in ((copy, UNIT.read_text()), (tmp_path / "adjudge.service.d" / "override.conf", drop_in)):
+        file.write_text(text.replace(installed, str(Path(sys.executable).parent / "adjudge")))
     done = analyze("verify", "--man=no", copy)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_exposure_is_as_low_as_the_page_says():
-    page = (UNIT.parents[1] / "docs" / "deploying.md").read_text()
-    documented = float(re.search(r"an exposure of ([\d.]+) on its scale", page)[1])
+    documented = float(re.search(r"an exposure of ([\d.]+) on its scale", PAGE)[1])
     assert documented < 1.5
     done = analyze("security", "--offline=true", f"--threshold={round(documented * 10)}", UNIT)
     assert done.returncode == 0, done.stdout[-200:]
