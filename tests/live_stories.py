@@ -20,6 +20,7 @@ POLICIES = (
     {"minimum_votes": 2, "confidence": 0.6, "quorum": {"groups": 2, "votes": 1}},
     {"minimum_votes": 1, "confidence": 0.5, "breakers": {"window": 4}},
     {"minimum_votes": 1, "costs": {"*": {"*": 1.0}}, "maximum_cost": 0.4},
+    {"minimum_votes": 1, "confidence": 0.5, "hold": 3e-6, "audit": {"share": 0.7, "error": 0.3, "run": 10, "deadline_days": 1}},
 )
 
 OPS = {
@@ -36,6 +37,7 @@ OPS = {
     "erase": 1,
     "override": 1,
     "reopen": 2,
+    "audit": 2,
     "refit": 2,
     "tick": 3,
     "sweep": 3,
@@ -157,6 +159,13 @@ class Story:
     def _reopen(self, a, b, c):
         task = f"t{a % TASKS}"
         return e.Reopen(time=self.time, task=task, by="mo") if task in self.tasks else None
+
+    def _audit(self, a, b, c):
+        if c % 4 == 0:  # the deadline of audits passes
+            self.time += 24 * 3600 * 10**6
+            return e.Tick(time=self.time)
+        task = f"t{a % TASKS}"
+        return e.AuditAnswer(time=self.time, task=task, label=b % self.labels, by="mo") if task in self.tasks else None
 
     def _refit(self, a, b, c):
         if self.begun:

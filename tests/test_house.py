@@ -13,23 +13,23 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 53_549,  # 50,000
-    "files": 310,  # 430
+    "code lines": 63_300,  # 50,000
+    "files": 395,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
     "parameters of aggregate": 17,  # 20
     "functions that spell reading options": 0,  # 2
     "class names in several files": 14,  # 30
-    "constants with several values": 30,  # 60
+    "constants with several values": 29,  # 60
 }
 WALK_LIMITS = {
     # walk: (files, returns),  # bar
     "aggregate(path).labels": (27, 90),  # 28, 90
     "command line": (32, 100),  # 34, 105
     "result.workers": (12, 46),  # 12 files
-    "result.report(path)": (42, 198),  # 45 files
-    "agreement(frame)": (28, 105),  # 28 files
+    "result.report(path)": (45, 210),  # 45 files
+    "agreement(frame)": (28, 103),  # 28 files
     "aggregate(path, engine='disk').labels": (34, 129),  # 36, 130
     "Online.learn": (1, 0),  # 1 file
 }

@@ -12,6 +12,7 @@ from adjudge.service.http.routes import ROUTES
 GROUPS = {
     "/votes": "Votes",
     "/tasks": "Tasks",
+    "/queue": "Decisions",
     "/decisions": "Decisions",
     "/events": "Decisions",
     "/workers": "Workers",
@@ -20,6 +21,7 @@ GROUPS = {
     "/policy": "Policy, refits, breakers",
     "/refit": "Policy, refits, breakers",
     "/breaker": "Policy, refits, breakers",
+    "/audits": "Policy, refits, breakers",
     "/webhooks": "Webhooks",
     "/labelstudio": "Webhooks",
     "/v1": "Campaigns",

@@ -60,7 +60,9 @@ def test_aggregate_on_disk_writes_what_memory_does(adjudge, votes_csv, tmp_path,
         there = in_memory.select(here.columns)  # verdicts on workers look at all votes together: in memory alone
         assert here.drop(cs.float()).equals(there.drop(cs.float()))
         assert np.allclose(here.select(cs.float()), there.select(cs.float()))
-    figures = {engine: re.split("\n(?:least certain|workers to)|$", err)[0].strip() for engine, (_, err) in outputs.items()}
+    figures = {
+        engine: re.split("\n(?:least certain|workers to|try next)|$", err)[0].strip() for engine, (_, err) in outputs.items()
+    }
     assert figures["disk"] == figures["cpu"], "the same summary, but for verdicts, and the order of tasks"
     assert "label  given  chosen\n" in figures["disk"]
     if model == "fds":  # whose counts are integers

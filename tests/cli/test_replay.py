@@ -117,6 +117,23 @@ def test_backtest_prints_both_sides_and_json_has_all(adjudge):
     assert found["examples"][0]["before"]["task"] == wanted.examples[0][0].task
 
 
+def test_backtest_prints_what_audits_would_have_found(adjudge):
+    stored("votes.db", small(tasks=30), gold=[(f"t{n}", "spam") for n in range(20)])
+    with open("policy.json", "w") as file:  # noqa: PTH123
+        file.write(adj.Policy(audit={"share": 1.0}).to_json())
+    wanted = backtest("votes.db", policy=adj.Policy(audit={"share": 1.0})).after.audits
+    assert wanted.known > 0
+    code, out, err = adjudge("backtest", "votes.db", "--policy", "policy.json")
+    assert (code, err) == (0, "")
+    lines = {line.split("  ")[0].strip(): line.split() for line in out.splitlines() if line}
+    assert lines["audits drawn"][-1] == str(wanted.drawn)
+    assert lines["of these with a known label"][-1] == str(wanted.known)
+    assert lines["of these wrong"][-1] == str(wanted.wrong)
+    assert f"{wanted.interval[0]:.1%} to {wanted.interval[1]:.1%}" in out
+    found = json.loads(adjudge("backtest", "votes.db", "--policy", "policy.json", "--json")[1])
+    assert found["after"]["audits"]["drawn"] == wanted.drawn
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -253,7 +253,7 @@ def _vote(task, worker, label, mark):
 
 
 class Moderator(threading.Thread):
-    """Gold, bans, overrides, appeals and new policies, each sent until it is answered."""
+    """Gold, bans, overrides, appeals, audits and new policies, each sent until it is answered."""
 
     def __init__(self, port, stop, seed, workers):
         super().__init__(name="moderator", daemon=True)
@@ -282,7 +282,7 @@ class Moderator(threading.Thread):
     def step(self):
         task = f"{CAMPAIGN}/tasks/{quote(self.random.choice(TASKS), safe='')}"
         label, worker = self.random.choice(LABELS), self.random.choice(self.workers)
-        kind = self.random.randrange(7)
+        kind = self.random.randrange(8)
         if kind == 0:
             self.until_done("PUT", f"{task}/gold", {"label": label})
         elif kind == 1:
@@ -297,6 +297,11 @@ class Moderator(threading.Thread):
         elif kind == 5:
             self.banned.add(worker)  # before it is known whether: all are let in again in the end
             self.until_done("POST", f"{CAMPAIGN}/workers/{quote(worker, safe='')}/ban", {}, also=(404,))
+        elif kind == 6:
+            status, answer = self.until_done("GET", f"{CAMPAIGN}/queue?by=mo&n=5", also=(503,)) or (0, None)
+            for row in answer["tasks"] if status == 200 else ():
+                body = {"task": row["task"], "label": self.random.choice(LABELS), "by": "mo"}
+                self.until_done("POST", f"{CAMPAIGN}/queue", body, also=(404, 409))
         elif self.banned:
             self.let_in(self.random.choice(sorted(self.banned)))
 

@@ -35,6 +35,8 @@ def _prove(store_url, clients, shown):
         assert checked.position == last
         assert checked.snapshot == last, f"the last state was saved at {checked.snapshot}, the log ends at {last}"
         figures["decisions"] = checked.decisions
+        audits = replay.replay(store, number).audits
+        figures["audits"], figures["of these expired"] = audits.state.audited, audits.expired
         return figures
     finally:
         store.close()

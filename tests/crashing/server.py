@@ -12,7 +12,13 @@ from contextlib import contextmanager, suppress
 WAIT_S = 60
 SPEC = {
     "labels": ["spam", "ok", "unsure"],
-    "policy": {"minimum_votes": 2, "confidence": 0.6, "maximum_votes": 9, "hold": 0.05},
+    "policy": {
+        "minimum_votes": 2,
+        "confidence": 0.6,
+        "maximum_votes": 9,
+        "hold": 0.05,
+        "audit": {"share": 0.4, "run": 1e9, "deadline_days": 0.001},  # clocks of later lives are up to an hour ahead
+    },
     "refit": {"votes": 60, "share": 0.0},
     "retention": {"tasks": 12, "waiting": 24},
 }

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import adjudge as adj
-from adjudge.io.moments import find_moments
+from adjudge.io.columns import find_moments
 
 TIMES = ["2026-05-01 09:30:00", "2026-05-01 09:30:00", "2026-05-01 09:30:01", "2026-05-01 09:30:00", None, None]
 VOTES = pl.DataFrame({"task": [1, 1, 1, 1, 2, 2], "worker": list("aaabbb"), "label": list("xxxyyy"), "created_at": TIMES})

@@ -41,3 +41,13 @@ def test_bad_ones_are_refused(voted, body):
     answer = voted("POST", "policy/backtest", body)
     assert 400 <= answer.status < 500
     assert answer.headers["content-type"].startswith("application/")
+
+
+def test_audits_are_tried(voted):
+    policy = {"minimum_votes": 1, "confidence": 0.5, "audit": {"share": 1.0}}
+    answer = voted("POST", "policy/backtest", {"policy": policy}).json
+    assert answer["before"]["audits"] is None
+    audits = answer["after"]["audits"]
+    assert audits["decisions"] == audits["drawn"] >= 12 > audits["known"] > audits["wrong"] == 0
+    assert not audits["alarmed"]
+    assert 0 == audits["interval"][0] < audits["interval"][1] <= 1

@@ -184,6 +184,8 @@ def steps(ask):
     for method, path, body in (
         ("PUT", f"{TASK}/gold", {"label": "a"}),
         ("DELETE", f"{TASK}/gold", None),
+        ("POST", f"{C}/tasks", {"tasks": [{"task": "t", "data": {"text": "x" * 15_000}}]}),
+        ("DELETE", f"{TASK}/data", None),
         ("POST", f"{TASK}/override", {"label": "a", "by": "e" * 256, "reason": "r" * 256}),
         ("POST", f"{TASK}/reopen", {"reason": "r" * 256}),
         ("GET", f"{TASK}/history", None),

@@ -31,6 +31,7 @@ BODIES = {
     "retract_vote": {"task": "none", "worker": "none"},
     "put_gold": {"label": "nope"},
     "override": {"label": "nope"},
+    "judge": {"task": "none", "label": "nope"},
     "change_worker": {},
     "ban_workers": {"workers": ["nobody"]},
     "put_policy": {"policy": {}},

@@ -76,7 +76,7 @@ def test_errors_of_others_pass():
 def test_without_pyspark(monkeypatch):
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(AdjudgeError, match=r"Spark is not installed .*: pip install 'adjudge\[spark\]', and install Java 17 it"):
+    with pytest.raises(AdjudgeError, match=r"Spark is not installed .*: pip install 'adjudge\[spark\]', and install Java 17"):
         adj.aggregate("votes.csv", engine="spark")
     with pytest.raises(AdjudgeError, match="Spark is not installed"):
         adj.aggregate([("t", "w", "x")], engine="spark")

@@ -75,7 +75,7 @@ def test_votes_that_the_model_takes_for_impossible(spark, engine, frame_of):
 
 @pytest.mark.parametrize(("model", "confidence"), [("ds", "posterior"), ("mv", "honest")])
 def test_a_calibrated_model(spark, engine, frame_of, model, confidence):
-    known = fit(CROWD.votes, model, gold=CROWD.truth.head(40), calibrate=True, confidence=confidence)
+    known = fit(CROWD.votes, model, gold=CROWD.truth, calibrate=True, confidence=confidence)
     assert known.temperature != 1.0
     far, near = known.predict(frame_of(NEW), engine=engine), known.predict(NEW)
     plain = adj.aggregate(CROWD.votes, model=model, confidence=confidence).predict(NEW)

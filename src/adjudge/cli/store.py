@@ -15,6 +15,7 @@ from adjudge.errors import InputError, OptionError, choice_error, itemize
 
 if TYPE_CHECKING:
     from adjudge.cli.console import Screen
+    from adjudge.service.campaigns.audits import TriedAudits
     from adjudge.service.campaigns.backtest import Backtest, Outcomes
     from adjudge.service.store.store import CampaignRow, Store
 
@@ -247,4 +248,17 @@ def _outcome_rows(before: Outcomes, after: Outcomes) -> list[tuple[object, ...]]
     if before.gold or after.gold:
         accuracies = (None if side.accuracy is None else f"{side.accuracy:.1%}" for side in (before, after))
         rows += [("decided tasks with gold", before.gold, after.gold), ("of these right", *accuracies)]
+    tried = before.audits, after.audits
+    if any(tried):
+        rows += [
+            ("audits drawn", *(None if side is None else side.drawn for side in tried)),
+            ("of these with a known label", *(None if side is None else side.known for side in tried)),
+            ("of these wrong", *(None if side is None else side.wrong for side in tried)),
+            ("bounds of the error rate", *(None if side is None else _format_bounds(side) for side in tried)),
+        ]
     return rows
+
+
+def _format_bounds(audits: TriedAudits) -> str:
+    low, high = audits.interval
+    return f"{low:.1%} to {high:.1%}{' (alarm)' if audits.alarmed else ''}"

@@ -396,7 +396,7 @@ class LocalSession(WorkerState):
     def e_step(self, *, hard: bool, likelihood: bool = True, last: bool = False) -> PassSums:
         """Return the sums of a pass: an E-step under the current table, and the recount; the `last` one decides, too."""
         params = self._scored_by
-        tally, delta = (None, False) if isinstance(params.table, WideTable) else self._count_into(hard=hard)
+        tally, delta = (None, False) if self._has_parts(params) else self._count_into(hard=hard)
         self._passes += 1
         if last:
             return self._last_step(params, tally, hard=hard, delta=delta)
@@ -411,6 +411,10 @@ class LocalSession(WorkerState):
     def is_wide(self) -> bool:
         """Whether only cells with votes are stored of counts, and tables may be in parts."""
         return self._store.cells is not None
+
+    def _has_parts(self, params: Parameters) -> bool:
+        """Return whether the table is in parts; a table on a device never is, and asking for it would download it."""
+        return self.is_wide and isinstance(params.table, WideTable)
 
     def _count_cells(self, *, gold: bool = True) -> Tally:
         """Return the counts of the current labels, of which only cells with votes are stored."""
@@ -441,7 +445,7 @@ class LocalSession(WorkerState):
         self._ended = None  # so that a result can free it
         if not hard and ended is not None and ended[0] is self._current:
             return self._outcome(*ended[1])
-        wide = isinstance(params.table, WideTable)
+        wide = self._has_parts(params)
         tally = self._rules.empty(hard=True) if hard and not wide else None
         self._is_current = False
         sums, decided = self._store.decide("last pass", lambda _, shard, *out: shard.finish(params, tally, *out))
@@ -451,7 +455,7 @@ class LocalSession(WorkerState):
 
     def _right_votes(self, params: Parameters) -> Floats:
         """Return the expected number of right votes in every row under these parameters of pairs, [rows]."""
-        if isinstance(params.table, WideTable):
+        if self._has_parts(params):
             right = np.zeros(self.votes.n_rows, np.int64)
             self._store.scan("right votes", lambda _, shard: shard.right_votes(params, right))
             return np.multiply(right, ANSWER_UNIT, dtype=np.float64)

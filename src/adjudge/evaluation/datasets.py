@@ -32,7 +32,7 @@ COMMITS: Final[Mapping[str, str]] = {
     _ACT: "2c0c194e85ca126545bd830d811ec39151bdd448",
 }
 # By name: what the votes are about, where the files are, how many votes there are, and whether the paper uses them.
-_SETS: Final[Mapping[str, tuple[str, str, str, int, bool]]] = {
+_SET_ROWS: Final[Mapping[str, tuple[str, str, str, int, bool]]] = {
     "adult2": ("adult content of pages, Ipeirotis et al.", _GAL, "data/AdultContent2", 92721, True),
     "bm": ("sentiment of tweets, Mozafari et al.", _GAL, "data/BarzanMozafari", 5000, True),
     "trec2010": ("relevance of documents, TREC 2010", _TREC, "trec-rf10-crowd", 98453, True),
@@ -122,12 +122,12 @@ class PublicSet:
 
 
 def _public_set(name: str) -> PublicSet:
-    about, repository, folder, votes, in_paper = _SETS[name]
+    about, repository, folder, votes, in_paper = _SET_ROWS[name]
     files = [RawFile(repository, f"{folder}/{file}", size, sha256, rule) for file, size, sha256, rule in _FILES[name]]
     return PublicSet(name, about, tuple(files), votes, in_paper)
 
 
-SETS: Final[Mapping[str, PublicSet]] = MappingProxyType({name: _public_set(name) for name in _SETS})
+SETS: Final[Mapping[str, PublicSet]] = MappingProxyType({name: _public_set(name) for name in _SET_ROWS})
 
 
 def convert(which: PublicSet, raw: Path, folder: Path) -> None:

@@ -19,7 +19,7 @@ import polars as pl
 from adjudge.data.votes import NO_WORKER_COLUMN, Notes
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
-from adjudge.io.moments import MOMENT_ROLE, TIMED, find_moments, number_moments
+from adjudge.io.moments import MOMENT_ROLE, TIMED, number_moments
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.unsupported import of_columns
 
@@ -47,6 +47,12 @@ WEAK_LABEL: Final = "response category class option value result output sentimen
 LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
 ROW_WORDS: Final = "index row rownumber rowindex"
 SIDES: Final = "model item option response assistant system player candidate answer output completion"  # a and b of a comparison
+# Columns that say when a vote was cast, by their last word; whether they hold times of day, their values say.
+MOMENT_PATTERN: Final = re.compile(
+    r"(.*timestamp|ts|time|datetime|datecreated|"
+    r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
+    r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
+)
 
 
 class Rank(NamedTuple):
@@ -212,6 +218,15 @@ def is_other(name: object) -> bool:
     return (
         text in OTHER_NAMES or text in ("", "id") or text in CONTENT_WORDS.split() or OTHER_ENDING.search(str(name)) is not None
     )
+
+
+def find_moments(columns: Iterable[Any], taken: Iterable[Any] = ()) -> list[Any]:
+    """Return columns whose names say when a vote was cast, without those that serve as something else.
+
+    >>> find_moments(["task", "worker", "label", "created_at", "submitTime", "work_time"], ["task", "worker", "label"])
+    ['created_at', 'submitTime']
+    """
+    return [c for c in columns if c not in taken and MOMENT_PATTERN.fullmatch(normalize_name(c))]
 
 
 def find_family(columns: Iterable[object]) -> list[str]:

@@ -1,19 +1,11 @@
-"""When votes were cast: the columns that say so, and one number per vote for the time, so that equal ones can be found."""
+"""When votes were cast: one number per vote for its time, so that equal times can be found."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
-# Columns that say when a vote was cast, by their last word; whether they hold times of day, their values say.
-MOMENT_PATTERN: Final = re.compile(
-    r"(.*timestamp|ts|time|datetime|datecreated|"
-    r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
-    r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
-)
 MOMENT_ROLE: Final = "moment"  # as a role: a number for when a vote was cast, 0 if nothing says so
 TIMED: Final = "moment {}"  # the role of a column that says when a vote was cast
 CLOCK_PATTERN: Final = r"[0-9]:[0-9]{2}|[0-9]{8}T[0-9]{4}"  # a time of day
@@ -21,19 +13,6 @@ DATE_PATTERN: Final = r"(^|[^0-9.])[0-9]{4}([^0-9]|$)|[0-9]{1,2}[/.-][0-9]{1,2}[
 EPOCH_PATTERN: Final = r"^[0-9]{9,19}(\.[0-9]+)?$"  # seconds since 1970, or smaller units
 MIN_EPOCH: Final = 10**8
 INSPECTED_MOMENTS: Final = 64  # values of a batch that show whether a column holds times
-
-
-def _letters(name: object) -> str:
-    return re.sub("[^a-z0-9]", "", str(name).lower())
-
-
-def find_moments(columns: Iterable[Any], taken: Iterable[Any] = ()) -> list[Any]:
-    """Return columns whose names say when a vote was cast, without those that serve as something else.
-
-    >>> find_moments(["task", "worker", "label", "created_at", "submitTime", "work_time"], ["task", "worker", "label"])
-    ['created_at', 'submitTime']
-    """
-    return [c for c in columns if c not in taken and MOMENT_PATTERN.fullmatch(_letters(c))]
 
 
 def number_moments(batch: pl.DataFrame) -> pl.DataFrame:

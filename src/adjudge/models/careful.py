@@ -133,9 +133,9 @@ def shared_by_all(
     return CarefulShared(mean_worker, own, kappa, 1.0 / (1.0 + found.shared_error * (kappa + 1.0)))
 
 
-def _moments(see: Callable[[WorkerBlock, Any], BelievedVotes], own: Floats, block: WorkerBlock, counts: Any) -> Floats:
+def _moments(see: Callable[[Any, Any], BelievedVotes], own: Floats, block: WorkerBlock | None, counts: Any) -> Floats:
     seen = see(block, counts)
-    if block.threads and not isinstance(counts, Cells):
+    if block is not None and block.threads and not isinstance(counts, Cells):
         return cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
     return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
 

@@ -241,9 +241,7 @@ class Result(Promises):
         names, labels = self.votes.workers, self.votes.labels
         n, k = len(names), len(labels)
         if n * k * k > MAX_CONFUSION_CELLS:
-            raise InputError(
-                f"the confusions of {n} workers have {n * k * k} cells: ask for those of some with confusion(worker)"
-            )
+            raise InputError(f"the confusions of {n} workers have {n * k * k} cells: ask for one with confusion(worker)")
         shares = [self.confusion_matrix(worker).ravel() for worker in names.ids()]
         return pl.DataFrame(
             {

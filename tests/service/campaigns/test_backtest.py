@@ -184,3 +184,47 @@ def test_bad_input():
         backtest(log, model="glad")
     with pytest.raises(InputError, match="begins with Vote"):
         backtest(log[1:], policy={})
+
+
+AUDIT = {"share": 0.3, "error": 0.05, "risk": 0.1, "run": 5000, "deadline_days": 0.001}
+
+
+def test_what_audits_would_have_found():
+    """Those that are drawn are the ones that a campaign draws, and what is known of them judges them."""
+    policy = {"minimum_votes": 2, "confidence": 0.6, "maximum_votes": None}
+    log, truth = crowd(tasks=200, votes=5, gold=120, refits=False, policy=policy)
+    audited = e.Created(time=0, labels=["x", "y"], names=["x", "y"], model="fds", policy={**policy, "audit": AUDIT})
+    drawn, state = [], begin([audited])
+    for position, event in enumerate([audited, *log[1:]], 1):
+        if isinstance(event, e.GoldSet):
+            break
+        state.apply(position, event)
+        if state.audits.waiting:
+            drawn += state.audits.take_waiting()
+    found = backtest(log, policy={**policy, "audit": AUDIT})
+    assert found.before.audits is None
+    known = [(task, label) for task, label in drawn if int(task[1:]) < 120]
+    audits = found.after.audits
+    assert (audits.drawn, audits.known) == (len(drawn), len(known))
+    assert audits.wrong == sum(label != truth[int(task[1:])] for task, label in known) > 0
+    assert audits.interval[0] < audits.wrong / audits.known < audits.interval[1]
+    assert audits.decisions >= found.after.decided > audits.drawn > 20
+    assert found.after.breaker is None, "nobody is asked in a backtest: no audit expires"
+
+
+def test_answers_of_audits_and_overrides_judge_what_a_backtest_draws():
+    policy = {"minimum_votes": 1, "confidence": 0.5, "audit": {**AUDIT, "share": 1.0}}
+    log = [e.Created(time=0, labels=["x", "y"], names=["x", "y"], model="fds", policy=policy)]
+    log += [e.Vote(time=n, task=f"t{n}", worker=1, label=0) for n in range(40)]
+    log += [e.AuditAnswer(time=50, task=f"t{n}", label=int(n < 12), by="mo") for n in range(15)]
+    log += [
+        e.Override(time=50, task="t20", label=1),
+        e.GoldSet(time=50, task="t21", label=0),
+        e.GoldSet(time=50, task="t0", label=0),
+    ]
+    found = backtest(log, policy=policy)
+    assert found.before == found.after
+    audits = found.after.audits
+    assert (audits.decisions, audits.drawn, audits.known, audits.wrong) == (40, 40, 17, 12)
+    assert audits.alarmed
+    assert backtest(log, policy={**policy, "audit": None}).after.audits is None

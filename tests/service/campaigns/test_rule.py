@@ -461,6 +461,7 @@ CASES = {
     ("decided", "expert"): (EXPERT, [seen(1, (95, 5, 0), **ONE)]),
     ("decided", "gold"): ({}, [seen(1, (95, 5, 0), gold=True)]),
     ("decided", "override"): ({}, ["override", seen(3, (5, 95, 0))]),
+    ("decided", "audit"): ({}, ["audit", seen(3, (5, 95, 0))]),
     ("escalated", "maximum_votes"): ({}, [seen(9, (80, 20, 0))]),
     ("escalated", "disagreement"): ({"escalate": {"disagreement": 0.4}}, [seen(9, (95, 5, 0), counts=[5, 4, 0])]),
     ("escalated", "tie"): ({"escalate": {"tie": True}}, [seen(4, (50, 50, 0), tie=True)]),
@@ -480,6 +481,8 @@ def test_every_reason_can_be_given(wanted):
             standing = rule.reopen(standing, 1, 0)
         elif each == "override":
             standing = rule.override(standing, 0, 0, by="ann")
+        elif each == "audit":
+            standing = rule.override(standing, 0, 0, by="ann", reason="audit")
         else:
             standing = rule.decide(standing, each)
     assert (standing.status, standing.reason) == wanted

@@ -111,6 +111,17 @@ def test_every_call_is_answered(client, url):
     assert ours.reset_breaker(by="mod").position > 0
     assert ours.describe().policy == 2
 
+    assert ours.set_policy({"minimum_votes": 1, "confidence": 0.1, "audit": {"share": 1.0}}).policy["audit"]["error"] == 0.05
+    drawn = ours.vote("audited", "ann", "spam")
+    assert drawn.status == "decided"
+    assert [one.task for one in ours.queue(by="eve", n=100) if one.task == "audited"] == ["audited"]
+    waiting = ours.audits().waiting
+    assert ours.judge("audited", "fine", by="eve").position > 0
+    assert (ours.audits().waiting, ours.audits().wrong) == (waiting - 1, int(drawn.label != "fine"))
+    with pytest.raises(errors.Conflict, match="does not wait"):
+        ours.judge("audited", "fine", by="eve")
+    assert ours.task("audited").decision.label == "fine"
+
     hook = ours.add_webhook("https://example.org/hook", statuses=["decided"])
     assert hook.secret
     assert [one.id for one in ours.webhooks()] == [hook.id]

@@ -118,8 +118,16 @@ def compare_sets(
         The sets, as `adj.compare` takes votes and truth.
     models : list or "all", optional
         As for `adj.compare`.
-    resamples, level, seed, threads, progress
-        As for `adj.compare`, on every set.
+    resamples : int
+        Bootstraps over the tasks of each set; 0 draws none.
+    level : float
+        The level of intervals.
+    seed : int
+        Decides ties and resamples.
+    threads : int, optional
+        How many to use; all cores by default.
+    progress : callable, optional
+        Called as progress(model, fits done, fits to do) after every fit of a set.
     **reading
         The options of `adj.read`, for all sets.
 

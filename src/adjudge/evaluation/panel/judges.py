@@ -33,7 +33,7 @@ REPEATS: Final = "repeats"  # another judge, whose answers panels gain by counti
 TOO_FEW: Final = "too few votes"
 NOT_LOOKED_AT: Final = "not looked at"
 MAX_OTHERS: Final = 12  # in a panel that a judge is added to
-PANELS: Final = 60  # that each judge is added to
+PANELS_PER_JUDGE: Final = 60  # that each judge is added to
 SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who answer alike are taken for one
 PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels looked at at once
 MIN_JUDGED_VOTES: Final = 20  # on tasks that count, below which nothing is said of a worker
@@ -155,8 +155,8 @@ class RandomPanels:
     def of(cls, given: Counts, rng: np.random.Generator) -> RandomPanels:
         """Return panels of the workers with these answers."""
         n = len(given)
-        size = rng.integers(1, min(n - 1, MAX_OTHERS), size=PANELS, endpoint=True)
-        members: Flags = rng.permuted(np.tile(np.arange(n), (PANELS, 1)), axis=1) < size[:, None]
+        size = rng.integers(1, min(n - 1, MAX_OTHERS), size=PANELS_PER_JUDGE, endpoint=True)
+        members: Flags = rng.permuted(np.tile(np.arange(n), (PANELS_PER_JUDGE, 1)), axis=1) < size[:, None]
         return cls(given, members, np.stack([given[panel].sum(axis=0, dtype=np.int32) for panel in members]))
 
     def gain(self, judge: int, beside: int, yardstick: Yardstick) -> Estimate:

@@ -44,7 +44,7 @@ PANEL_ARRAYS: Final = {
     "judge_sd": Array("<f8", ("judges",), optional=True),
 }
 KINDS: Final = ("factor", "means", "constant")
-MOST: Final = 1e300
+MAX_PARAMETER: Final = 1e300
 
 
 def write_panel(path: Path, panel: ScorePanel) -> None:
@@ -67,18 +67,18 @@ def read_panel(path: Path) -> ScorePanel:
     bounds = Bounds(path)
     bounds.need(meta["kind"] in KINDS, f"it is of kind {quote(meta['kind'])}; known are {itemize(KINDS)}")
     for name in NUMBERS:
-        bounds.within(name, np.array([meta[name]], np.float64), -MOST, MOST)
+        bounds.within(name, np.array([meta[name]], np.float64), -MAX_PARAMETER, MAX_PARAMETER)
     bounds.need(meta["spread"] >= 0 and 0 < meta["validity"] <= 1 and 0 < meta["level"] < 1, "its figures are out of range")
     bounds.need(meta["kind"] != "factor" or (meta["spread"] > 0 and meta["typical_noise"] > 0), "its variances are not above 0")
     for name in ("bias", "slope", "noise", "bias_variance", "slope_variance", "count", "compared", "judge_mean"):
         finite = meta["kind"] == "factor" or name != "noise"
         if name in arrays and finite:
-            bounds.within(name, arrays[name], -MOST if name in ("bias", "slope", "judge_mean") else 0.0, MOST)
+            bounds.within(name, arrays[name], -MAX_PARAMETER if name in ("bias", "slope", "judge_mean") else 0.0, MAX_PARAMETER)
     if meta["kind"] == "factor":
         bounds.need((arrays["noise"] > 0).all(), "a judge has no noise")
     bounds.need(("judge_mean" in arrays) == ("judge_sd" in arrays), "one of judge_mean and judge_sd is missing")
     if "judge_sd" in arrays:
-        bounds.within("judge_sd", arrays["judge_sd"], 1e-300, MOST)
+        bounds.within("judge_sd", arrays["judge_sd"], 1e-300, MAX_PARAMETER)
     clip = meta["clip"]
     bounds.need(len(clip) == 2 and all(end is None or type(end) in NUMBER for end in clip), "clip is not two numbers")
     low, high = (sign * np.inf if end is None else float(end) for sign, end in zip((-1, 1), clip, strict=True))

@@ -279,7 +279,7 @@ def scores(
     >>> found = adj.scores(rows, threshold=4.5)
     >>> found.items.select("task", pl.col("score").round(1), "n", "label").rows()[4:6]
     [(4, 4.0, 3, False), (5, 5.0, 3, True)]
-    >>> found.judges["bias"].round(1).to_list()
+    >>> [round(bias, 1) + 0.0 for bias in found.judges["bias"]]
     [0.5, -0.5, 0.0]
     """
     options.check({"units": units, "validity": validity, "level": level}, RULES)

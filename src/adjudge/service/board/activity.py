@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAMPLE_INTERVAL_S: Final = 1.0
 RATE_SAMPLES: Final = 30  # seconds that votes per second are an average of
 MAX_RECENT_DECISIONS: Final = 500
-BY_PERSON: Final = frozenset({"override", "gold"})
+BY_PERSON: Final = frozenset({"override", "gold", "audit"})
 REOPENED: Final = "reopened"
 ESCALATED_REASONS: Final = tuple(reason for status, reason in REASONS if status == "escalated")
 SCANNED_TASKS: Final = 512  # between looks at the clock

@@ -19,6 +19,7 @@ from adjudge.service.board.items import item_of
 from adjudge.service.board.pages import redirect
 from adjudge.service.board.queue import KEYS
 from adjudge.service.board.visit import PageRequest
+from adjudge.service.campaigns.state import BY_HAND
 
 if TYPE_CHECKING:
     from adjudge.service.campaigns.state import CampaignState
@@ -114,7 +115,7 @@ def sample(state: CampaignState, number: int) -> Iterator[str]:
 
     for name in sorted((name for name, _ in _votes(state, number)), key=key):
         task = state.tasks.by_name.get(name)
-        if task is not None and task.standing.reason not in ("gold", "override"):
+        if task is not None and task.standing.reason not in BY_HAND:
             yield name
 
 

@@ -41,7 +41,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     - `labels`: the decided tasks in memory by label, most first.
     - `doubt`: the mean chance that a decided label is wrong.
     - `disagreement`: the share of votes against the label, over the latest decisions; None without any.
-    - `contested`: tasks that were reopened and wait.
+    - `contested`: tasks that were reopened and wait; `audits`: tasks with audits that have no answer yet.
     - `snapshot`: position of the last snapshot.
     """
 
@@ -53,6 +53,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     archived: int
     contested: int
+    audits: int
     oldest_open: int | None
     oldest_waiting: int | None
     labels: Sequence[DecidedLabel]
@@ -65,8 +66,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> int:
-        """Tasks that a person has to decide."""
-        return self.counts["escalated"] + self.contested
+        """Tasks that a person has to decide or to audit."""
+        return self.counts["escalated"] + self.contested + self.audits
 
     @property
     def open(self) -> int:
@@ -96,6 +97,7 @@ def read_figures(activity: Activity, state: CampaignState, summary: TaskSummary)
         counts=summary.counts,
         archived=state.archived_tasks,
         contested=len(activity.contested),
+        audits=0 if state.audits is None else len(state.audits.waiting),
         oldest_open=summary.oldest.get("open"),
         oldest_waiting=summary.oldest.get("escalated"),
         labels=shares,

@@ -23,7 +23,7 @@ from adjudge.service.store.events import Event
 if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
-SHOWN: Final = 100
+SHOWN_EVENTS: Final = 100
 SCANNED_AT_ONCE: Final = 2000  # events read together
 MAX_SCANNED: Final = 100_000  # events looked at for one page …
 MAX_SCAN_S: Final = 0.1  # … and how long they are looked at
@@ -133,14 +133,14 @@ async def show(visit: PageRequest) -> Response:
     end = min(int(before) - 1, span.last) if before.isascii() and before.isdigit() and len(before) < 19 else span.last
     rows: list[Chapter] = []
     scanned, reached, late = 0, end, time.monotonic() + MAX_SCAN_S
-    while reached >= span.first and len(rows) < SHOWN and scanned < MAX_SCANNED and time.monotonic() < late:
-        begin = max(span.first, reached - (SHOWN if not scanned else SCANNED_AT_ONCE) + 1)
+    while reached >= span.first and len(rows) < SHOWN_EVENTS and scanned < MAX_SCANNED and time.monotonic() < late:
+        begin = max(span.first, reached - (SHOWN_EVENTS if not scanned else SCANNED_AT_ONCE) + 1)
         found = await _read(campaign, wanted, begin, reached)
         rows += [chapter for chapter in reversed(found) if wanted.holds(chapter)]
         scanned, reached = scanned + reached - begin + 1, begin - 1
     more = reached >= span.first
-    if len(rows) > SHOWN:
-        cut = rows[SHOWN - 1].position
+    if len(rows) > SHOWN_EVENTS:
+        cut = rows[SHOWN_EVENTS - 1].position
         rows = [row for row in rows if row.position >= cut]
         reached, more = cut - 1, cut > span.first
     values = {

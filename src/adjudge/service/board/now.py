@@ -57,15 +57,9 @@ async def show(visit: PageRequest) -> Response:
         "began": int(activity.began * 1e6),
         "server": server_address(visit),
         "label": visit.campaign.state.labels[0],
-        "audits": await _audits(visit),
+        "audits": await visit.campaign.audits(),
     }
     return visit.board.pages.page("now.html", visit, values)
-
-
-async def _audits(visit: PageRequest) -> Any:
-    """Return the figures of the audits of decisions, None if the campaign has none."""
-    campaign: Any = visit.campaign
-    return await campaign.audits() if getattr(campaign.state, "audits", None) is not None else None
 
 
 async def find(visit: PageRequest) -> Response:

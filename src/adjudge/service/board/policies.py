@@ -12,6 +12,7 @@ from adjudge.errors import InputError, OptionError, quote
 from adjudge.service.board.backtests import Test
 from adjudge.service.board.pages import redirect
 from adjudge.service.board.visit import PageRequest
+from adjudge.service.campaigns.audits import TriedAudits
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.http.errors import Conflict, Invalid
@@ -76,10 +77,14 @@ FORM_PARTS: Final[Mapping[str, tuple[FormField, ...]]] = {
         FormField("breakers.label_share", "number", "Breakers: a label's share moves by", "", optional=True),
         FormField("breakers.disagreement", "number", "Breakers: disagreement rises by", "", optional=True),
         FormField("breakers.flip_rate", "number", "Breakers: flips rise by", "", optional=True),
+        FormField("audit.share", "number", "Audits: share of decisions", "Judged blind. Empty: no audits.", optional=True),
+        FormField("audit.error", "number", "Audits: accepted error rate", "", optional=True),
+        FormField("audit.deadline_days", "number", "Audits: days to answer", "", optional=True),
     ),
 }
 FIELDS: Final = {field.name: field for fields in FORM_PARTS.values() for field in fields}
-SWITCHES: Final = {"quorum": "groups", "probation": "votes", "breakers": "window"}  # empty: the whole part is null
+# Empty: the whole part is null.
+SWITCHES: Final = {"quorum": "groups", "probation": "votes", "breakers": "window", "audit": "share"}
 
 
 def fields_of(document: Mapping[str, Any]) -> dict[str, str]:
@@ -267,7 +272,7 @@ def compare(before: Outcome, after: Outcome) -> list[Row]:
     def errors(value: float | None) -> str:
         return "–" if value is None else words.percent(1.0 - value)
 
-    return [
+    rows = [
         Row("Decided", words.count(before.decided), words.count(after.decided)),
         Row("Left to a person", words.count(before.escalated), words.count(after.escalated)),
         Row("Open", words.count(before.open), words.count(after.open)),
@@ -280,6 +285,22 @@ def compare(before: Outcome, after: Outcome) -> list[Row]:
             errors(after.accuracy),
         ),
     ]
+    tried = before.audits, after.audits
+    if any(tried):
+        rows += [
+            Row("Audits that are drawn", *("–" if side is None else words.count(side.drawn) for side in tried)),
+            Row("Wrong, of those with a known label", *("–" if side is None else _audited(side) for side in tried)),
+        ]
+    return rows
+
+
+def _audited(audits: TriedAudits) -> str:
+    """Return how many audited decisions were wrong, with the bounds of their rate."""
+    from adjudge.report import words
+
+    low, high = map(words.percent, audits.interval)
+    alarm = ", alarm" if audits.alarmed else ""
+    return f"{words.count(audits.wrong)} of {words.count(audits.known)} ({low} to {high}{alarm})"
 
 
 async def act(visit: PageRequest) -> Response:

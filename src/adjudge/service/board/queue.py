@@ -31,6 +31,7 @@ LISTED_TASKS: Final = 12  # tasks that are listed after the one that is shown
 PAGE_TASKS: Final = 256  # looked at together
 MAX_LOOKED_TASKS: Final = 4096  # looked at for one page of a filter
 KEYS: Final = "1234567890"
+AUDIT_KEY: Final = -float(1 << 60)  # below it in microseconds, every time is negative
 
 
 class Waiting(NamedTuple):
@@ -45,12 +46,13 @@ class Waiting(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A task as the queue shows it."""
+    """A task as the queue shows it; blind, it has neither its decision nor its votes."""
 
-    view: TaskView
+    task: str
     item: Item | None
-    weighed: Weighed
     cursor: str
+    view: TaskView | None = None
+    weighed: Weighed | None = None
 
 
 async def show(visit: PageRequest) -> Response:
@@ -70,8 +72,11 @@ async def _page(visit: PageRequest, *, status: int = 200, told: str = "", task: 
     after = views.decode_cursor(filters["after"]) if filters["after"] else None
     label = campaign.code(unquote(filters["label"])) if filters["label"] else None
     found = await campaign.read(
-        lambda: list(_waiting(campaign.state, activity, order, after, label=label, reason=filters["reason"])),
-        len(campaign.state.tasks) // 100,
+        lambda: [
+            *([] if filters["label"] or filters["reason"] else _audits(campaign, visit.name, after)),
+            *_waiting(campaign.state, activity, order, after, label=label, reason=filters["reason"]),
+        ],
+        len(campaign.state.tasks) // 100 + (0 if campaign.state.audits is None else len(campaign.state.audits.waiting)),
     )
     wanted = task or query.get("task")
     listed = found[0] if found else None
@@ -108,14 +113,16 @@ def figures_now() -> float:
 
 async def _shown(visit: PageRequest, name: str, listed: Waiting | None) -> Shown | None:
     campaign = visit.campaign
+    key = listed.key if listed is not None and listed.task == name else None
+    cursor = "" if key is None else views.encode_cursor(key, name)
+    if campaign.state.audits is not None and name in campaign.state.audits.waiting:
+        return Shown(name, await item_of(campaign, name), cursor)
     try:
         view = await campaign.task(name)
     except NotFound:
         return None
     weighed = await campaign.read(lambda: weigh(campaign.state, campaign.names, name), 500)
-    key = listed.key if listed is not None and listed.task == name else None
-    cursor = "" if key is None else views.encode_cursor(key, name)
-    return Shown(view, await item_of(campaign, name), weighed, cursor)
+    return Shown(name, await item_of(campaign, name), cursor, view, weighed)
 
 
 async def _done(campaign: Campaign, name: str | None) -> Decision | None:
@@ -129,6 +136,22 @@ async def _done(campaign: Campaign, name: str | None) -> Decision | None:
     return decision if decision.reason == "override" else None
 
 
+def _audits(campaign: Campaign, person: str, after: tuple[float, str] | None) -> Iterator[Waiting]:
+    """Yield audits for a person after a cursor, the longest waiting first, without anything known of their tasks.
+
+    They come before all other tasks, as they count as wrong after their deadline: their keys are negative.
+    """
+    audits = campaign.state.audits
+    drawn = [] if audits is None else [(AUDIT_KEY + each[0].time, name) for name, each in audits.waiting.items()]
+    count = 0
+    for key, name in sorted(drawn):
+        if (after is None or (key, name) > after) and not campaign.people.has_voted(name, person):
+            yield Waiting(key, name, None, "", 0.0, round(key - AUDIT_KEY))
+            count += 1
+            if count > LISTED_TASKS:
+                return
+
+
 def _waiting(
     state: CampaignState, activity: Activity, order: str, after: tuple[float, str] | None, *, label: int | None, reason: str
 ) -> Iterator[Waiting]:
@@ -140,6 +163,8 @@ def _waiting(
         task = state.tasks.by_name.get(name)
         if task is None or looked >= MAX_LOOKED_TASKS:
             return
+        if state.audits is not None and name in state.audits.waiting:  # it is shown blind
+            continue
         standing, answer = task.standing, state.answer(name)
         code = standing.label if standing.label >= 0 else answer[0]
         if (label is not None and code != label) or (reason and standing.reason != reason):
@@ -181,12 +206,17 @@ async def decide(visit: PageRequest) -> Response:
     name, label = visit.identity(), visit.label()
     kept = {key: visit.form[key] for key in ("filter_label", "reason", "sort", "after") if visit.form.get(key)}
     label_filter = kept.pop("filter_label", "")
+    is_blind = visit.form.get("blind") == "1"
     try:
-        await visit.campaign.override(name, label, visit.name, visit.text("note") or None, visit.position())
+        if is_blind:
+            await visit.campaign.judge(name, label, visit.name)
+        else:
+            await visit.campaign.override(name, label, visit.name, visit.text("note") or None, visit.position())
     except Conflict as conflict:
         visit.form = {**kept, "label": label_filter}
         return await _page(visit, status=409, told=str(conflict), task=name)
-    return redirect(visit.here("queue", **{**kept, "label": label_filter, "done": name}))
+    done = {} if is_blind else {"done": name}
+    return redirect(visit.here("queue", **{**kept, "label": label_filter, **done}))
 
 
 async def undo(visit: PageRequest) -> Response:

@@ -35,6 +35,7 @@ EVENT_NAMES: Final[dict[type, str]] = {
     events.Erase: "name erased",
     events.Override: "override",
     events.Reopen: "reopened",
+    events.AuditAnswer: "audit answered",
     events.RefitBegun: "refit begun",
     events.RefitDone: "refit",
     events.Tick: "clock",

@@ -16,6 +16,7 @@ from adjudge.data import options
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.online import Online
 from adjudge.online.reading import RULES
+from adjudge.service.campaigns.audits import TriedAudits
 from adjudge.service.campaigns.decision import Decision, Standing
 from adjudge.service.campaigns.policy import ANY_LABEL, Policy
 from adjudge.service.campaigns.replay import read_kept_log
@@ -28,8 +29,11 @@ from adjudge.service.store.opening import open_store
 from adjudge.service.store.store import Store
 
 # Gold judges, and must not decide; the clock runs by itself, as holds differ by policy; nothing leaves memory, as sweeps
-# count tasks that another policy decides otherwise. So bans reach every task at once, and need not revisit the archive.
-SKIPPED_EVENTS: Final = frozenset({events.GoldSet, events.Tick, events.Sweep, events.Truncated, events.Revisit})
+# count tasks that another policy decides otherwise. So bans reach every task at once, and need not revisit the archive. Answers
+# to audits judge as gold does: another policy draws others.
+SKIPPED_EVENTS: Final = frozenset(
+    {events.GoldSet, events.AuditAnswer, events.Tick, events.Sweep, events.Truncated, events.Revisit}
+)
 Log: TypeAlias = "Store | str | os.PathLike[str] | Iterable[events.Event]"
 MAX_BACKTEST_EXAMPLES: Final = 20
 SECOND: Final = 1_000_000  # microseconds
@@ -63,6 +67,7 @@ class Trial:
             changes["policy"] = _narrow(policy, self._labels)
         self.state = CampaignState(msgspec.structs.replace(created, **changes), MemoryArchive())
         self.endings: dict[str, Ending] = {}
+        self.audited: list[tuple[str, int]] = []  # task and decided label of the decisions that were drawn for an audit
         self._shared: SharedStream | None = None
         self._leader = leader
         if leader is not None and model is None and leader.state.policy.probation == self.state.policy.probation:
@@ -95,6 +100,8 @@ class Trial:
         if state.changes:
             self._note(state.changes)
             state.changes = []
+            if state.audits is not None and state.audits.waiting:
+                self.audited += state.audits.take_waiting()  # so that none expires: nobody is asked
         return None if touched is None else touched[0]
 
     def _note(self, changes: Iterable[Decision]) -> None:
@@ -212,6 +219,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     - `gold`: decided tasks whose true label is known, and that no person decided.
     - `accuracy`: the share of those that were decided right; None where there are none.
     - `breaker`: why decisions were held at the end; None where none was tripped.
+    - `audits`: what audits of automatic decisions would have found; None if the last policy has none.
     """
 
     decided: int
@@ -223,6 +231,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     gold: int = 0
     accuracy: float | None = None
     breaker: str | None = None
+    audits: TriedAudits | None = None
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
@@ -324,6 +333,7 @@ class _PairedTrials:
         self.position = 0
         self._lines, self._positions, self._times = array("q"), array("q"), array("q")  # of every vote: the line of its task, …
         self._gold: dict[str, int] = {}
+        self._judged: dict[str, int] = {}  # by a person: in an audit, or by an override
 
     def step(self, position: int, event: events.Event) -> None:
         """Fold an event twice."""
@@ -350,6 +360,8 @@ class _PairedTrials:
                 self._gold.pop(event.task, None)
             else:
                 self._gold[event.task] = event.label
+        elif isinstance(event, events.AuditAnswer | events.Override):
+            self._judged[event.task] = event.label
         after.prepare(event)
         before.step(position, event)
         after.step(position, event)
@@ -400,7 +412,15 @@ class _PairedTrials:
             gold=len(judged),
             accuracy=right / len(judged) if judged else None,
             breaker=trial.state.breakers.tripped,
+            audits=self._audits(trial),
         )
+
+    def _audits(self, trial: Trial) -> TriedAudits | None:
+        """Return what audits would have found by the labels that are known."""
+        audits, known = trial.state.audits, {**self._judged, **self._gold}
+        if audits is None:
+            return None
+        return audits.try_out(known[task] != label for task, label in trial.audited if task in known)
 
     def _seconds(self, state: CampaignState, decided: dict[str, Ending]) -> float | None:
         """Return the median time from a task's first vote to its decision, in seconds."""

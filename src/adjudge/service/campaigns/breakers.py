@@ -74,7 +74,7 @@ class Breakers(msgspec.Struct):
         - `is_flip`: whether another label was decided before.
         """
         if self.window != limits.window:
-            self.reset()
+            self._forget()
             self.window = limits.window
         latest = self.latest
         latest.decisions += 1
@@ -98,9 +98,17 @@ class Breakers(msgspec.Struct):
         if self.tripped is None and limit is not None and settled >= limits.window and flips > limit * settled:
             self.tripped = f"a refit would change {flips} of {settled} decided labels: more than a share of {limit:.3f}"
 
+    def hold(self, why: str) -> None:
+        """Trip for a reason from elsewhere, unless they have tripped already."""
+        self.tripped = self.tripped or why
+
     def reset(self) -> None:
         """Start over after a review by a person: the next window is compared with decisions from now on."""
-        self.tripped, self.past, self.blocks, self.latest = None, DecisionBlock(), [], DecisionBlock()
+        self.tripped = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.past, self.blocks, self.latest = DecisionBlock(), [], DecisionBlock()
 
     def _look(self, limits: Limits, labels: Sequence[str]) -> None:
         """Advance the window by a block, and compare it with the decisions before it."""

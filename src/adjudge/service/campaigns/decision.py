@@ -30,6 +30,7 @@ REASONS: Final[Mapping[tuple[Status, str], str]] = {
     ("decided", "expert"): "An expert voted for the label, and no expert for another.",
     ("decided", "gold"): "The true label is known.",
     ("decided", "override"): "A person decided.",
+    ("decided", "audit"): "A person judged the decision in an audit, without seeing it.",
     ("escalated", "maximum_votes"): "There are `maximum_votes`, and they do not suffice: a person has to decide.",
     ("escalated", "disagreement"): "Too many votes are against the leading label (`escalate`): a person has to decide.",
     ("escalated", "tie"): "The best labels tie (`escalate`): a person has to decide.",

@@ -13,7 +13,7 @@ MAX_LIGHT_TASKS: Final = 64  # tasks whose change takes milliseconds
 MAX_LIGHT_CELLS: Final = 1_000_000  # votes on one task times labels that take milliseconds to look at
 MAX_LIGHT_LABELS: Final = 100  # whose squares …
 MAX_LIGHT_VOTES: Final = 100_000  # … or so many votes, take milliseconds to look at
-OF_ONE_TASK: Final = (events.Retraction, events.GoldSet, events.Override, events.Reopen)
+OF_ONE_TASK: Final = (events.Retraction, events.GoldSet, events.Override, events.Reopen, events.AuditAnswer)
 HEAVY: Final = frozenset(
     {
         events.TasksAdded,

@@ -21,7 +21,7 @@ SECOND: Final = 1_000_000  # microseconds
 TIED: Final = 1e-9
 COUNT_RANGE: Final = Number(0, 1e9, whole=True)
 PROBABILITY: Final = Number(0, 1)
-AUTHORITIES: Final = ("override", "gold", "expert", "experts")  # reasons that do not look at the other votes
+AUTHORITIES: Final = ("override", "audit", "gold", "expert", "experts")  # reasons that do not look at the other votes
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +164,10 @@ def _name(rule: Rule, label: int) -> str:
 def _authority(rule: Rule, standing: Standing, evidence: Evidence) -> str:
     if standing.reason == "override":
         return f"a person decided{f' ({make_visible(standing.by)})' if standing.by else ''}, whatever the votes say"
+    if standing.reason == "audit":
+        return (
+            f"a person judged it in an audit{f' ({make_visible(standing.by)})' if standing.by else ''}, without seeing the votes"
+        )
     if standing.reason == "gold":
         return "the true label is known, whatever the votes say"
     if standing.reason == "experts" or evidence.expert == EXPERTS_DIFFER:

@@ -11,6 +11,7 @@ import msgspec
 
 from adjudge.data.options import Number, to_python
 from adjudge.errors import InputError, OptionError, choice_error, quote
+from adjudge.results.promise.audits import AUDIT_RULES, AuditRule
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -25,7 +26,7 @@ SHARE_RANGE: Final = Number(0, 1)
 CONFIDENCE: Final = 0.9  # required if a policy has neither `confidence` nor `costs`
 ANY_LABEL: Final = "*"  # in place of a label: every label that is not named
 COST: Final = Number(0, 1e12)
-OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers")  # sections that are null where they are not given
+OPTIONAL_SECTIONS: Final = ("quorum", "probation", "breakers", "audit")  # sections that are null where they are not given
 
 
 class Check(Protocol):
@@ -181,6 +182,36 @@ class BreakerLimits(Section, frozen=True):
     flip_rate: float | None = 0.1
 
 
+class AuditPlan(Section, frozen=True):
+    """A person judges some automatic decisions blind; if too many are wrong, new decisions are held.
+
+    - `share`: of the automatic decisions that are drawn, at random.
+    - `error`: error rate that automatic decisions may have.
+    - `risk`: probability that the bound on their error rate is ever too low.
+    - `run`: mean number of audits up to a false alarm, at least.
+    - `deadline_days`: an audit without an answer counts as wrong after this time.
+    """
+
+    NAME: ClassVar[str] = "audit"
+    RULES: ClassVar[Mapping[str, Check]] = {
+        "share": Number(1e-6, 1),
+        "error": AUDIT_RULES["error"],
+        "risk": AUDIT_RULES["risk"],
+        "run": AUDIT_RULES["run"],
+        "deadline_days": Number(0.001, 3650),
+    }
+    share: float = 0.01
+    error: float = 0.05
+    risk: float = 0.1
+    run: float = 5000.0
+    deadline_days: float = 7.0
+
+    @property
+    def rule(self) -> AuditRule:
+        """How the answers are judged."""
+        return AuditRule(self.error, self.risk, self.run)
+
+
 class Next(Section, frozen=True):
     """How much the queue gives to a worker.
 
@@ -201,6 +232,7 @@ SECTIONS: Final[Mapping[str, type[Section]]] = {
     "reopen": ReopenRules,
     "probation": Probation,
     "breakers": BreakerLimits,
+    "audit": AuditPlan,
     "next": Next,
 }
 
@@ -231,6 +263,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     - `probation`: votes of a worker count once so many `votes` (10) were judged, and this share (`accuracy`, 0.7) was right.
     - `breakers`: new decisions are held when in the last `window` (1000) decisions a label's share (`label_share`, 0.3), the
       disagreement (`disagreement`, 0.2) or the share of flips (`flip_rate`, 0.1) moves by more than this.
+    - `audit`: a person judges a `share` (0.01) of the automatic decisions blind; new ones are held when more than `error` (0.05)
+      are wrong. `risk` (0.1), `run` (5000) and `deadline_days` (7) say how sure that is, and how long an answer may take.
     - `next`: how much the queue gives to a worker: `per_worker_per_hour` and `per_worker_per_day` (None).
 
     >>> Policy()
@@ -265,6 +299,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reopen: ReopenRules = ReopenRules()
     probation: Probation | None = None
     breakers: BreakerLimits | None = None
+    audit: AuditPlan | None = None
     next: Next = Next()
 
     if TYPE_CHECKING:  # parts are given as documents, too
@@ -286,6 +321,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reopen: ReopenRules | Mapping[str, int] = ...,
             probation: Probation | Mapping[str, float] | None = ...,
             breakers: BreakerLimits | Mapping[str, float | None] | None = ...,
+            audit: AuditPlan | Mapping[str, float] | None = ...,
             next: Next | Mapping[str, int | None] = ...,  # noqa: A002
         ) -> None: ...
 

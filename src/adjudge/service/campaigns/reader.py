@@ -15,6 +15,7 @@ from adjudge.data.options import StreamedModel
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
 from adjudge.online import CONFIDENCE_CODES, Online
 from adjudge.online.reading import crowd_sums
+from adjudge.service.campaigns.audits import Audits
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import Crowd, Worker
 from adjudge.service.campaigns.decision import Decision, Evidence, moment
@@ -81,6 +82,7 @@ class StateReader:
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
         self.breakers = Breakers()
+        self.audits: Audits | None = None  # while the policy has `audit`
         self._crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers
         self._absent: str | None = None  # the last task that was not in the archive: a new one is looked for twice
         self._adopt_policy(created.policy, created.time, None)
@@ -91,6 +93,12 @@ class StateReader:
         self.tallies = {}  # the quorum may ask for other counts
         self.policies.append(PolicyVersion(len(self.policies) + 1, policy, max(1, self.position), time, by, note))
         self.policy, self.version = policy, len(self.policies)
+        if policy.audit is None:
+            self.audits = None
+        elif self.audits is None:
+            self.audits = Audits(policy.audit)
+        else:
+            self.audits.adopt(policy.audit)
 
     def code(self, label: str) -> int | None:
         """Return the code of a label's id, None for an unknown one."""

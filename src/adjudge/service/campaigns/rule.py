@@ -26,6 +26,7 @@ SECOND: Final = 1_000_000  # microseconds
 THRESHOLD_TOLERANCE: Final = 1e-9  # a confidence of 0.9 that was summed from shares passes a threshold of 0.9
 MAX_EXACT_COST_LABELS: Final = 32  # whose costs are compared one by one
 UNLIMITED_VOTES: Final = 1 << 62  # a number of votes that no task has
+BY_PERSON_REASONS: Final = frozenset(("override", "audit"))  # votes, gold and the clock do not change what a person decided
 BY_VOTES: Final = frozenset(("confidence", "costs", "hold", "breaker"))  # reasons of decisions that votes made
 
 
@@ -101,7 +102,7 @@ class Rule:
         """
         if standing.due and evidence.time >= standing.due:
             standing = self.tick(standing, evidence.time, breaker=evidence.breaker)
-        if standing.reason == "override":
+        if standing.reason in BY_PERSON_REASONS:
             return standing
         if evidence.gold:
             return self._settle(standing, evidence.label, "gold", evidence.time)
@@ -155,15 +156,16 @@ class Rule:
                 standing = self._decide_at(standing, standing.label, standing.due, self._by)
         return standing
 
-    def override(self, standing: Standing, label: int, time: int, *, by: str | None = None) -> Standing:
+    def override(self, standing: Standing, label: int, time: int, *, by: str | None = None, reason: str = "override") -> Standing:
         """Return where a task stands once a person has decided it, until it is reopened.
 
         - `standing`: its previous standing.
         - `label`: the index of the label.
         - `time`: when, in microseconds.
         - `by`: who.
+        - `reason`: "override", or "audit" if they did not see the decision.
         """
-        return _move(standing, "decided", label, time, 0, "override", by)
+        return _move(standing, "decided", label, time, 0, reason, by)
 
     def reopen(self, standing: Standing, votes: int, time: int, *, experts: int = 0) -> Standing:
         """Return where a task stands once its decision is appealed: open, until there are more votes.
@@ -197,7 +199,7 @@ class Rule:
         due = standing.due
         if standing.status == "held" and standing.reason == "hold":
             due = max(standing.since + self._hold, time)
-        elif standing.status == "decided" and standing.reason not in ("gold", "override"):
+        elif standing.status == "decided" and standing.reason not in ("gold", *BY_PERSON_REASONS):
             due = 0 if self._lock is None else max(standing.since + self._lock, time)
         return (
             standing

@@ -9,6 +9,7 @@ import msgspec
 
 from adjudge.errors import InputError
 from adjudge.online import Online
+from adjudge.service.campaigns.audits import Audits
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import Worker
 from adjudge.service.campaigns.policy import Policy, PolicyVersion
@@ -48,12 +49,13 @@ class _Snapshot(msgspec.Struct):
     unreached: list[tuple[int, int]] = []
     notes: list[tuple[int, str]] = []  # version of a policy, and why it was made
     image_hosts: list[str] = []
+    audits: Audits | None = None
 
 
 # The fields that are attributes of the state as they are; the others are rebuilt.
 COPIED_FIELDS: Final = (
     *("position", "time", "labels", "names", "refit", "retention", "since_refit", "votes", "archived_tasks", "breakers"),
-    *("begins", "expired", "clock_sets", "image_hosts"),
+    *("begins", "expired", "clock_sets", "image_hosts", "audits"),
 )
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _SNAPSHOT_DECODER: Final = msgspec.msgpack.Decoder(_Snapshot)

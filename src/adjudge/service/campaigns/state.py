@@ -28,7 +28,7 @@ from adjudge.service.store import events
 from adjudge.service.store.archive import Record
 
 Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
-BY_HAND: Final = frozenset({"gold", "override"})  # reasons of decisions that breakers do not watch
+BY_HAND: Final = frozenset({"gold", "override", "audit"})  # reasons of decisions that are neither watched nor audited
 MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED_STATUSES | {"escalated"}  # what only new votes open again, where the old ones have expired
 ACCURACY_TOLERANCE: Final = 1e-9
@@ -134,11 +134,25 @@ class CampaignState(StateReader):
         self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
         return task, answer
 
+    def _audit(self, event: events.AuditAnswer) -> Touched:
+        task = self.tasks.by_name.get(event.task) or self._enter(event.task)
+        if self.audits is not None:
+            self.audits.answer(event.task, event.label, self.breakers)
+        answer, before = self._answer(event.task), task.standing
+        if before.reason in BY_HAND:  # somebody who saw the task has decided it since
+            self._stand(task, answer, before)
+            return task, answer
+        self._stand(task, answer, self.rule.override(before, event.label, self.time, by=event.by, reason="audit"))
+        if (before.status, before.label) == ("decided", event.label):  # a decision of its own all the same
+            self._decide(task, answer, before, is_watched=False)
+        return task, answer
+
     def _policy(self, event: events.PolicySet) -> None:
         before = self.policy
         self._adopt_policy(event.policy, event.time, event.by, event.note)
         if self.policy.breakers != before.breakers:
             self.breakers = Breakers()
+            self._restart_alarm()
         for task in self.tasks:
             task.standing = self.rule.adopt(task.standing, self.time)
         self._note_dues()
@@ -256,7 +270,12 @@ class CampaignState(StateReader):
 
     def _breaker_reset(self, event: events.BreakerReset) -> None:
         self.breakers.reset()
+        self._restart_alarm()
         self._reconsider(every=True)
+
+    def _restart_alarm(self) -> None:
+        if self.audits is not None:
+            self.audits.restart_alarm(self.position)
 
     def _clock_set(self, event: events.ClockSet) -> None:
         """Date what happened later than now, by a clock that was ahead, to now; what lasts a while ends after that while."""
@@ -268,6 +287,8 @@ class CampaignState(StateReader):
         for task in self.tasks:
             task.clamp(self.rule, time)
             self.tasks.opened[task.slot] = task.opened
+        if self.audits is not None:
+            self.audits.clamp(time)
         self._note_dues()
 
     def pass_over(self, position: int, event: events.Event) -> None:
@@ -279,6 +300,8 @@ class CampaignState(StateReader):
         self.time = time
         while self._dues and self._dues[0][0] <= time:
             due, name = heapq.heappop(self._dues)
+            if self.audits is not None:
+                self.audits.expire(name, due, self.breakers)
             task = self.tasks.by_name.get(name)
             if task is not None and task.standing.due == due:
                 after = self.rule.tick(task.standing, time, breaker=self.breakers.tripped is not None)
@@ -373,6 +396,10 @@ class CampaignState(StateReader):
             task.last = after.label
             if is_watched and self.policy.breakers is not None and after.reason not in BY_HAND:
                 self._watch(task, is_flip=is_flip)
+            if self.audits is not None and after.reason not in BY_HAND:
+                due = self.audits.draw(self.created, task.name, label=after.label, position=self.position, time=self.time)
+                if due:
+                    self._note_due(due, task.name)
         self.changes.append(self.decision(task, answer))
 
     def _watch(self, task: Task, *, is_flip: bool) -> None:
@@ -415,11 +442,13 @@ class CampaignState(StateReader):
     def _note_due(self, due: int, name: str) -> None:
         """Note when the clock changes a task."""
         heapq.heappush(self._dues, (due, name))
-        if len(self._dues) > MANY_DUES + 2 * len(self.tasks):  # of tasks that have changed or left memory since
+        waiting = 0 if self.audits is None else len(self.audits.waiting)
+        if len(self._dues) > MANY_DUES + 2 * (len(self.tasks) + waiting):  # of tasks that have changed or left memory since
             self._note_dues()
 
     def _note_dues(self) -> None:
-        self._dues = sorted((task.standing.due, task.name) for task in self.tasks if task.standing.due)
+        dues = [(task.standing.due, task.name) for task in self.tasks if task.standing.due]
+        self._dues = sorted(dues if self.audits is None else dues + self.audits.dues())
 
     def _enter(self, name: str, *, settles: bool = True) -> Task:
         """Take a task into memory: a new one, or one from the archive, which meets the bans and unbans since it left.
@@ -550,6 +579,7 @@ _EVENT_HANDLERS: Final[dict[type, Callable[[CampaignState, Any], Touched | None]
     events.Erase: lambda *_: None,  # names are not part of the state
     events.Override: CampaignState._override,
     events.Reopen: CampaignState._reopen,
+    events.AuditAnswer: CampaignState._audit,
     events.RefitBegun: CampaignState._refit_begun,
     events.RefitDone: CampaignState._refit_done,
     events.Tick: CampaignState._tick,

@@ -112,6 +112,8 @@ class AsyncClient(ClientOptions):
     next = make_awaitable(Client.next)
     gold = make_awaitable(Client.gold)
     override = make_awaitable(Client.override)
+    queue = make_awaitable(Client.queue)
+    judge = make_awaitable(Client.judge)
     reopen = make_awaitable(Client.reopen)
     decisions = iterate_async(Client.decisions)
 
@@ -142,6 +144,7 @@ class AsyncClient(ClientOptions):
     set_policy = make_awaitable(Client.set_policy)
     backtest = make_awaitable(Client.backtest)
     refit = make_awaitable(Client.refit)
+    audits = make_awaitable(Client.audits)
     reset_breaker = make_awaitable(Client.reset_breaker)
 
     # --- webhooks

@@ -203,6 +203,24 @@ class Client(ClientOptions):
         fields = {"label": label, "by": by, "reason": reason, "position": position}
         return self._call(Decision, "POST", "tasks", text("task", task), "override", fields=fields)
 
+    def queue(self, *, by: str | None = None, n: int = 1) -> list[t.QueueTask]:
+        """Return tasks that wait for a person: escalated ones and audits, with their items and without anything known of them.
+
+        - `by`: who asks: they get no task that they have voted on; None: the name of the token.
+        - `n`: how many at most.
+        """
+        query = {"n": n} if by is None else {"by": text("by", by), "n": n}
+        return self._call(list[t.QueueTask], "GET", "queue", field="tasks", query=query)
+
+    def judge(self, task: str, label: str, *, by: str | None = None) -> t.Done:
+        """Judge a task from `queue`: this decides an escalated task, and answers an audit.
+
+        - `task`, `label`: what is right for what; `Conflict` if the task no longer waits.
+        - `by`: who judges, for the log; None: the name of the token.
+        """
+        fields = {"task": task, "label": label, "by": by}
+        return self._call(t.Done, "POST", "queue", fields=fields, repeatable=False)
+
     def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
         """Open a task again, as after an appeal.
 
@@ -387,6 +405,10 @@ class Client(ClientOptions):
     def refit(self) -> t.RefitAnswer:
         """Begin a refit of the votes in memory, in the background."""
         return self._call(t.RefitAnswer, "POST", "refit", repeatable=False)
+
+    def audits(self) -> t.AuditsView:
+        """Return what audits say of automatic decisions: how many were wrong, the bounds of their error rate, and the alarm."""
+        return self._call(t.AuditsView, "GET", "audits")
 
     def reset_breaker(self, *, by: str | None = None) -> t.Done:
         """Let automatic decisions continue after a circuit breaker has held them.

@@ -23,7 +23,7 @@ from adjudge.service.http.errors import Conflict, Invalid, NotFound
 from adjudge.service.http.fold import ENDLESS, LONG_READ_US, NO_ROWS, LiveCampaign, Slice, Steps, atomic, drain
 from adjudge.service.http.loading import Loaded
 from adjudge.service.http.maintenance import Duties
-from adjudge.service.http.queue import QUEUE_PAGE_TASKS, Queue
+from adjudge.service.http.queue import QUEUE_PAGE_TASKS, PeopleQueue, Queue
 from adjudge.service.store import events
 from adjudge.service.store.batch import ItemRow
 from adjudge.service.store.ids import Generation, content_of
@@ -44,7 +44,7 @@ class Campaign(LiveCampaign):
         super().__init__(campaigns, number, name, loaded)
         self.accepted = self.repeated = self.retracted = 0  # since the server began
         self.annotating = asyncio.Lock()  # webhooks of t.Label Studio are taken one after the other
-        self.duties, self.queue = Duties(self), Queue(self)
+        self.duties, self.queue, self.people = Duties(self), Queue(self), PeopleQueue(self)
         self.duties.begin(loaded.snapshot_at)
 
     def adopt(self, loaded: Loaded) -> None:
@@ -294,6 +294,19 @@ class Campaign(LiveCampaign):
         return (yield from self._decide(event))
 
     @atomic
+    def judge(self, task: str, label: str, by: str | None = None) -> Steps[int]:
+        """Take what a person makes of a task from their queue, an audit or an escalated task; return the position of the log."""
+        code, status = self.code(label), self._require_task(task).standing.status
+        audits = self.state.audits
+        is_audit = audits is not None and task in audits.waiting
+        if not is_audit and status != "escalated":
+            raise Conflict(f"task {quote(task)} does not wait for a person: somebody else has decided it, or votes have")
+        if self.people.has_voted(task, by):
+            raise Conflict(f"{quote(by)} has voted on task {quote(task)}: somebody else has to judge it")
+        kind = events.AuditAnswer if is_audit else events.Override
+        return (yield from self._log(kind(time=self.now(), task=task, label=code, by=by)))
+
+    @atomic
     def reopen(self, task: str, by: str | None = None, reason: str | None = None, seen: int | None = None) -> Steps[Decision]:
         """Open a task again; `seen` is the position of the decision that they saw."""
         self._require_seen(task, seen)
@@ -501,6 +514,23 @@ class Campaign(LiveCampaign):
         cells = min(self.state.tasks.waiting, QUEUE_PAGE_TASKS) * len(self.state.labels) ** 2
         return await self.read(lambda: self.queue.next(worker, n), cells // 50 + self.state.tasks.waiting)
 
+    async def waiting(self, person: str | None, n: int) -> list[t.QueueTask]:
+        """Return tasks for a person to judge, blind, with their items."""
+        audits = self.state.audits
+        cost = self.state.tasks.counts()["escalated"] + (0 if audits is None else 10 * len(audits.waiting))
+        names = await self.read(lambda: self.people.next(person, n), cost)
+        content = [await items.find(self, name) for name in names]
+        pairs = zip(names, content, strict=True)
+        return [t.QueueTask(task=name, data=None if data is None else msgspec.json.decode(data)) for name, data in pairs]
+
+    async def audits(self) -> t.AuditsView | None:
+        """Return what audits say of automatic decisions; None if the policy has none."""
+
+        def view() -> t.AuditsView | None:
+            return None if self.state.audits is None else views.view_audits(self.state.audits)
+
+        return await self.read(view, 500)
+
     async def policies(self) -> list[t.PolicyView]:
         """Return every version of the policy."""
         cost = ROW_US * self.state.version * len(self.state.labels)
@@ -544,5 +574,6 @@ class Campaign(LiveCampaign):
             "listeners": self.tail.listeners,
             "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
+            "audits": None if self.state.audits is None else views.view_audits(self.state.audits),
             "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
         }

@@ -7,6 +7,9 @@ campaign reloaded, or the decision written by another process.
 The id of an event is the position of its decision. One event of the log (a refit, a ban) can decide many tasks: the second
 decision at position 17 has the id `17.2`, the third `17.3`. A client that resumes with the last id it has seen gets
 everything after it, once.
+
+Whether breakers hold decisions is a state, not a decision. It is sent when it changes, and to clients that connect while they do,
+as an event without an id. It follows the commit of the event that tripped or reset the breakers.
 """
 
 from __future__ import annotations
@@ -112,11 +115,18 @@ class Tail:
     def __init__(self, store: Store, campaign: int, committed: Callable[[], int]) -> None:
         self._store, self._number, self._committed = store, campaign, committed
         self.listeners = 0
+        self.tripped: str | None = None  # the reason for which breakers hold decisions, once it is on disk
         self._reader: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._window: list[Placed] = []  # the decisions between these two places, without a gap
         self._start = self._end = Place(0, MAX_DECISIONS_PER_POSITION)
         self._more: asyncio.Future[None] | None = None  # done when the window has grown
+
+    def note_breaker(self, tripped: str | None) -> None:
+        """Note the reason for which breakers hold decisions, None if they do not, and wake listeners if it is new."""
+        if tripped != self.tripped:
+            self.tripped = tripped
+            self._wake_listeners()
 
     def wake(self) -> None:
         """Have the store looked at: there may be more."""
@@ -182,6 +192,9 @@ class Tail:
         if dropped := len(self._window) - kept:
             self._start = self._window[dropped - 1].place
             del self._window[:dropped]
+        self._wake_listeners()
+
+    def _wake_listeners(self) -> None:
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 
@@ -210,6 +223,15 @@ def format_event(place: Place, body: bytes) -> bytes:
     return b"id: %b\nevent: decision\ndata: %b\n\n" % (str(place).encode(), body)
 
 
+def format_breaker(tripped: str | None) -> bytes:
+    r"""Return the event that says whether breakers hold decisions, and why; it has no id.
+
+    >>> format_breaker(None)
+    b'event: breaker\ndata: {"tripped":null}\n\n'
+    """
+    return b"event: breaker\ndata: %b\n\n" % encode({"tripped": tripped})
+
+
 def format_last_event(name: str, detail: str) -> bytes:
     """Return the event that ends a stream, and says why; it has no id, so that the client resumes where it was."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode({"detail": detail}))
@@ -232,11 +254,14 @@ async def events(
     """
     reading: asyncio.Future[tuple[list[Placed], Place]] | None = None  # for a client that is behind the window
     with tail.listen() as newest, permit.watch() as revoked:
-        place = newest if after is None else after
+        place, tripped = newest if after is None else after, None
         try:
             yield b"retry: 2000\n: adjudge\n\n"
             while True:
                 more = tail.more()  # before the window is looked at: nothing comes between the two
+                if tail.tripped != tripped:
+                    tripped = tail.tripped
+                    yield format_breaker(tripped)
                 page = tail.after(place)
                 if page is None and reading is None:
                     reading = asyncio.ensure_future(tail.catch_up(place))

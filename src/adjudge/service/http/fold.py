@@ -152,6 +152,7 @@ class LiveCampaign:
         self.lease: Lease | None = None  # what answers rest on while this process owns it
         self.current = -math.inf  # when the state was last known to be all of the log, while another process owns it
         self._was_ahead = False  # its log, of the clock
+        self._breaker: tuple[int, str | None] = (0, None)  # why breakers hold decisions, and a position at which they did
         self._begin(loaded)
 
     def _begin(self, loaded: Loaded) -> None:
@@ -385,6 +386,11 @@ class LiveCampaign:
     def on_disk(self, position: int) -> None:
         """Note that everything up to this position is on disk; listeners look for it there."""
         self.committed = position
+        tripped = self.state.breakers.tripped
+        if tripped != self._breaker[1]:
+            self._breaker = self.state.position, tripped
+        if position >= self._breaker[0]:
+            self.tail.note_breaker(self._breaker[1])
         self.tail.wake()
 
     async def on_disk_now(self) -> None:

@@ -6,12 +6,13 @@ import os
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from adjudge.service.http.call import Context
+    from adjudge.service.http.types import AuditsView
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # seconds
@@ -204,9 +205,35 @@ def format_figures(context: Context) -> str:
     page.metric("tasks", "gauge", "Tasks in memory.", tasks)
     tripped = [({"campaign": name}, float(figures["breaker"] is not None)) for name, figures in stats.items()]
     page.metric("breaker_tripped", "gauge", "1 while a circuit breaker holds decisions.", tripped)
+    _add_audits(page, {name: figures["audits"] for name, figures in stats.items() if figures["audits"] is not None})
     jump = "Seconds by which the clock has jumped; while it is not 0, no events are taken."
     page.gauge("clock_jump_seconds", jump, context.campaigns.clock.jump_s)
     page.gauge("memory_bytes", "Memory that the process has in use.", count_memory_bytes())
     page.gauge("tokens", "Tokens that hold.", len(context.tokens))
     page.gauge("start_seconds", "When the process started, in seconds since 1970.", STARTED)
     return page.text()
+
+
+def _add_audits(page: MetricsPage, audits: Mapping[str, AuditsView]) -> None:
+    """Add the figures of the campaigns that have audits."""
+    outcomes = [
+        ({"campaign": name, "outcome": outcome}, count)
+        for name, view in audits.items()
+        for outcome, count in (
+            ("right", view.audited - view.wrong),
+            ("wrong", view.wrong - view.expired),
+            ("expired", view.expired),
+        )
+    ]
+    page.metric("audits_total", "counter", "Audits judged; expired: without an answer, counted as wrong.", outcomes)
+
+    def rows(figure: Callable[[AuditsView], float]) -> list[tuple[Labels, float]]:
+        return [({"campaign": name}, figure(view)) for name, view in audits.items()]
+
+    lower, upper = "Lower bound of the error rate of automatic decisions.", "Upper bound of that error rate."
+    page.metric("audits_waiting", "gauge", "Audits without an answer yet.", rows(lambda view: view.waiting))
+    page.metric("audit_error_lower", "gauge", lower, rows(lambda view: view.interval[0]))
+    page.metric("audit_error_upper", "gauge", upper, rows(lambda view: view.interval[1]))
+    level, alarm = "How near the alarm of the audits is: it is raised at 1.", "1 while the alarm of the audits is raised."
+    page.metric("audit_alarm_level", "gauge", level, rows(lambda view: view.alarm))
+    page.metric("audit_alarm", "gauge", alarm, rows(lambda view: view.alarmed))

@@ -44,6 +44,13 @@ class NextQuery(_Query, frozen=True, kw_only=True):
     n: Annotated[int, Meta(ge=1, le=100)] = 1
 
 
+class QueueQuery(_Query, frozen=True, kw_only=True):
+    """For whom, and how many."""
+
+    by: Annotated[Id | None, says("Who asks: they get no task they have voted on. Without it, the name of the token.")] = None
+    n: Annotated[int, Meta(ge=1, le=100)] = 1
+
+
 class DecisionsQuery(_Query, frozen=True, kw_only=True):
     """Where the page begins, and its length."""
 

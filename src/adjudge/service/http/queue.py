@@ -1,7 +1,13 @@
-"""The next task for a worker: the one on which their vote is expected to add most to the chance of a right label."""
+"""Two queues: tasks for a worker to vote on, and tasks for a person to judge.
+
+A worker gets the task on which their vote is expected to add most to the chance of a right label. A person gets escalated tasks
+and audits, blind: both look the same, and nothing of votes or decisions is shown.
+"""
 
 from __future__ import annotations
 
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +18,8 @@ from adjudge.service.http.errors import TooMany
 from adjudge.service.http.types import NextAnswer, NextTask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adjudge.service.http.campaign import Campaign
 
 QUEUE_PAGE_TASKS: Final = 2000  # of the least certain tasks
@@ -105,3 +113,45 @@ class Queue:
             joint = likely[start : start + step, :, None] * answers[None, :, :]  # [tasks, true, given]
             value[start : start + step] += joint.max(axis=1).sum(axis=1)
         return value
+
+
+class PeopleQueue:
+    """The tasks of one campaign that wait for a person. What was given to whom is not part of the state."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._given: dict[str, tuple[int, str | None]] = {}  # task -> when and to whom it was given, the latest last
+
+    def next(self, person: str | None, n: int) -> list[str]:
+        """Return up to n tasks that wait, the longest waiting first.
+
+        Left out are tasks that this person has voted on, and tasks that somebody else was given a moment ago.
+
+        - `person`: who asks; None: nobody knows.
+        """
+        now = self._campaign.now()
+        self._given = {task: given for task, given in self._given.items() if 0 <= now - given[0] < LEASE}
+        names = list(islice((name for name in self._waiting() if self._is_for(name, person)), n))
+        for name in names:
+            self._given.pop(name, None)
+            self._given[name] = now, person
+        while len(self._given) > REMEMBERED:
+            del self._given[next(iter(self._given))]
+        return names
+
+    def has_voted(self, task: str, person: str | None) -> bool:
+        """Return whether a person has a vote on a task."""
+        number = None if person is None else self._campaign.names.number(person)
+        return number is not None and self._campaign.state.voted(task, number) >= 0
+
+    def _is_for(self, task: str, person: str | None) -> bool:
+        given = self._given.get(task)
+        return (given is None or given[1] == person) and not self.has_voted(task, person)
+
+    def _waiting(self) -> Iterator[str]:
+        """Yield tasks that wait, by when escalated ones came in, and audits were drawn."""
+        state = self._campaign.state
+        escalated = state.tasks.list_page({"escalated"}, "age", limit=QUEUE_PAGE_TASKS, after=None)
+        audits = {} if state.audits is None else state.audits.waiting
+        drawn = ((float(each[0].time), name) for name, each in audits.items())
+        return (name for _, name in merge((row for row in escalated if row[1] not in audits), sorted(drawn)))

@@ -73,6 +73,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _campaign(
         "POST", "/tasks/{task}/reopen", "moderate", tasks.reopen, Decision, body=t.ReopenIn, optional=True, problems=(409,)
     ),
+    _campaign("GET", "/queue", "moderate", tasks.list_queue, t.QueueAnswer, query=q.QueueQuery),
+    _campaign("POST", "/queue", "moderate", tasks.judge, t.Done, body=t.JudgmentIn, problems=(409,)),
     _campaign("GET", "/tasks/{task}/history", "read", tasks.history, t.HistoryAnswer),
     _campaign("GET", "/next", "vote", tasks.next_tasks, t.NextAnswer, query=q.NextQuery),
     _campaign("GET", "/decisions", "read", tasks.list_decisions, t.DecisionsPage, query=q.DecisionsQuery),
@@ -92,6 +94,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "POST", "/policy/backtest", "moderate", campaigns.backtest, t.BacktestAnswer, body=t.BacktestIn, reads=True, long=True
     ),
     _campaign("POST", "/refit", "admin", campaigns.refit, {202: t.RefitAnswer}),
+    _campaign("GET", "/audits", "read", campaigns.get_audits, t.AuditsView),
     _campaign("POST", "/breaker/reset", "moderate", campaigns.reset_breaker, t.Done, body=t.BreakerIn, optional=True),
     # webhooks
     _campaign("GET", "/webhooks", "admin", hooks.list_webhooks, t.WebhooksAnswer),

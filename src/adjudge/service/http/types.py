@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from adjudge.service.campaigns.audits import TriedAudits
 from adjudge.service.campaigns.decision import Decision, Status
 
 MAX_ID_CHARACTERS: Final = 256  # characters
@@ -278,6 +279,46 @@ class OverrideIn(ReopenIn, frozen=True, kw_only=True):
     label: Id
 
 
+class QueueTask(_Out, frozen=True, kw_only=True):
+    """A task that waits for a person, and nothing of what is known of it."""
+
+    task: str
+    data: Annotated[Any, says("The item that was sent with the task; null without one.")] = None
+
+
+class QueueAnswer(_Out, frozen=True):
+    """Tasks that wait for a person: escalated ones and audits, the longest waiting first."""
+
+    tasks: list[QueueTask]
+
+
+class JudgmentIn(_In, frozen=True, kw_only=True):
+    """What a person makes of a task from the queue."""
+
+    task: Id
+    label: Id
+    by: Annotated[Id | None, says("Who; without it, the name of the token.")] = None
+
+
+class AuditsView(_Out, frozen=True, kw_only=True):
+    """Audits of automatic decisions."""
+
+    share: Annotated[float, says("Of the automatic decisions that are drawn.")]
+    error: Annotated[float, says("Error rate that the policy accepts.")]
+    decisions: Annotated[int, says("Automatic decisions since audits began.")]
+    drawn: int
+    waiting: Annotated[int, says("Audits without an answer yet.")]
+    audited: Annotated[int, says("Judged decisions, those without an answer at the deadline among them.")]
+    wrong: Annotated[int, says("Of these.")]
+    expired: Annotated[int, says("Of the wrong ones: those without an answer at the deadline.")]
+    rate: Annotated[float | None, says("Share of wrong decisions; None before the first is judged.")] = None
+    interval: Annotated[
+        Interval, says("Bounds of the mean error rate. At any time, each of the two fails with at most the probability `risk`.")
+    ]
+    alarm: Annotated[float, says("How near the alarm is: it is raised at 1.")]
+    alarmed: bool
+
+
 # --- workers
 
 
@@ -423,6 +464,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     gold: Annotated[int, says("Decided tasks whose true label is known.")] = 0
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
     breaker: Annotated[str | None, says("Why decisions were held at the end, if a breaker had tripped.")] = None
+    audits: Annotated[TriedAudits | None, says("What audits would have found; None without `audit` in the last policy.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):

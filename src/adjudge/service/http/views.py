@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from adjudge.errors import quote
+from adjudge.service.campaigns.audits import Audits
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import CODES, Decision, moment
 from adjudge.service.campaigns.policy import PolicyVersion
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 EXPIRED: Final = "its earlier votes have expired and are deleted; what they decided holds until there are enough new ones"
+BOUND_DIGITS: Final = 9  # of bounds of error rates: a bound of 0 is computed to be 1e-17
 ROW_US: Final = 20  # microseconds that a vote takes, more or less
 LIST_BATCH_EVENTS: Final = 4096  # events
 MAX_CONFUSION_CELLS_PER_PAGE: Final = (
@@ -54,6 +56,25 @@ def view_campaign(name: str, state: CampaignState, workers: int, archived: int) 
         tasks=state.tasks.counts(),
         archived=archived,
         breaker=state.breakers.tripped,
+    )
+
+
+def view_audits(audits: Audits) -> t.AuditsView:
+    """Return what audits say of automatic decisions."""
+    wrong, audited, _ = audits.state
+    return t.AuditsView(
+        share=audits.plan.share,
+        error=audits.plan.error,
+        decisions=audits.decisions,
+        drawn=audits.drawn,
+        waiting=audits.count_waiting(),
+        audited=audited,
+        wrong=wrong,
+        expired=audits.expired,
+        rate=audits.rate,
+        interval=(round(audits.lower_bound, BOUND_DIGITS), round(audits.upper_bound, BOUND_DIGITS)),
+        alarm=audits.plan.rule.alarm_level(audits.state),
+        alarmed=audits.is_alarmed,
     )
 
 

@@ -145,6 +145,14 @@ class Reopen(_LogEntry, frozen=True, tag="reopen"):
     reason: str | None = None
 
 
+class AuditAnswer(_LogEntry, frozen=True, tag="audit"):
+    """A person has judged a task whose decision was drawn for an audit, without seeing votes or the decision."""
+
+    task: str
+    label: int
+    by: str | None = None
+
+
 class RefitBegun(_LogEntry, frozen=True, tag="refit-begun"):
     """A refit reads the votes in force at this point."""
 
@@ -215,6 +223,7 @@ Event: TypeAlias = (
     | Erase
     | Override
     | Reopen
+    | AuditAnswer
     | RefitBegun
     | RefitDone
     | Tick

@@ -75,6 +75,14 @@ async def refit(call: Call) -> Reply:
     return Reply(202, await call.campaign.refit())
 
 
+async def get_audits(call: Call) -> t.AuditsView:
+    """Show what audits say of automatic decisions: how many were wrong, the bounds of their error rate, and the alarm."""
+    audits = await call.campaign.audits()
+    if audits is None:
+        raise NotFound("the policy of this campaign has no audits")
+    return audits
+
+
 async def reset_breaker(call: Call) -> t.Done:
     """Resume automatic decisions after a circuit breaker has held them."""
     return t.Done(await call.campaign.reset_breaker(call.body.by))

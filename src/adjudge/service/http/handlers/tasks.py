@@ -55,6 +55,18 @@ async def override(call: Call) -> Decision:
     return await call.campaign.override(call.ids[1], body.label, body.by, body.reason, body.position)
 
 
+async def list_queue(call: Call) -> t.QueueAnswer:
+    """Give out tasks that wait for a person, blind: escalated ones and audits, which look the same."""
+    return t.QueueAnswer(await call.campaign.waiting(call.query.by or call.grant.name, call.query.n))
+
+
+async def judge(call: Call) -> t.Done:
+    """Judge a task from the queue: it decides an escalated task, and answers an audit."""
+    body = call.body
+    call.grant.check_label(body.label)
+    return t.Done(await call.campaign.judge(body.task, body.label, body.by or call.grant.name))
+
+
 async def reopen(call: Call) -> Decision:
     """Open a task again, as after an appeal."""
     return await call.campaign.reopen(call.ids[1], call.body.by, call.body.reason, call.body.position)
