@@ -18,6 +18,7 @@ QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in pa
 SAMPLE = re.compile(r"(adjudge_\w+)(?:\{(.*)\})? \S+")
 SELECTOR = re.compile(r"\b(adjudge_\w+)(?:\{((?:[^{}\"]|\"[^\"]*\")*)\})?")
 OF_PROMETHEUS = {"instance"}  # labels that it adds itself
+AUDITED = {"audit": {"share": 1.0}}
 PROMTOOL = shutil.which("promtool")
 
 
@@ -26,7 +27,7 @@ def exposed(tmp_path_factory):
     """Labels by name of a sample, of a server that has done everything it counts."""
     patch = pytest.MonkeyPatch()
     patch.setattr(webhooks, "OUTBOX_INTERVAL_S", 0.02)
-    with serving(tmp_path_factory.mktemp("server"), allow_private=True) as client, receiver() as (url, seen):
+    with serving(tmp_path_factory.mktemp("server"), allow_private=True, policy=AUDITED) as client, receiver() as (url, seen):
         patch.undo()
         assert client("POST", "webhooks", {"url": url}).status == 201
         client.decide("t")

@@ -77,3 +77,18 @@ def test_pages_without_a_campaign(opened, tmp_path, screen):
         page.goto(f"{client.address}/c/missing/now")
         found += findings(page, "missing")
     assert found == []
+
+
+def test_audits(opened, tmp_path, screen):
+    with serving(tmp_path, policy={"minimum_votes": 1, "confidence": 0.5, "audit": {"share": 1.0}}) as client:
+        votes = [{"task": f"t{n}", "worker": "ann", "label": "spam", "data": {"text": f"Item {n}"}} for n in range(3)]
+        assert client("POST", "votes", votes).status == 200
+        page = opened(client.address, "/c/default/queue", **screen)
+        is_live(page)
+        assert page.locator(".task-card").count() == 1
+        found = findings(page, "an audit")
+        page.keyboard.press("1")
+        page.goto(f"{client.address}/c/default/now")
+        is_live(page)
+        found += findings(page, "now with audits")
+    assert found == []
