@@ -44,6 +44,7 @@ $(READY): $(BASE)
 	@$(BIN)/python -c 'import mypy, nbclient, pyspark, pytest, sklearn, zensical'
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { $(call apt,chromium); } || echo "no chromium: the tests of the report in a browser will be skipped"
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || { $(call apt,nginx-light); } || echo "no nginx: the tests of the service behind a proxy will be skipped"
+	@command -v caddy >/dev/null || { $(call apt,caddy); } || echo "no caddy: the tests of deploy/Caddyfile will be skipped"
 	@touch $(READY)
 
 OLD := build/old-pandas# a pandas of two years ago, which a test of adjudge.crowdkit puts in front of the other packages

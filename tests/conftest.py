@@ -34,6 +34,7 @@ SLOW = (
     "test_site.py",
     "crowdkit/test_old_pandas.py",
     "report/test_browser.py",
+    "service/board/test_accessibility.py",
     "service/board/test_browser.py",
     "service/test_crash.py",
     "service/test_faults.py",

@@ -1,4 +1,4 @@
-"""What the page on operations says of metrics and options is what the service has."""
+"""The pages for operators name the metrics, options and limits that the service has."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,10 @@ from adjudge.service.http import limits, metrics
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
+DEPLOYING = (ROOT / "docs" / "deploying.md").read_text()
+OF_OTHER_PROGRAMS = re.compile(
+    r"(?:^|(?<=[`(]))(?:docker|useradd|install|runuser|systemctl|systemd-analyze|curl|apt-get) [^`\n]*", re.MULTILINE
+)
 
 
 def test_every_metric_of_the_page_is_there_and_every_metric_is_on_the_page():
@@ -22,13 +26,20 @@ def test_every_metric_of_the_page_is_there_and_every_metric_is_on_the_page():
 
 
 def test_every_option_of_the_page_is_there():
-    commands = typer.main.get_command(app_of(["serve", "token", "backup", "doctor", "replay"])).commands
-    known = {"--rm", "--entrypoint", "--create-home", "--no-cache-dir"}  # of other programs
+    commands = typer.main.get_command(app_of(["serve", "token", "backup", "doctor", "replay", "vote", "watch"])).commands
+    known = set()
     for command in (*commands.values(), *getattr(commands["token"], "commands", {}).values()):
         known |= {option for parameter in command.params for option in parameter.opts}
     shown = "\n".join(line for line in PAGE.splitlines() if "adjudge simulate" not in line)
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", shown))
     assert used - known == {"--quiet"} - known
+    others = re.findall(r"(?<![\w-])--[a-z][a-z-]*", OF_OTHER_PROGRAMS.sub("", DEPLOYING))
+    assert set(others) - known == set()
+
+
+def test_every_file_of_deploy_is_on_its_page():
+    files = {path.name for path in (ROOT / "deploy").iterdir()} - {".env", "Dockerfile.dockerignore"}
+    assert [name for name in sorted(files) if f"`{name}`" not in DEPLOYING] == []
 
 
 def test_the_limits_of_the_page_are_those_of_the_service():

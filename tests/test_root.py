@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 KNOWN = {
     ".ci", ".editorconfig", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
-    "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "SKILL.md", "action.yml", "benchmarks", "constraints.txt", "csrc", "docs",
+    "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "SKILL.md", "action.yml", "benchmarks", "constraints.txt", "csrc", "deploy", "docs",
     "examples", "pyproject.toml", "src", "tests",
 }  # fmt: skip
 

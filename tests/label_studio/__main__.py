@@ -33,6 +33,7 @@ CONFIG = """<View><Text name="text" value="$text"/>
 <Choices name="kind" toName="text" choice="single"><Choice value="Spam!"/><Choice value="ok"/></Choices>
 <Choices name="tone" toName="text" choice="single"><Choice value="loud"/><Choice value="calm"/></Choices></View>"""
 GUIDE = Path(__file__).parents[2] / "docs" / "label-studio.md"
+STEPS = ("studio", "service", "variables", "access", "token", "register", "votes", "export", "push", "deletion")
 SETTINGS = {
     "SSRF_PROTECTION_ENABLED": "false",  # or it posts to no private address
     "WEBHOOK_TIMEOUT": "30",  # seconds: with the usual one it does not wait on a busy machine, and we would look too soon
@@ -187,10 +188,13 @@ def acts(studio, tasks, guide):
     a, b, c, d, e, f, g = tasks
     studio.annotate(c, "ok", by=2)
     early = studio.annotate(c, "Spam!")
+    guide.follow("access")
     guide.follow("token")
     guide.follow("register")
     guide.follow("export")
     yield "annotations from before the webhook"
+    assert '"label": "Spam!"' in guide.follow("votes")
+    guide.follow("push")
     guide.follow("export")
     yield "the same again"
     guide.values["ANNOTATION"] = str(early)
@@ -264,12 +268,13 @@ class Guide:
 
     def __init__(self, folder, **values):
         blocks = re.findall(r"^```bash\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-        self.commands = dict(zip(("token", "register", "export", "deletion"), blocks, strict=True))
+        self.commands = dict(zip(STEPS, blocks, strict=True))
         self.folder, self.values = folder, values
 
     def follow(self, step):
         """Run a step, with the variables of all before."""
-        program = f'adjudge() {{ "{sys.executable}" -m adjudge "$@"; }}\n{self.commands[step]}\necho; echo "TOKEN=${{TOKEN:-}}"'
+        program = f'adjudge() {{ "{sys.executable}" -m adjudge "$@"; }}\n{self.commands[step]}\n'
+        program += 'echo; echo "${STUDIO_AUTH:-}"; echo "${TOKEN:-}"'
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", program],
             cwd=self.folder,
@@ -279,7 +284,8 @@ class Guide:
             text=True,
             timeout=60,
         )
-        self.values["TOKEN"] = done.stdout.splitlines()[-1].removeprefix("TOKEN=")
+        *_, self.values["STUDIO_AUTH"], self.values["TOKEN"] = done.stdout.splitlines()
+        return done.stdout
 
 
 def drive(program, payloads):
@@ -298,7 +304,8 @@ def drive(program, payloads):
             texts = [{"data": {"text": f"text {number}"}, "predictions": [prediction]} for number in range(7)]
             label_studio("POST", f"/api/projects/{project}/import", texts)
             tasks = sorted(task["id"] for task in label_studio("GET", f"/api/tasks?project={project}")["tasks"])
-            values = {"STUDIO": label_studio.url, "STUDIO_TOKEN": label_studio.token, "PROJECT": str(project)}
+            personal = label_studio("POST", "/api/token/")["token"]
+            values = {"STUDIO": label_studio.url, "STUDIO_TOKEN": personal, "PROJECT": str(project)}
             guide, count = Guide(folder, **values, ADJUDGE=service.url), 0
             for count, act in enumerate(acts(label_studio, tasks, guide), 1):
                 expected, found = theirs(label_studio, folder), ours(service, token, tasks)

@@ -113,10 +113,12 @@ def test_a_task_opens_to_what_every_vote_contributed(opened):
     assert sum(parts[:-1]) == pytest.approx(parts[-1], abs=0.02)
 
 
+@pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened, scheme):
+def test_axe_finds_nothing_serious(opened, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = opened(color_scheme=scheme, bypass_csp=True)  # the policy of the page would not let axe in
+    screen = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    page = opened(**screen, bypass_csp=True)  # the policy of the page would not let axe in
     page.evaluate("document.querySelectorAll('details.fold').forEach((one) => (one.open = true))")
     page.locator("details.task summary").first.click()
     found = axe.Axe().run(page).response["violations"]

@@ -1,71 +1,33 @@
 """Without tokens, everything is allowed: so nothing that comes through a proxy, or from a page of another site, is answered."""
 
-import os
 import re
-import shutil
-import socket
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from adjudge.errors import OptionError
-from service.serving import BASE, Client, serving
+from service import proxies
+from service.proxies import NGINX
+from service.serving import BASE, serving
 
 VOTE = {"task": "t", "worker": "ann", "label": "spam"}
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-CONFIGURATION = """
-worker_processes 1;
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass http://127.0.0.1:{upstream};
-            {more}
-        }}
+SERVER = """server {{
+    listen 127.0.0.1:{port};
+    location / {{
+        proxy_pass http://127.0.0.1:{upstream};
+        {more}
     }}
-}}
-"""
+}}"""
 
 
 @contextmanager
 def nginx(folder, upstream, more=""):
     """Yield a client of a real nginx in front of a server."""
-    if NGINX is None:
-        pytest.skip("nginx is not installed: apt-get install nginx-light")
-    folder.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    file = folder / "nginx.conf"
-    user = "user root;\n" if os.geteuid() == 0 else ""
-    file.write_text(user + CONFIGURATION.format(folder=folder, port=port, upstream=upstream, more=more))
-    process = subprocess.Popen([NGINX, "-e", folder / "error.log", "-p", folder, "-c", file], stderr=subprocess.PIPE, text=True)
-    try:
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None, process.stderr.read()
-                time.sleep(0.05)
-        yield Client(f"http://127.0.0.1:{port}")
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stderr.close()
+    port = proxies.free_port()
+    with proxies.nginx(folder, port, SERVER.format(port=port, upstream=upstream, more=more)) as client:
+        yield client
 
 
 def statuses(client, **headers):

@@ -1,64 +1,17 @@
 """The page in a real browser: what people see, press and hear; two of them at once, a restart, no script, no session."""
 
-import os
 import re
-import shutil
 import time
 
 import pytest
 
 from server_process import Served
+from service.board.browsing import ASK_A_PERSON, MARKS, VIEWS, is_live
 from service.serving import Client, serving
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: pip install 'adjudge[dev]'")
 expect = sync_api.expect
-BROWSER = os.environ.get("ADJUDGE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]  # a container has no sandbox of its own
-SERIOUS = {"serious", "critical"}
-ASK_A_PERSON = {"minimum_votes": 1, "maximum_votes": 2, "confidence": 0.999}
-VIEWS = ("now", "queue", "task?id=t1", "workers", "worker?id=ann", "audit?id=ann", "policy", "log")
-
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="the browser tests need chromium: apt-get install chromium"),
-    # Playwright closes the pipes to its driver late, which Python 3.12 remarks on.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """Open pages of a server as asked; at the end no script has failed and no other host was contacted."""
-    contexts, heard = [], []
-    known = {"may fail": False}
-
-    def open_page(address, path, *, context=None, **options):
-        if context is None:
-            context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-            contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda message: heard.append(f"{message.type}: {message.text}") if message.type == "error" else None)
-        page.on("pageerror", lambda error: heard.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (heard.append("a dialog"), dialog.dismiss()))
-        page.on("request", lambda request: heard.append(request.url) if not request.url.startswith((address, "data:")) else None)
-        page.goto(f"{address}{path}")
-        return page
-
-    open_page.known = known
-    yield open_page
-    for context in contexts:
-        context.close()
-    if known["may fail"]:  # a server that is away, or an answer of 409, is an error in the console
-        heard[:] = [one for one in heard if not one.startswith("error: Failed to load resource")]
-    assert heard == []
+pytestmark = MARKS
 
 
 @pytest.fixture
@@ -74,10 +27,6 @@ def escalate(client, tasks):
         for worker, label in (("ann", "spam"), ("bob", "ok"))
     ]
     assert client("POST", "votes", votes).status == 200
-
-
-def is_live(page):
-    page.locator("#live.on").wait_for()
 
 
 def card(page):
@@ -265,43 +214,6 @@ def test_without_a_script_links_and_forms_work(opened, site):
     page.get_by_role("button", name="Ban…").click()
     page.get_by_role("button", name=re.compile("Ban and change")).click()
     expect(page.locator(".told")).to_contain_text("Banned")
-
-
-@pytest.fixture(scope="module")
-def full(tmp_path_factory):
-    """A campaign with long names, many labels and a hostile item."""
-    labels = ("spam", "ok", "a label of eighty characters, which is what people write who know no abbreviations", *"cdefghijk")
-    with serving(tmp_path_factory.mktemp("full"), labels=labels, policy=ASK_A_PERSON) as client:
-        data = {
-            "text": "word " * 60 + "unbreakable" * 20,
-            "url": "https://example.org/" + "path/" * 40,
-            "deep": {"a": ["<b>"] * 3},
-        }
-        votes = [
-            {"task": f"t{n}", "worker": worker, "label": label, "data": data}
-            for n in range(12)
-            for worker, label in (("ann", "spam"), ("bob" * 20, labels[2]), ("cy", labels[2]))
-        ]
-        client("POST", "votes", votes)
-        client("POST", "tasks/t1/override", {"label": labels[2], "by": "e" * 60, "reason": "because " * 40})
-        client("POST", "tasks/t1/reopen", {"by": "eve"})
-        yield client
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened, full, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = opened(full.address, "/c/default/now", color_scheme=scheme, bypass_csp=True)  # the page's policy would not let axe in
-    grave = []
-    for view in VIEWS:
-        page.goto(f"{full.address}/c/default/{view}")
-        is_live(page)
-        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-        found = axe.Axe().run(page).response["violations"]
-        grave += [
-            (view, one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found if one["impact"] in SERIOUS
-        ]
-    assert grave == []
 
 
 @pytest.mark.parametrize("width", [360, 1280, 1920])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import adjudge
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.client import errors
+from adjudge.service.client import errors, transport
 from adjudge.service.client.streams import EventCursor, Refusal, VoteLines
 from adjudge.service.http.types import StreamError
 from flaky_service import DROP, answer, chunks, flaky, problem
@@ -51,6 +51,12 @@ def voting(number, then=b""):
     return serve
 
 
+def reading_first(seen, stream, there):
+    """Answer as a proxy does that reads the whole request before it passes it on."""
+    seen.body = b"".join(chunks(stream))
+    there.sendall(head() + b"".join(line(json.loads(one)["task"]) for one in seen.body.splitlines()))
+
+
 def sent(service):
     return [[json.loads(one) for one in request.body.splitlines()] for request in service.seen]
 
@@ -63,6 +69,24 @@ def test_every_vote_is_answered_in_order(client, window):
     (votes,) = sent(service)
     assert [vote["task"] for vote in votes] == [task for task, _, _ in VOTES]
     assert len({vote["id"] for vote in votes}) == len(VOTES)
+
+
+@pytest.mark.parametrize("window", [1, 4, 1000])
+def test_behind_a_proxy_that_reads_first_every_group_is_a_request(client, window, monkeypatch):
+    monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)
+    with flaky(*[reading_first] * len(VOTES)) as service:
+        found = client(service.url).stream(VOTES, window=window)
+    assert [one.task for one in found] == [task for task, _, _ in VOTES]
+    groups = [[vote["task"] for vote in votes] for votes in sent(service)]
+    assert [task for group in groups for task in group] == [one.task for one in found]
+    assert len(groups) == {1: 10, 4: 5, 1000: 1}[window]
+
+
+def test_behind_such_a_proxy_a_lost_request_is_sent_again(client, monkeypatch):
+    monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)
+    with flaky(reading_first, DROP, problem(503, "unavailable"), *[reading_first] * 3) as service:
+        found = client(service.url).stream(VOTES, window=4)
+    assert [one.task for one in found] == [task for task, _, _ in VOTES]
 
 
 def test_no_votes_are_no_request(client):

@@ -98,6 +98,11 @@ class VoteLines:
         return bool(self._fresh) or len(self._queue) <= self._window - self._group
 
     @property
+    def is_answered(self) -> bool:
+        """Whether every vote so far is answered."""
+        return not self._queue
+
+    @property
     def finished(self) -> bool:
         """Whether everything is answered."""
         return self.ended and not self._queue
@@ -199,9 +204,10 @@ async def send_lines(
     """
     source, tries = each(votes), attempts()
     exchange: Exchange | None = None
+    is_answered_late = False  # by a proxy that reads whole requests: each group of votes is a request of its own
     try:
         while True:
-            while lines.wants:
+            while lines.wants and (exchange is None or not exchange.is_ended):
                 try:
                     lines.add(await anext(source))
                 except StopAsyncIteration:
@@ -213,8 +219,15 @@ async def send_lines(
                     exchange = await connect()
                     lines.begin()
                 lines.check()
-                await exchange.write(lines.outgoing(), end=lines.ended)
-                answers = lines.received(await exchange.piece())
+                if not exchange.is_ended:
+                    await exchange.write(lines.outgoing(), end=lines.ended or is_answered_late)
+                piece = await exchange.piece()
+                is_answered_late |= exchange.is_ended and not lines.ended
+                if not piece and lines.is_answered:
+                    await exchange.close()
+                    exchange = None
+                    continue
+                answers = lines.received(piece)
             except ServiceError as error:
                 if exchange is not None:
                     await exchange.close()

@@ -34,6 +34,7 @@ MAX_IDLE_CONNECTIONS: Final = 8
 MAX_HEAD_BYTES: Final = 65_536
 MAX_EVENT_BYTES: Final = 1_000_000
 READ_BYTES: Final = 65_536
+FIRST_ANSWER_S: Final = 5.0  # after which a stream assumes a proxy that reads the whole request before it answers
 CONNECT_ERRORS: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpcore2.ConnectError, httpcore2.ConnectTimeout)
 TIMEOUT_ERRORS: Final = (httpx2.TimeoutException, httpcore2.TimeoutException)
 TRANSPORT_ERRORS: Final = (
@@ -377,6 +378,11 @@ class Duplex:
         self._refusal = b""  # body of a response that is an error
         self.is_ended = False
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the head of the response is there."""
+        return self._response is not None
+
     def data(self, piece: bytes) -> bytes:
         """Return the bytes that send a piece of the body."""
         return self._state.send(h11.Data(data=piece)) or b""
@@ -428,6 +434,11 @@ class Exchange:
     def __init__(self, link: Connections, duplex: Duplex, stream: httpcore2.AsyncNetworkStream, silence: float) -> None:
         self._link, self._duplex, self._stream, self._silence = link, duplex, stream, silence
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether the body is sent: nothing more can be written."""
+        return self._duplex.is_ended
+
     async def begin(self) -> None:
         """Send the head of the request."""
         await self._send(self._duplex.head)
@@ -448,8 +459,17 @@ class Exchange:
         """Return the next piece of the response; b"" at its end."""
         with self._link.errors():
             while (piece := self._duplex.next()) is None:
-                self._duplex.feed(await self._stream.read(READ_BYTES, self._silence))
+                self._duplex.feed(await self._read())
             return piece
+
+    async def _read(self) -> bytes:
+        """Return received bytes. Ends the body if the response does not begin, because some proxies wait for the end."""
+        if not self._duplex.is_ended and not self._duplex.is_answered:
+            try:
+                return await self._stream.read(READ_BYTES, min(self._silence, FIRST_ANSWER_S))
+            except httpcore2.ReadTimeout:
+                await self._stream.write(self._duplex.end(), self._silence)
+        return await self._stream.read(READ_BYTES, self._silence)
 
     async def close(self) -> None:
         """Close the connection."""
