@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import adjudge as adj
-from adjudge.evaluation.ranking import fit as of_fit
+from adjudge.evaluation.ranking import information as of_information
 from adjudge.evaluation.ranking.simulate import simulate_comparisons, simulate_jury
 
 FIRST = 40_000  # the first seed
@@ -176,9 +176,9 @@ def large(items=10_000, comparisons=1_000_000, judges=1, clusters=0):
 def sampled():
     for name, table in {"random pairs": random_pairs(), "a chain": chain()}.items():
         exact = adj.rank(table, position=False)
-        of_fit.MAX_EXACT, before = 10, of_fit.MAX_EXACT
+        of_information.MAX_EXACT, before = 10, of_information.MAX_EXACT
         found = adj.rank(table, position=False)
-        of_fit.MAX_EXACT = before
+        of_information.MAX_EXACT = before
         ratio = found.standard_error / exact.standard_error
         ranks = [b.leaderboard["rank_high"].to_numpy() - b.leaderboard["rank_low"].to_numpy() for b in (exact, found)]
         print(f"{name}: errors by draws / exact: {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f};", end=" ")

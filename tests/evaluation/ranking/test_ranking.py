@@ -100,7 +100,8 @@ def test_as_many_more_comparisons_as_are_asked_for_separate_neighbours():
     for more, separated in ((found["further"][at], True), (found["further"][at] - 2, False)):
         added = np.bincount([row], [more], len(t))  # as they are expected to end, so that strengths stay
         larger = dataclasses.replace(t, left_wins=t.left_wins + chance * added, right_wins=t.right_wins + (1 - chance) * added)
-        matrix = dataclasses.replace(problem, tournament=larger).information(ranking.fitted.parameters)
+        changed = dataclasses.replace(problem, tournament=larger)
+        matrix = changed.information(changed.evaluate(ranking.fitted.parameters))
         error = np.sqrt(errors(matrix, problem.gauge, None, 0, 0).of_differences(np.array([one]), np.array([other])))
         assert (found["difference"][at] > 1.6448536 * error[0]) == separated
 

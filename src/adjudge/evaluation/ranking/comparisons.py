@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
@@ -17,13 +19,14 @@ from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, MissingLabels, OptionError, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
 from adjudge.io.columns import ANYBODY, REMAINING_COLUMNS, SIDES, is_usual, normalize_name
-from adjudge.io.encode import narrow_ids
+from adjudge.io.encode import Codes, Dictionary, narrow_ids, sort_order
 from adjudge.io.families import is_families, require_families
 from adjudge.io.frames import prepare_ids, require_present, vocabulary
 from adjudge.io.reading import Reading
 from adjudge.io.records import OpenTable, concat
 from adjudge.io.sources import Source, is_spark_frame, open_table
 from adjudge.io.workers import ANSWERS_LIKE, plurality, read_groups, require_known
+from adjudge.kernels.ranking_reference import RankRows
 
 # Words for the winner beside ids of items, compared in lower case without spaces and punctuation.
 THINGS: Final = ("", *SIDES.split())
@@ -32,6 +35,9 @@ RIGHT: Final = frozenset({"right", "second", "rightitem", *(f"{thing}b" for thin
 NO_WINNER: Final = "tie ties tied draw drawn both equal same even neither nopreference bothgood bothbad tiebothbad tiebothgood"
 TIE_WORDS: Final = frozenset(NO_WINNER.split())
 ACCEPTED_WINNERS: Final = "the id of one of the two, 'left', 'right', 'a', 'b', 'tie', 'draw' or 'both'"
+OUTCOMES: Final = 3  # the right one won, a tie, the left one won
+MAX_KEY: Final = 1 << 63  # beyond what an integer holds
+MAX_TABLE_CELLS: Final = 8  # cells of a table of all pairs per comparison, up to which it is made
 ANONYMOUS_JUDGE: Final = "everybody"  # the one judge of comparisons that do not say who gave them
 INDEPENDENT: Final = ""  # as the column of clusters: there are none
 TUPLES: Final = "give tuples (left, right, winner), or (left, right, winner, worker)"
@@ -49,10 +55,19 @@ class Tournament:
     left_wins: Floats  # [rows] without ties
     right_wins: Floats  # [rows] without ties
     ties: Floats  # [rows]
+    style: Floats  # [rows, styles] covariates; with some there is a row per comparison, in the order given
 
     @classmethod
     def of(
-        cls, left: Any, right: Any, outcome: Any, judge: Any = None, *, items: int | None = None, judges: int | None = None
+        cls,
+        left: Any,
+        right: Any,
+        outcome: Any,
+        judge: Any = None,
+        *,
+        items: int | None = None,
+        judges: int | None = None,
+        style: Any = None,
     ) -> Tournament:
         """Return the tournament of single comparisons.
 
@@ -60,6 +75,7 @@ class Tournament:
         - `outcome`: 1 where the left item won, 0 where the right one did, 0.5 for a tie, [comparisons].
         - `judge`: the codes of who compared, [comparisons]; None for one judge.
         - `items`, `judges`: how many there are; the largest code and one more by default.
+        - `style`: covariates that add to the log-odds of the left item, [comparisons, covariates]; None for none.
 
         >>> Tournament.of([0, 0, 1], [1, 1, 0], [1, 0.5, 0]).left_wins.tolist()
         [1.0, 0.0]
@@ -69,7 +85,8 @@ class Tournament:
         who = np.zeros(len(first), np.int64) if judge is None else np.asarray(judge, np.int64)
         if not len(first) == len(second) == len(result) == len(who):
             raise InputError(f"the arrays have {len(first)}, {len(second)}, {len(result)} and {len(who)} items: give one length")
-        if not np.isin(result, (0.0, 0.5, 1.0)).all():
+        score = np.nan_to_num(2 * result, nan=-1.0)
+        if not ((score == 0) | (score == 1) | (score == 2)).all():
             raise InputError("outcome holds another number than 1 (left won), 0 (right won) and 0.5 (a tie)")
         n = int(max(first.max(initial=-1), second.max(initial=-1))) + 1 if items is None else items
         people = int(who.max(initial=0)) + 1 if judges is None else judges
@@ -78,34 +95,59 @@ class Tournament:
                 raise InputError(f"{name} holds a code below 0, or beyond the last one, {limit - 1}")
         if (first == second).any():
             raise InputError(f"comparison {int((first == second).argmax()) + 1} is of an item with itself")
+        if style is not None:
+            wins, losses, ties = ((score == value).astype(np.float64) for value in (2, 0, 1))
+            return cls(n, people, first, second, who, wins, losses, ties, np.ascontiguousarray(style, np.float64))
+        if people * n * n * OUTCOMES < MAX_KEY:
+            key = (who * n + first) * n + second
+            key *= OUTCOMES
+            key += score.astype(np.int64)
+            key.sort()
+            cell = key // OUTCOMES
+            key -= cell * OUTCOMES  # the outcomes
+            begin = np.flatnonzero(np.diff(cell, prepend=-1))
+            cell = cell[begin]
+            wins, losses, ties = (
+                np.add.reduceat(key == value, begin, dtype=np.float64) if len(key) else np.zeros(0) for value in (2, 0, 1)
+            )
+            who, pair = np.divmod(cell, max(n * n, 1))
+            left, right = np.divmod(pair, max(n, 1))
+            return cls(n, people, left, right, who, wins, losses, ties, np.zeros((len(cell), 0)))
         # Pairs are numbered first: a number for judge, left and right at once can be larger than an integer holds.
         pairs, pair = np.unique(first * n + second, return_inverse=True)
         key, row = np.unique(who * len(pairs) + pair, return_inverse=True)
         who, of_row = np.divmod(key, max(len(pairs), 1))
-        return cls(
-            n,
-            people,
-            pairs[of_row] // n,
-            pairs[of_row] % n,
-            who,
-            *(sum_by(row, (result == value).astype(np.float64), len(key)) for value in (1.0, 0.0, 0.5)),
-        )
+        wins, losses, ties = (sum_by(row, (score == value).astype(np.float64), len(key)) for value in (2, 0, 1))
+        return cls(n, people, pairs[of_row] // n, pairs[of_row] % n, who, wins, losses, ties, np.zeros((len(key), 0)))
 
     def __len__(self) -> int:
         return len(self.left)
 
+    @cached_property
+    def rows(self) -> RankRows:
+        """The rows as the passes take them."""
+        count, points = self.left_wins + self.right_wins + self.ties, self.left_wins + 0.5 * self.ties
+        return RankRows(self.left, self.right, self.judge, count, points, self.style)
+
     @property
     def count(self) -> Floats:
         """Comparisons of every row, [rows]."""
-        return self.left_wins + self.right_wins + self.ties
+        return self.rows.comparisons
 
     @property
     def points(self) -> Floats:
         """What the left item scored: its wins, and half of the ties, [rows]."""
-        return self.left_wins + 0.5 * self.ties
+        return self.rows.points
+
+    @property
+    def styles(self) -> int:
+        """How many covariates there are."""
+        return int(self.style.shape[1])
 
     def rows_of(self, left: Integers, right: Integers, judge: Integers) -> Integers:
         """Return the row of each of the comparisons that were added up, [comparisons]."""
+        if self.styles:
+            return np.arange(len(self))
         pairs, pair = np.unique(self.left * self.items + self.right, return_inverse=True)
         of_comparison = np.searchsorted(pairs, left * self.items + right)
         return np.searchsorted(self.judge * len(pairs) + pair, judge * len(pairs) + of_comparison)
@@ -158,13 +200,28 @@ def has_maximum(tournament: Tournament, component: Integers) -> Flags:
     above, below = tournament.left_wins + tournament.ties > 0, tournament.right_wins + tournament.ties > 0
     start = np.concatenate([tournament.left[above], tournament.right[below]])
     end = np.concatenate([tournament.right[above], tournament.left[below]])
-    count = int(component.max(initial=-1)) + 1
+    count, items = int(component.max(initial=-1)) + 1, tournament.items
     roots = np.unique(component, return_index=True)[1]
     out = np.ones(count, np.bool_)
+    table = None
+    if items**2 <= MAX_TABLE_CELLS * max(len(start), 1):
+        table = np.zeros((items, items), np.bool_)
+        table.ravel()[start * items + end] = True
     for a, b in ((start, end), (end, start)):
-        missed = ~_reach(tournament.items, a, b, roots)
-        out[component[missed]] = False
+        seen = _reach(items, a, b, roots) if table is None else _reach_in_table(table if a is start else table.T, roots)
+        out[component[~seen]] = False
     return out
+
+
+def _reach_in_table(table: Flags, roots: Integers) -> Flags:
+    """Return which items can be reached from the roots, [items]; `table` has True where an edge leads, [items, items]."""
+    seen = np.zeros(len(table), np.bool_)
+    seen[roots] = True
+    frontier = seen
+    while frontier.any():
+        frontier = table[frontier].any(axis=0) & ~seen
+        seen = seen | frontier
+    return seen
 
 
 def _reach(items: int, start: Integers, end: Integers, roots: Integers) -> Flags:
@@ -206,10 +263,10 @@ class Comparisons:
         """How many clusters there are; 0 where no column says so."""
         return 0 if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
 
-    def tournament(self) -> Tournament:
-        """Return equal comparisons added up."""
-        items, judges = len(self.items), len(self.judges)
-        return Tournament.of(self.left, self.right, self.outcome, self.judge, items=items, judges=judges)
+    def tournament(self, *, judges: bool = True, style: Floats | None = None) -> Tournament:
+        """Return equal comparisons added up, those of different judges alone where `judges`."""
+        who, people = (self.judge, len(self.judges)) if judges else (None, 1)
+        return Tournament.of(self.left, self.right, self.outcome, who, items=len(self.items), judges=people, style=style)
 
 
 def read_comparisons(
@@ -243,21 +300,27 @@ def read_comparisons(
     for role, series in ids.items():
         if role not in ("winner", "cluster"):
             require_present(series, "worker" if role == "judge" else role, why=": every comparison needs one")
-    if not has_judges:
-        ids["judge"] = pl.Series([ANONYMOUS_JUDGE]).new_from_index(0, len(whole))
-    outcome = _outcomes(ids["winner"], ids["left"], ids["right"], table.notes.columns)
-    _refuse_same(*_unify(ids["left"], ids["right"]))
+    sides = _unify(ids["left"], ids["right"])
+    coded = _encode_all({"item": sides, "judge": (ids["judge"],) if has_judges else (), "winner": (ids["winner"],)})
+    (one, other), things = coded["item"]
+    same = np.flatnonzero(one == other)
+    if len(same):
+        row = int(same[0])
+        raise InputError(f"row {row + 1} compares {quote(sides[0][row])} with itself: leave such lines out")
+    outcome = _Winners.of(ids["winner"], *coded["winner"], things).outcomes(one, other, sides, table.notes.columns)
+    judge, people = coded["judge"] if has_judges else ([np.zeros(len(one), np.uint32)], pl.Series([ANONYMOUS_JUDGE]))
     voted = ~np.isnan(outcome)
     missing = int(len(outcome) - voted.sum())
     if missing:
         warn(f"{missing} of {len(outcome)} comparisons have no winner: dropped as abstentions", MissingLabels)
-        ids = {role: series.filter(pl.Series(voted)) for role, series in ids.items()}
-    items, codes = _encode(pl.concat(_unify(ids["left"], ids["right"])), narrow=table.is_text)
-    judges, judge = _encode(ids["judge"], narrow=table.is_text)
-    first, second = np.split(codes, 2)
-    told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
-    clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
-    plain = (items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
+        one, other, judge, outcome = one[voted], other[voted], [judge[0][voted]], outcome[voted]
+    items, (first, second) = _sort_codes(things, [one, other], narrow=table.is_text)
+    judges, (by,) = _sort_codes(people, judge, narrow=table.is_text)
+    told = table.notes.understood(votes=len(outcome), abstentions=missing, repeated=0)
+    clusters = (
+        _encode_clusters(ids["cluster"].filter(pl.Series(voted)) if missing else ids["cluster"]) if "cluster" in ids else None
+    )
+    plain = (items, judges, first, second, outcome, by, has_judges, missing, told, table.frame_kind, clusters)
     return Comparisons(*plain, has_sides=won is None)
 
 
@@ -353,17 +416,28 @@ def _unify(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
     return left.alias("item"), right.alias("item")
 
 
-def _encode(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
-    """Return the distinct ids, sorted, and the code of every one, [n]."""
-    distinct = ids.unique()
+def _encode_all(columns: Mapping[str, tuple[pl.Series, ...]]) -> dict[str, tuple[list[Codes], pl.Series]]:
+    """Return the codes of every column, in order of first appearance, and the distinct ids behind them, per dictionary."""
+
+    def encode(role: str) -> tuple[list[Codes], pl.Series]:
+        dictionary = Dictionary(role)
+        codes = [dictionary.encode(column) for column in columns[role]]
+        return codes, dictionary.ids()
+
+    with ThreadPoolExecutor(len(columns)) as pool:  # the dictionaries of the core let other threads run
+        return dict(zip(columns, pool.map(encode, columns), strict=True))
+
+
+def _sort_codes(ids: pl.Series, codes: list[Codes], *, narrow: bool) -> tuple[Vocabulary, list[Integers]]:
+    """Return the ids that have codes, sorted, and the codes in this order; texts become whole numbers where `narrow`."""
+    used = np.flatnonzero(sum(np.bincount(one, minlength=len(ids)) for one in codes))
+    known = vocabulary(ids[used] if len(used) < len(ids) else ids)
     if narrow:
-        known = narrow_ids(vocabulary(distinct))
-        if known.kind == "integer":
-            ids, distinct = ids.cast(pl.Int64), pl.Series(known.values, dtype=pl.Int64)
-    distinct = distinct.sort()
-    table = pl.DataFrame({"id": distinct}).with_row_index("code")
-    codes = ids.to_frame("id").join(table, on="id", how="left", maintain_order="left")["code"]
-    return vocabulary(distinct), codes.cast(pl.Int64).to_numpy()
+        known = narrow_ids(known)
+    order = sort_order(known)
+    rank = np.zeros(len(ids), np.int64)
+    rank[used[order]] = np.arange(len(order))
+    return known.take(order), [rank[one] for one in codes]
 
 
 def _encode_clusters(values: pl.Series) -> Integers:
@@ -377,60 +451,89 @@ def _encode_clusters(values: pl.Series) -> Integers:
     return np.unique(np.where(alone, len(values) + np.arange(len(values)), known), return_inverse=True)[1].astype(np.int64)
 
 
-def _refuse_same(left: pl.Series, right: pl.Series) -> None:
-    same = _is_equal(left, right)
-    if same.any():
-        row = int(same.argmax())
-        raise InputError(f"row {row + 1} compares {quote(left[row])} with itself: leave such lines out")
+@dataclass(frozen=True, eq=False)
+class _Winners:
+    """What the winners are called: distinct texts, compared with the items and with the words for sides and ties."""
 
+    given: pl.Series  # [comparisons] as read
+    code: Codes  # [comparisons] of its text; MISSING_CODE for none
+    item: Integers  # [texts] code of the item of this name; -1 for none, as of all that follow for a missing one
+    word: Integers  # [texts] code of it as a word
+    item_word: Integers  # [items] likewise
+    words: list[str]  # [texts]
+    is_tie: Flags  # [texts]
+    is_empty: Flags  # [texts]
 
-def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Mapping[str, str]) -> Floats:
-    """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
-
-    Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
-    """
-    texts = winner.cast(pl.String)
-    words = _words(texts)
-    is_left, is_right = (_is_equal(texts, side.cast(pl.String)) for side in (left, right))
-    tie = _is_among(words, TIE_WORDS) & ~is_left & ~is_right
-    empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
-    named = is_left | is_right | tie | empty
-    if not named.all():
-        names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
-        by_side = [_is_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
-        sided = by_side[0] | by_side[1] | tie | empty
-        if (named | sided).all() and not sided.all():
-            item, side = int((~sided).argmax()), int((~named).argmax())
-            raise InputError(
-                f"winner in row {item + 1} is {quote(winner[item])}, an item, and in row {side + 1} {quote(winner[side])}, a "
-                "side: give items throughout, or sides"
-            )
-        if sided.all() or sided.sum() > named.sum():
-            is_left, is_right, named = by_side[0], by_side[1], sided
-            other_item = np.where(is_left, _is_equal(words, _words(right)), is_right & _is_equal(words, _words(left)))
-            if other_item.any():
-                row = int(other_item.argmax())
-                item = right[row] if is_left[row] else left[row]
-                raise InputError(
-                    f"winner in row {row + 1} is {quote(winner[row])}: that may be the item {quote(item)}, or the other side; "
-                    "give ids of items throughout, or 'left' and 'right'"
-                )
-    if not named.all():
-        row = int((~named).argmax())
-        raise InputError(
-            f"winner in row {row + 1} is {quote(winner[row])}, which is neither {quote(left[row])} (left) nor "
-            f"{quote(right[row])} (right): give {ACCEPTED_WINNERS}"
+    @classmethod
+    def of(cls, given: pl.Series, codes: list[Codes], distinct: pl.Series, items: pl.Series) -> _Winners:
+        """Return the winners, given their codes and the distinct ids of winners and items; the last text is the missing one."""
+        texts, names = distinct.cast(pl.String), items.cast(pl.String)
+        known = pl.DataFrame({"name": names}).with_row_index("code")
+        at = pl.DataFrame({"name": texts}).join(known, on="name", how="left", maintain_order="left")["code"]
+        words, item_words = _words(texts), _words(names)
+        dictionary = Dictionary("word")
+        codes_of = [dictionary.encode(part).astype(np.int64) for part in (words, item_words)]
+        return cls(
+            given,
+            np.minimum(codes[0], len(texts)),
+            np.append(at.cast(pl.Int64).fill_null(-1).to_numpy(), -1),
+            np.append(codes_of[0], -1),
+            codes_of[1],
+            [*words.to_list(), ""],
+            np.append(_is_among(words, TIE_WORDS), False),
+            np.append(texts.str.strip_chars().eq("").to_numpy(), True),
         )
-    return np.select([empty, is_left, is_right], [np.nan, 1.0, 0.0], 0.5)
+
+    def outcomes(self, left: Codes, right: Codes, sides: tuple[pl.Series, pl.Series], columns: Mapping[str, str]) -> Floats:
+        """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
+
+        Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
+        """
+        item = self.item[self.code]
+        is_left, is_right = item == left, item == right
+        tie, empty = self.is_tie[self.code] & ~is_left & ~is_right, self.is_empty[self.code]
+        named = is_left | is_right | tie | empty
+        if not named.all():
+            names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
+            by_side = [self._is_side(some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
+            sided = by_side[0] | by_side[1] | tie | empty
+            if (named | sided).all() and not sided.all():
+                row, side = int((~sided).argmax()), int((~named).argmax())
+                raise InputError(
+                    f"winner in row {row + 1} is {quote(self.given[row])}, an item, and in row {side + 1} "
+                    f"{quote(self.given[side])}, a side: give items throughout, or sides"
+                )
+            if sided.all() or sided.sum() > named.sum():
+                is_left, is_right, named = by_side[0], by_side[1], sided
+                word = self.word[self.code]
+                other = (is_left & (word == self.item_word[right])) | (is_right & ~is_left & (word == self.item_word[left]))
+                if other.any():
+                    row = int(other.argmax())
+                    quoted = quote(sides[1][row] if is_left[row] else sides[0][row])
+                    raise InputError(
+                        f"winner in row {row + 1} is {quote(self.given[row])}: that may be the item {quoted}, or the other side; "
+                        "give ids of items throughout, or 'left' and 'right'"
+                    )
+        if not named.all():
+            row = int((~named).argmax())
+            raise InputError(
+                f"winner in row {row + 1} is {quote(self.given[row])}, which is neither {quote(sides[0][row])} (left) nor "
+                f"{quote(sides[1][row])} (right): give {ACCEPTED_WINNERS}"
+            )
+        outcome = np.full(len(left), 0.5)
+        outcome[is_right] = 0.0
+        outcome[is_left] = 1.0
+        outcome[empty] = np.nan
+        return outcome
+
+    def _is_side(self, some: Iterable[str]) -> Flags:
+        accepted = set(some)
+        return np.array([word in accepted for word in self.words], np.bool_)[self.code]
 
 
 def _words(ids: pl.Series) -> pl.Series:
     """Return ids in lower case without spaces and punctuation."""
     return ids.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
-
-
-def _is_equal(one: pl.Series, other: pl.Series) -> Flags:
-    return cast(Flags, (one == other).fill_null(False).to_numpy())
 
 
 def _is_among(words: pl.Series, some: Iterable[str]) -> Flags:

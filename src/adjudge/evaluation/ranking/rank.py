@@ -106,10 +106,11 @@ def rank(
         )
     if not len(known.left):
         raise InputError("there are no comparisons to rank: give lines with a left item, a right item and a winner")
-    t = known.tournament()
+    whole = known.tournament()
+    t = whole if whole.judges == 1 else known.tournament(judges=False)
     component = components(t.items, t.left, t.right)
     exists = has_maximum(t, component)
-    with_judges, judges_why = _use_judges(known, t, judges)
+    with_judges, judges_why = _use_judges(known, whole, judges)
     weights, prior_why = _prior(known, t, component, exists, prior, with_judges)
     if position is True and not known.has_sides:
         raise OptionError("position=True needs the sides, and columns of winners and losers have none: leave it out")
@@ -120,15 +121,17 @@ def rank(
             f"the items fall into {len(exists)} components that were never compared ({sizes} items): ranks hold within each",
             SuspiciousVotes,
         )
-    fitted = fit(problem_of(t, position=with_position, judges=with_judges, prior=weights))
+    games = whole if with_judges else t
+    fitted = fit(problem_of(games, position=with_position, judges=with_judges, prior=weights))
     problem = fitted.problem
     use_clusters, cluster_why = _use_clusters(known)
     if use_clusters:
         assert known.cluster is not None
-        row = t.rows_of(known.left, known.right, known.judge)
-        error_estimates = estimate_clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+        row = games.rows_of(known.left, known.right, known.judge if with_judges else np.zeros_like(known.judge))
+        error_estimates = estimate_clustered_errors(fitted, Clusters.of(games, row, known.outcome, known.cluster), draws, seed)
     else:
-        error_estimates = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
+        score = None if fitted.information.is_small else problem.scores(fitted.parameters)
+        error_estimates = errors(fitted.information, problem.gauge, score, draws, seed)
     told = {
         "prior": float(weights.max(initial=0.0)),
         "prior_why": prior_why,
@@ -142,7 +145,7 @@ def rank(
     return Ranking(
         items=known.items,
         workers=known.judges,
-        tournament=t,
+        tournament=whole,
         fitted=fitted,
         errors=error_estimates,
         level=level,
@@ -192,7 +195,7 @@ def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
     quarter = t.count / 4  # the information of comparisons between equals
     across = t.per_item(quarter, -quarter)
     strengths = problem_of(t, position=False, judges=False)
-    alone = strengths.information(np.zeros(t.items))
+    alone = strengths.information(strengths.evaluate(np.zeros(t.items)))
     left_over = 4 * (quarter.sum() - alone.solve(across, strengths.gauge, 1e-6) @ across)
     if left_over < MIN_SWAPS:
         return False, "the position is taken for neutral: too few items were seen on both sides to tell its advantage"
