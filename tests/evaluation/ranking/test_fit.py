@@ -10,9 +10,9 @@ import adjudge as adj
 import oracle_ranking as oracle
 from adjudge.errors import InputError
 from adjudge.evaluation.ranking import information as of_information
-from adjudge.evaluation.ranking.comparisons import Tournament, components, has_maximum
 from adjudge.evaluation.ranking.errors import errors
 from adjudge.evaluation.ranking.fit import fit, problem_of
+from adjudge.evaluation.ranking.tournament import Tournament, components, has_maximum
 
 
 def drawn(seed, items=7, games=150, judges=1, ties=0.2):

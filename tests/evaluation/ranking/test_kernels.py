@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjudge.errors import InputError
-from adjudge.evaluation.ranking.comparisons import Tournament
+from adjudge.evaluation.ranking.tournament import Tournament
 from adjudge.kernels import cpu, ranking_reference
 from adjudge.kernels.ranking_reference import RankModel
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from adjudge.evaluation.intervals import Floats, Integers, normal_scores, quantiles, sum_by
-from adjudge.evaluation.ranking.comparisons import Tournament
 from adjudge.evaluation.ranking.fit import Estimates, FittedRanking, RankingProblem
 from adjudge.evaluation.ranking.information import Gauge, Information, SparseInformation
+from adjudge.evaluation.ranking.tournament import Tournament
 
 DRAW_RESIDUAL: Final = 1e-4  # the same of a draw, whose own error is far larger
 SOLVER_THREADS: Final = 2  # that draw and solve at once: each takes some arrays as large as the matrix

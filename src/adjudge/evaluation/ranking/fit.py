@@ -26,8 +26,8 @@ import numpy as np
 
 from adjudge.errors import NotConverged, warn
 from adjudge.evaluation.intervals import Floats, Integers, sum_by
-from adjudge.evaluation.ranking.comparisons import Tournament, components
 from adjudge.evaluation.ranking.information import DenseInformation, Gauge, Information, Pattern, is_exact
+from adjudge.evaluation.ranking.tournament import Tournament, components
 from adjudge.kernels.cpu import cores
 from adjudge.kernels.ranking_reference import RankModel, ranking_kernels
 

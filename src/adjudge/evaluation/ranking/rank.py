@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -10,17 +11,12 @@ from adjudge.data import options
 from adjudge.data.options import Number, Rules
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers
-from adjudge.evaluation.ranking.comparisons import (
-    Comparisons,
-    Tournament,
-    components,
-    group_comparisons,
-    has_maximum,
-    read_comparisons,
-)
+from adjudge.evaluation.ranking.comparisons import Comparisons, group_comparisons, read_comparisons
+from adjudge.evaluation.ranking.covariates import Effect, check_names
 from adjudge.evaluation.ranking.errors import Clusters, errors, estimate_clustered_errors
 from adjudge.evaluation.ranking.fit import fit, problem_of
 from adjudge.evaluation.ranking.ranking import Ranking
+from adjudge.evaluation.ranking.tournament import Tournament, components, has_maximum
 from adjudge.io.sources import Source
 
 Decided: TypeAlias = bool | Literal["auto"]
@@ -34,6 +30,7 @@ PRIOR: Final = 1.0  # comparisons with an item of mean strength, half of them wo
 MIN_JUDGES: Final = 2  # with enough comparisons, so that judges can be told apart
 MIN_COMPARISONS: Final = 10  # that are enough
 MIN_CLUSTERS: Final = 5  # that show how comparisons of one depend on each other
+MIN_INFORMATION_LEFT: Final = 1e-6  # share of what comparisons say of an effect that strengths must leave
 MIN_SWAPS: Final = 30  # comparisons' worth of information about the position
 
 
@@ -52,6 +49,7 @@ def rank(
     worker: str | None = None,
     cluster: str | None = None,
     groups: Source | None = None,
+    covariates: str | Sequence[str] = (),
     separator: str | None = None,
     header: bool = True,
 ) -> Ranking:
@@ -80,6 +78,9 @@ def rank(
       for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
     - `groups`: which judges compare as one: a table worker to group, or "families" (model families, told by their names). A group
       gives each pair of a cluster, in one order, the outcome that most of its members gave; members who disagree evenly abstain.
+    - `covariates`: what else may sway the choice, such as length, markup or language; strengths are then those of items that are
+      alike in it, and `effects` has its effects. For each name there is a column with the difference (left less right), or one
+      per side (`length_a`, `length_b`). Differences of numbers count in standard deviations; texts are categories.
     - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
     - `separator`: between the fields of a text file, where its header does not show it.
     - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
@@ -96,7 +97,8 @@ def rank(
         if not isinstance(value, bool) and value != "auto":
             raise OptionError(f"{name} is {quote(value)}: give True, False or 'auto'")
     columns = {"left": left, "right": right, "winner": winner, "worker": worker, "cluster": cluster}
-    known = read_comparisons(comparisons, **columns, separator=separator, header=header)
+    names = check_names(covariates)
+    known = read_comparisons(comparisons, **columns, covariates=names, separator=separator, header=header)
     if groups is not None:
         known = group_comparisons(known, groups)
     if cluster and known.clusters < MIN_CLUSTERS:
@@ -122,6 +124,9 @@ def rank(
             SuspiciousVotes,
         )
     games = whole if with_judges else t
+    if known.effects:
+        games = known.tournament(judges=with_judges, style=True)
+        _require_identified(games, known.effects, position=with_position)
     fitted = fit(problem_of(games, position=with_position, judges=with_judges, prior=weights))
     problem = fitted.problem
     use_clusters, cluster_why = _use_clusters(known)
@@ -151,6 +156,8 @@ def rank(
         level=level,
         component=component,
         has_maximum=exists,
+        effect_names=known.effects,
+        seed=seed,
         told=told,
         understood=known.understood,
         frame_kind=known.frame_kind,
@@ -200,6 +207,31 @@ def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
     if left_over < MIN_SWAPS:
         return False, "the position is taken for neutral: too few items were seen on both sides to tell its advantage"
     return True, ""
+
+
+def _require_identified(t: Tournament, effects: Sequence[Effect], *, position: bool) -> None:
+    """Raise if comparisons cannot tell the effects of covariates from strengths, the position or each other.
+
+    Some of the information about the effects has to be left when strengths are known no better than by the same comparisons.
+    """
+    quarter = t.count / 4  # the information of comparisons between equals
+    strengths = problem_of(t.without_style(), position=position, judges=False)
+    alone = strengths.information(strengths.evaluate(np.zeros(strengths.size)))
+    across = np.zeros((len(effects), strengths.size))
+    for line, own in zip(across, t.style.T, strict=True):
+        line[: t.items] = t.per_item(quarter * own, -quarter * own)
+        line[t.items :] = quarter @ own
+    whole = (t.style * quarter[:, None]).T @ t.style
+    solved = np.stack([alone.solve(line, strengths.gauge) for line in across])
+    scale = np.sqrt(np.diag(whole))
+    values, vectors = np.linalg.eigh((whole - across @ solved.T) / np.outer(scale, scale))
+    if values[0] < MIN_INFORMATION_LEFT:
+        effect = effects[int(np.abs(vectors[:, 0]).argmax())]
+        what = quote(effect.covariate) + (f" ({quote(effect.value)})" if effect.value is not None else "")
+        raise InputError(
+            f"the effect of covariate {what} cannot be told from the items, the sides or another covariate: it needs comparisons "
+            "of the same items that differ in it; leave it out"
+        )
 
 
 def _prior(
