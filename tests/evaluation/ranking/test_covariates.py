@@ -146,10 +146,10 @@ def test_too_many_categories_are_refused():
 def test_an_effect_that_items_explain_is_refused():
     words = {"x": 10.0, "y": 20.0, "z": 5.0}
     table = TABLE | {side: [words[m] for m in TABLE[f"model_{side[-1]}"]] for side in ("length_a", "length_b")}
-    with pytest.raises(InputError, match="the effect of covariate 'length' cannot be told from the items"):
+    with pytest.raises(InputError, match="the effect of covariate 'length' cannot be separated from the items"):
         adj.rank(table, covariates=["length"])
     gap = DRAWN.comparisons.with_columns(gap=pl.col("length_left") - pl.col("length_right"))
-    with pytest.raises(InputError, match="cannot be told from the items, the sides or another covariate"):
+    with pytest.raises(InputError, match="cannot be separated from the items, the sides or another covariate"):
         adj.rank(gap, covariates=["gap", "length"])
     with pytest.raises(InputError, match="covariates need a table with named columns"):
         adj.rank([("a", "b", "a")], covariates=["gap"])

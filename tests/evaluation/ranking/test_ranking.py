@@ -239,3 +239,13 @@ def test_ids_are_text_on_a_card_and_in_a_picture():
     assert "ranking.neighbours" in card
     assert "<script" not in ranking.plot().svg()
     assert "</script>" not in ranking.plot().altair().to_json()
+
+
+def test_ties_vary_less_than_wins():
+    drawn = simulate_comparisons(items=6, comparisons=1000, judges=1, ties=0.8, seed=4).comparisons.drop("worker")
+    ranking = adj.rank(drawn, position=False)
+    ratio = ranking.standard_error / np.sqrt(np.diag(ranking.fitted.information.inverse(ranking.fitted.problem.gauge)))
+    chance, t = ranking.fitted.problem.chances(ranking.fitted.estimates), ranking.tournament
+    assert ratio == pytest.approx(np.sqrt(1 - t.ties.sum() / 4 / (t.count @ (chance * (1 - chance)))), rel=0.01)
+    assert (ratio < 0.9).all()
+    assert (adj.rank([("a", "b", "tie"), ("b", "a", "tie")] * 50).standard_error > 0.05).all(), "nothing is certain"

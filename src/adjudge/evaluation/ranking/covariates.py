@@ -25,7 +25,7 @@ RIGHT_SIDES: Final = ("b", "2", "right", "second", "loser", "rejected")
 
 
 @dataclass(frozen=True)
-class Covariate:
+class CovariateColumns:
     """A covariate, and the columns that have it: one of differences, or one per side."""
 
     name: str
@@ -60,16 +60,16 @@ def check_names(covariates: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def find_covariates(names: Sequence[str], columns: Sequence[str], sides: Sequence[str | None]) -> list[Covariate]:
+def find_covariates(names: Sequence[str], columns: Sequence[str], sides: Sequence[str | None]) -> list[CovariateColumns]:
     """Return the columns of covariates; `sides` are the columns of the left and the right item, if known.
 
     >>> find_covariates(["length", "gap"], ["model_a", "model_b", "length_a", "model_b_length", "gap"], ["model_a", "model_b"])
-    [Covariate(name='length', columns=('length_a', 'model_b_length')), Covariate(name='gap', columns=('gap',))]
+    [CovariateColumns(name='length', columns=('length_a', 'model_b_length')), CovariateColumns(name='gap', columns=('gap',))]
     """
     out = []
     for name in names:
         if name in columns:
-            out.append(Covariate(name, (name,)))
+            out.append(CovariateColumns(name, (name,)))
             continue
         base, pair = normalize_name(name), []
         for words, side in zip((LEFT_SIDES, RIGHT_SIDES), sides, strict=True):
@@ -86,11 +86,11 @@ def find_covariates(names: Sequence[str], columns: Sequence[str], sides: Sequenc
                 f"such as {quote(f'{name}_a')} and {quote(f'{name}_b')}; {found}; the columns are: "
                 f"{itemize(columns, MAX_LISTED_COLUMNS)}"
             )
-        out.append(Covariate(name, (pair[0][0], pair[1][0])))
+        out.append(CovariateColumns(name, (pair[0][0], pair[1][0])))
     return out
 
 
-def encode_covariates(found: Sequence[Covariate], table: pl.DataFrame, kept: Flags) -> tuple[Floats, tuple[Effect, ...]]:
+def encode_covariates(found: Sequence[CovariateColumns], table: pl.DataFrame, kept: Flags) -> tuple[Floats, tuple[Effect, ...]]:
     """Return the numbers of the comparisons that are kept, [comparisons, effects], and what each stands for.
 
     `table` has the columns of all comparisons by their roles, and `kept` says which have a winner.
@@ -175,6 +175,6 @@ def _dummies(name: str, given: Sequence[pl.Series], kept: Flags) -> list[tuple[E
     return out
 
 
-def columns_by_role(found: Sequence[Covariate]) -> dict[str, str]:
+def columns_by_role(found: Sequence[CovariateColumns]) -> dict[str, str]:
     """Return the columns of all covariates by their roles."""
     return {role: column for covariate in found for role, column in covariate.roles.items()}

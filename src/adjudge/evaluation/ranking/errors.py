@@ -78,6 +78,7 @@ class ErrorDraws:
     matrix: SparseInformation
     found: Floats  # [parameters, draws] divided by the root of their number
     alone: Floats | None  # [parameters, draws] likewise: scores over the diagonal of the information; None with clusters
+    dispersion: float = 1.0  # that multiplies all variances
 
     @property
     def count(self) -> int:
@@ -87,7 +88,7 @@ class ErrorDraws:
     @property
     def least(self) -> Floats:
         """Half of the variance of every parameter if all others were known, [parameters]: a difference has no less of both."""
-        return np.zeros(len(self.found)) if self.alone is None else np.asarray(0.5 / self.matrix.diagonal)
+        return np.zeros(len(self.found)) if self.alone is None else np.asarray(0.5 * self._apart)
 
     def pairs(self, one: Integers, other: Integers) -> Floats:
         """Return the covariance of every two parameters, [pairs]."""
@@ -96,14 +97,14 @@ class ErrorDraws:
             return np.asarray(found)
         alone = np.einsum("pd,pd->p", self.alone[one], self.alone[other])
         met = self.matrix.entries(one, other)
-        return np.asarray(found - alone + met / (self.matrix.diagonal[one] * self.matrix.diagonal[other]))
+        return np.asarray(found - alone + met * self._apart[one] * self._apart[other] / self.dispersion)
 
     def variances(self) -> Floats:
         """Return the variance of every parameter, [parameters]."""
         found = np.square(self.found).sum(axis=1)
         if self.alone is None:
             return np.asarray(found)
-        apart = 1 / self.matrix.diagonal
+        apart = self._apart
         drawn = found - np.square(self.alone).sum(axis=1) + apart
         return np.asarray(np.maximum(drawn, apart * (1 - 1 / len(apart)) ** 2))  # an inverse has no less on its diagonal
 
@@ -120,27 +121,39 @@ class ErrorDraws:
         row, column = np.repeat(np.arange(len(one)), length), place[p.column[entry]]
         there = column >= 0
         row, column, entry = row[there], column[there], entry[there]
-        diagonal = self.matrix.diagonal
-        out[row, column] += self.matrix.value[entry] / (diagonal[one[row]] * diagonal[p.column[entry]])
+        apart = self._apart
+        out[row, column] += self.matrix.value[entry] * apart[one[row]] * apart[p.column[entry]] / self.dispersion
         return np.asarray(out)
+
+    @property
+    def _apart(self) -> Floats:
+        """Variances if all other parameters were known, [parameters]."""
+        return np.asarray(self.dispersion / self.matrix.diagonal)
 
 
 def errors(
-    matrix: Information, gauge: Gauge, score: Callable[[np.random.Generator], Floats] | None, draws: int, seed: int
+    matrix: Information,
+    gauge: Gauge,
+    score: Callable[[np.random.Generator], Floats] | None,
+    draws: int,
+    seed: int,
+    *,
+    dispersion: float = 1.0,
 ) -> EstimateErrors:
     """Return the errors of estimates with this information.
 
     `score` draws a vector whose covariance is the information matrix; its solutions then have the inverse as covariance. It is
-    needed beyond 2000 parameters alone.
+    needed beyond 2000 parameters alone. `dispersion` multiplies all variances.
     """
     if matrix.is_small:
-        covariance = matrix.inverse(gauge)
+        covariance = dispersion * matrix.inverse(gauge)
         return EstimateErrors(np.maximum(np.diag(covariance), 0.0), covariance)
 
     assert isinstance(matrix, SparseInformation)
     assert score is not None
     found, scores = solve_draws(matrix, gauge, score, draws, seed)
-    sample = ErrorDraws(matrix, found, scores / matrix.diagonal[:, None])
+    root = np.sqrt(dispersion)
+    sample = ErrorDraws(matrix, root * found, root * scores / matrix.diagonal[:, None], dispersion)
     return EstimateErrors(sample.variances(), None, sample)
 
 

@@ -62,7 +62,7 @@ class Estimates:
     effect: Floats  # [styles] of covariates
 
 
-class Evaluation(NamedTuple):
+class RankingState(NamedTuple):
     """What a pass over the rows finds at some parameters."""
 
     x: Floats  # [parameters]
@@ -146,7 +146,7 @@ class RankingProblem:
         )
         return chance
 
-    def evaluate(self, x: Floats) -> Evaluation:
+    def evaluate(self, x: Floats) -> RankingState:
         """Return what the rows show at these parameters."""
         t, e = self.tournament, self.estimates(x)
         chance, told = np.empty(len(t)), np.empty(t.judges)
@@ -160,9 +160,9 @@ class RankingProblem:
         if self.has_position and self.has_judges:
             out -= 0.5 * float(np.square((e.judge_position - e.position) / self.position_spread).sum())
         out -= 0.5 * float(np.square(e.effect / EFFECT_SPREAD).sum())
-        return Evaluation(x, e, chance, told, likelihood, out)
+        return RankingState(x, e, chance, told, likelihood, out)
 
-    def gradient(self, at: Evaluation) -> Floats:
+    def gradient(self, at: RankingState) -> Floats:
         """Return the derivative of the objective, [parameters]."""
         t, e = self.tournament, at.estimates
         out = np.zeros_like(at.x)
@@ -204,7 +204,7 @@ class RankingProblem:
             out.append((self.scales.start + t.judge, e.strength[t.left] - e.strength[t.right]))
         return out + [(np.full(len(t), self.styles.start + n), style) for n, style in enumerate(t.style.T)]
 
-    def information(self, at: Evaluation) -> Information:
+    def information(self, at: RankingState) -> Information:
         """Return the expected information with that of the priors, [parameters, parameters].
 
         Without judges it is the observed one, too: the log-odds are linear in the parameters.
@@ -379,7 +379,7 @@ def fit(problem: RankingProblem, *, tol: float = 1e-8, max_iter: int = 500) -> F
     return FittedRanking(reached.estimates, reached.log_likelihood, tuple(trace), converged, problem, reached.x, information)
 
 
-def _climb(problem: RankingProblem, x: Floats, trace: list[RankingStep], phase: int, tol: float, max_iter: int) -> Evaluation:
+def _climb(problem: RankingProblem, x: Floats, trace: list[RankingStep], phase: int, tol: float, max_iter: int) -> RankingState:
     """Return the maximum, by scoring steps; a step that lowers the objective is halved until it does not.
 
     With judges the expected information is not the curvature: steps keep to a line, too short or too far, and shrink by the
@@ -418,7 +418,7 @@ def _stretch(step: Floats, previous: Floats, stretch: float) -> float:
     return min(max(stretch / (1 - ratio), 1 / MAX_STRETCH), MAX_STRETCH)
 
 
-def _spreads(problem: RankingProblem, at: Evaluation) -> tuple[float, float]:
+def _spreads(problem: RankingProblem, at: RankingState) -> tuple[float, float]:
     """Return the spread of reliability and of position over judges that estimates and their errors show (an EM step)."""
     matrix, people = problem.information(at), np.arange(problem.tournament.judges)
     t, e = problem.tournament, at.estimates

@@ -50,7 +50,7 @@ class Gauge:
 
 
 class Pattern:
-    """Where a symmetric sparse matrix has entries beside its diagonal; entries at one place are added up."""
+    """Where a symmetric sparse matrix has entries off its diagonal; entries at one place are added up."""
 
     def __init__(self, size: int, row: Integers, column: Integers) -> None:
         """Take the place of each entry, [entries]: one of the two triangles is enough."""
@@ -67,7 +67,7 @@ class Pattern:
         return SparseInformation(diagonal, self, sum_by(self._entry, values, len(self._key))[self._order])
 
     def entries(self, values: Floats, row: Integers, column: Integers) -> Floats:
-        """Return what a matrix has at some places beside its diagonal, [places]; `values` are those of both triangles."""
+        """Return what a matrix has at some places off its diagonal, [places]; `values` are those of both triangles."""
         of_key = np.zeros(len(self._key) + 1)  # the last one is of no key
         of_key[self._order] = values
         wanted = np.minimum(row, column) * self.size + np.maximum(row, column)
@@ -96,7 +96,7 @@ class Information:
         raise NotImplementedError
 
     def entries(self, row: Integers, column: Integers) -> Floats:
-        """Return what the matrix has at some places beside its diagonal, [places]."""
+        """Return what the matrix has at some places off its diagonal, [places]."""
         raise NotImplementedError
 
     def inverse(self, gauge: Gauge) -> Floats:
@@ -156,13 +156,13 @@ class DenseInformation(Information):
         return self.matrix
 
     def entries(self, row: Integers, column: Integers) -> Floats:
-        """Return what the matrix has at some places beside its diagonal, [places]."""
+        """Return what the matrix has at some places off its diagonal, [places]."""
         return np.asarray(self.matrix[row, column])
 
 
 @dataclass(frozen=True, eq=False)
 class SparseInformation(Information):
-    """The diagonal, and the entries beside it."""
+    """The diagonal, and the entries off it."""
 
     pattern: Pattern
     value: Floats  # [both triangles] in the order of `pattern.column`
@@ -184,7 +184,7 @@ class SparseInformation(Information):
         return out
 
     def entries(self, row: Integers, column: Integers) -> Floats:
-        """Return what the matrix has at some places beside its diagonal, [places]."""
+        """Return what the matrix has at some places off its diagonal, [places]."""
         return self.pattern.entries(self.value, row, column)
 
 

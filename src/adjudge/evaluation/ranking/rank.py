@@ -14,7 +14,7 @@ from adjudge.evaluation.intervals import Flags, Floats, Integers
 from adjudge.evaluation.ranking.comparisons import Comparisons, group_comparisons, read_comparisons
 from adjudge.evaluation.ranking.covariates import Effect, check_names
 from adjudge.evaluation.ranking.errors import Clusters, errors, estimate_clustered_errors
-from adjudge.evaluation.ranking.fit import fit, problem_of
+from adjudge.evaluation.ranking.fit import FittedRanking, fit, problem_of
 from adjudge.evaluation.ranking.ranking import Ranking
 from adjudge.evaluation.ranking.tournament import Tournament, components, has_maximum
 from adjudge.io.sources import Source
@@ -31,6 +31,8 @@ MIN_JUDGES: Final = 2  # with enough comparisons, so that judges can be told apa
 MIN_COMPARISONS: Final = 10  # that are enough
 MIN_CLUSTERS: Final = 5  # that show how comparisons of one depend on each other
 MIN_INFORMATION_LEFT: Final = 1e-6  # share of what comparisons say of an effect that strengths must leave
+LENT_VARIANCE: Final = 2.0  # of points, that of 8 comparisons of equals: a few ties do not prove that all end so
+MIN_DISPERSION: Final = 0.25  # of points: fewer ties than this allows for are usual
 MIN_SWAPS: Final = 30  # comparisons' worth of information about the position
 
 
@@ -136,7 +138,7 @@ def rank(
         error_estimates = estimate_clustered_errors(fitted, Clusters.of(games, row, known.outcome, known.cluster), draws, seed)
     else:
         score = None if fitted.information.is_small else problem.scores(fitted.parameters)
-        error_estimates = errors(fitted.information, problem.gauge, score, draws, seed)
+        error_estimates = errors(fitted.information, problem.gauge, score, draws, seed, dispersion=_dispersion(fitted))
     told = {
         "prior": float(weights.max(initial=0.0)),
         "prior_why": prior_why,
@@ -191,6 +193,14 @@ def _use_clusters(known: Comparisons) -> tuple[bool, str]:
     return True, ""
 
 
+def _dispersion(fitted: FittedRanking) -> float:
+    """Return the ratio of the variance of points to that of wins and losses alone: a tie is half a win for sure."""
+    t = fitted.problem.tournament
+    chance = fitted.problem.chances(fitted.estimates)
+    variance = float(t.count @ (chance * (1 - chance)))
+    return max(1 - float(t.ties.sum()) / 4 / (variance + LENT_VARIANCE), MIN_DISPERSION)
+
+
 def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
     """Return whether the advantage of the left side is estimated, and why not where nobody said so.
 
@@ -229,8 +239,8 @@ def _require_identified(t: Tournament, effects: Sequence[Effect], *, position: b
         effect = effects[int(np.abs(vectors[:, 0]).argmax())]
         what = quote(effect.covariate) + (f" ({quote(effect.value)})" if effect.value is not None else "")
         raise InputError(
-            f"the effect of covariate {what} cannot be told from the items, the sides or another covariate: it needs comparisons "
-            "of the same items that differ in it; leave it out"
+            f"the effect of covariate {what} cannot be separated from the items, the sides or another covariate: it needs "
+            "comparisons of the same items that differ in it; leave it out"
         )
 
 

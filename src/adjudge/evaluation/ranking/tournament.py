@@ -13,7 +13,7 @@ from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
 from adjudge.kernels.ranking_reference import RankRows
 
 OUTCOMES: Final = 3  # the right one won, a tie, the left one won
-MAX_KEY: Final = 1 << 63  # beyond what an integer holds
+MAX_ROW_KEY: Final = 1 << 63  # beyond what an integer holds
 MAX_TABLE_CELLS: Final = 8  # cells of a table of all pairs per comparison, up to which it is made
 
 
@@ -72,7 +72,7 @@ class Tournament:
         if style is not None:
             wins, losses, ties = ((score == value).astype(np.float64) for value in (2, 0, 1))
             return cls(n, people, first, second, who, wins, losses, ties, np.ascontiguousarray(style, np.float64))
-        if people * n * n * OUTCOMES < MAX_KEY:
+        if people * n * n * OUTCOMES < MAX_ROW_KEY:
             key = (who * n + first) * n + second
             key *= OUTCOMES
             key += score.astype(np.int64)
