@@ -13,6 +13,7 @@ MAX_EXACT: Final = 2000  # parameters whose matrix is inverted as a whole: a sec
 MAX_DENSE_STEP: Final = 300  # parameters of a step that is solved as a whole: conjugate gradients are faster beyond
 NEWTON_RESIDUAL: Final = 1e-9  # residual of a Newton step by conjugate gradients, relative
 MAX_SOLVER_STEPS: Final = 5000  # of conjugate gradients
+MIN_SOLVER_MOVE: Final = 1e-12  # nats that a step has to move a solution: less is rounding
 MAX_INVERTED_BLOCK: Final = 256  # lines of a block that LAPACK inverts; larger ones are halved, as products are faster
 
 
@@ -134,6 +135,8 @@ class Information:
             along = gauge.within(self.product(direction))
             step = gain / _dot(direction, along)
             x += step * direction
+            if step * float(np.abs(direction).max()) < MIN_SOLVER_MOVE:
+                break
             rest = rest - step * along
             near = gauge.within(rest / self.diagonal)
             gain, before = _dot(rest, near), gain
