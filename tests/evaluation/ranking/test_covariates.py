@@ -185,3 +185,8 @@ def test_clusters_and_groups_go_with_covariates():
     assert robust.effects["low"][0] < 0.8 < robust.effects["high"][0]
     groups = {"worker": ["w0", "w1"], "group": ["g", "g"]}
     assert adj.rank(table, covariates=["length"], groups=groups).effects["effect"][0] == pytest.approx(0.8, abs=0.2)
+
+
+def test_the_card_shows_effects():
+    assert "effects of covariates" in adj.rank(DRAWN.comparisons, covariates="length")._repr_html_()
+    assert "effects of covariates" not in adj.rank(DRAWN.comparisons)._repr_html_()

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+import adjudge as adj
 from adjudge.errors import InputError
+from adjudge.evaluation.ranking import fit as of_fit
+from adjudge.evaluation.ranking.simulate import simulate_comparisons
 from adjudge.evaluation.ranking.tournament import Tournament
 from adjudge.kernels import cpu, ranking_reference
 from adjudge.kernels.ranking_reference import RankModel
@@ -91,6 +94,16 @@ def test_arrays_that_do_not_fit_are_refused():
         cpu.compiled().rank_information(
             *rows, *model, weight=rows.comparisons, at_position=8, step=1, at_scale=12, at_style=-1, matrix=np.empty((15, 15))
         )
+
+
+@needs_core
+def test_a_ranking_without_the_core_is_the_same(monkeypatch):
+    table = simulate_comparisons(items=6, comparisons=400, judges=3, position=0.3, length_effect=0.4, seed=1).comparisons
+    compiled = adj.rank(table, covariates="length")
+    monkeypatch.setattr(of_fit, "ranking_kernels", lambda: ranking_reference)
+    defined = adj.rank(table, covariates="length")
+    np.testing.assert_allclose(compiled.fitted.parameters, defined.fitted.parameters, atol=1e-8)
+    np.testing.assert_allclose(compiled.standard_error, defined.standard_error, rtol=1e-7)
 
 
 def test_covariates_keep_every_comparison_apart():

@@ -122,10 +122,14 @@ class Ranking:
 
         facts, columns = self.facts, ["rank", "item", "strength", "low", "high", "rank_low", "rank_high", "comparisons"]
         rows = self.leaderboard_frame().select(columns).rows()
-        table = CardTable.cut("leaderboard", columns, rows, "ranking.leaderboard", MAX_BOARD_ROWS)
+        tables = [CardTable.cut("leaderboard", columns, rows, "ranking.leaderboard", MAX_BOARD_ROWS)]
+        if self.effect_names:
+            columns = ["covariate", "value", "effect", "low", "high", "unit"]
+            rows = self.effects_frame().select(columns).rows()
+            tables.append(CardTable.cut("effects of covariates", columns, rows, "ranking.effects", MAX_BOARD_ROWS))
         figures = [(name, facts[name]) for name in ("items", "comparisons", "ties")]
-        steps = ["ranking.leaderboard", "ranking.neighbours", "ranking.judges", "ranking.plot()"]
-        return Card(repr(self), figures, self.sentences()[1:], [table], next_steps=steps).html()
+        steps = [f"ranking.{name}" for name in ("leaderboard", "neighbours", "volatility", "cycles", "judges", "plot()")]
+        return Card(repr(self), figures, self.sentences()[1:], tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the strengths with their intervals, the strongest first.
