@@ -20,7 +20,9 @@ from adjudge.io.write import write_aside
 ROOT = Path(__file__).parents[1]
 SENSITIVITY = (0.93, 0.90, 0.92, 0.88, 0.84, 0.80, 0.86, 0.70)  # of eight judges: P(says pass | passes)
 SPECIFICITY = (0.86, 0.82, 0.90, 0.80, 0.72, 0.75, 0.78, 0.60)  # P(says fail | fails)
-FIRST = 700_000  # the first seed: no constant was chosen on these juries
+# The first seed. One constant of `adj.rates`, UNCANCELLED, was chosen on juries of these scenarios; those of `adj.bias` and of
+# clusters were not.
+FIRST = 700_000
 SCENARIOS = {
     "judges err apart": {},
     "one judge repeats another in 7 of 10": {"repeats": 0.7},

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import adjudge as adj
-from adjudge.evaluation.ranking import fit as of_fit
+from adjudge.evaluation.ranking import information as of_information
 from adjudge.evaluation.ranking.simulate import simulate_comparisons, simulate_jury
 
 FIRST = 40_000  # the first seed
@@ -32,6 +32,7 @@ SETTINGS = {
     "very unequal items (spread 2)": {"items": 20, "comparisons": 1000, "strength_spread": 2.0},
     "position +0.5": {"items": 20, "comparisons": 1000, "position": 0.5},
     "judges differ (spread 0.4)": {"items": 20, "comparisons": 2000, "judges": 10, "reliability_spread": 0.4},
+    "the longer answer gains 0.5": {"items": 20, "comparisons": 1000, "length_effect": 0.5},
     "judges and positions differ": {
         "items": 20,
         "comparisons": 2000,
@@ -125,17 +126,20 @@ def inside(frame, truth, key, value, low, high):
 def coverage(tournaments=300):
     rows = []
     for name, setting in SETTINGS.items():
-        sums = np.zeros((4, 2))
+        sums = np.zeros((6, 2))
         for seed in range(FIRST, FIRST + tournaments):
             drawn = simulate_comparisons(**setting, seed=seed)
-            found = adj.rank(drawn.comparisons)
+            found = adj.rank(drawn.comparisons, covariates=["length"] if "length_effect" in setting else [])
             board, judges = found.leaderboard, found.judges
             sums[0] += inside(board, drawn.items, "item", "strength", "low", "high")
             place = drawn.items.filter(pl.col("item").is_in(board["item"].implode()))
             place = place.with_columns(place=pl.col("strength").rank(descending=True).cast(pl.Int64))
             sums[1] += inside(board, place, "item", "place", "rank_low", "rank_high")
-            sums[2] += inside(judges, drawn.judges, "worker", "reliability", "reliability_low", "reliability_high")
-            sums[3] += inside(judges, drawn.judges, "worker", "position_bias", "position_low", "position_high")
+            sums[2] += inside(found.volatility, place, "item", "place", "low", "high")
+            sums[3] += inside(judges, drawn.judges, "worker", "reliability", "reliability_low", "reliability_high")
+            sums[4] += inside(judges, drawn.judges, "worker", "position_bias", "position_low", "position_high")
+            for row in found.effects.iter_rows(named=True):
+                sums[5] += row["low"] <= setting["length_effect"] <= row["high"], 1
         shares = [f"{hit / n:.1%}" if n else "" for hit, n in sums.tolist()]
         rows.append((name, *shares))
         print("|", " | ".join(rows[-1]), "|", flush=True)
@@ -176,9 +180,9 @@ def large(items=10_000, comparisons=1_000_000, judges=1, clusters=0):
 def sampled():
     for name, table in {"random pairs": random_pairs(), "a chain": chain()}.items():
         exact = adj.rank(table, position=False)
-        of_fit.MAX_EXACT, before = 10, of_fit.MAX_EXACT
+        of_information.MAX_EXACT, before = 10, of_information.MAX_EXACT
         found = adj.rank(table, position=False)
-        of_fit.MAX_EXACT = before
+        of_information.MAX_EXACT = before
         ratio = found.standard_error / exact.standard_error
         ranks = [b.leaderboard["rank_high"].to_numpy() - b.leaderboard["rank_low"].to_numpy() for b in (exact, found)]
         print(f"{name}: errors by draws / exact: {ratio.mean():.3f}, from {ratio.min():.3f} to {ratio.max():.3f};", end=" ")

@@ -20,6 +20,7 @@ void bind_ebcc(nanobind::module_& m);
 void bind_careful(nanobind::module_& m);
 void bind_wide(nanobind::module_& m);
 void bind_scores(nanobind::module_& m);
+void bind_ranking(nanobind::module_& m);
 
 // Arrays that are read, and arrays that are written into.
 template <class T, int D = 1>

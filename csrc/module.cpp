@@ -48,4 +48,5 @@ NB_MODULE(_core, m) {
     bind_careful(m);
     bind_wide(m);
     bind_scores(m);
+    bind_ranking(m);
 }

@@ -130,7 +130,7 @@ def folder(tmp_path, monkeypatch):
     odd = pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.lit("NA")).otherwise("label")
     crowd.votes.select(item="task", judge="worker", score=odd).with_columns(length["length"]).write_csv("rows.csv")
     crowd.votes.pivot("worker", index="task", values="label", aggregate_function="first").write_csv("judges.csv")
-    battles = simulate_comparisons(items=4, comparisons=60, seed=1).comparisons
+    battles = simulate_comparisons(items=4, comparisons=60, length_effect=0.5, seed=1).comparisons
     battles.write_csv("battles.csv")
     battles.rename({"left": "home", "right": "away"}).write_csv("games.csv")
     scored = crowd.votes.select(

@@ -96,3 +96,24 @@ def test_ids_do_not_steer_the_terminal(adjudge, tmp_path):
     assert code == 0
     assert "\x1b" not in out
     assert "\\x1b[31mred" in out
+
+
+def test_covariates_and_how_firm_ranks_are(adjudge, tmp_path):
+    drawn = simulate_comparisons(items=5, comparisons=800, judges=3, length_effect=0.8, seed=2)
+    drawn.comparisons.write_csv(tmp_path / "battles.csv")
+    files = [tmp_path / name for name in ("effects.csv", "moves.csv", "cycles.csv")]
+    to_files = ("--effects", files[0], "--volatility", files[1], "--cycles", files[2])
+    code, out, err = adjudge("rank", tmp_path / "battles.csv", "--covariate", "length", *to_files)
+    assert (code, err) == (0, "")
+    assert "more length helps: the side with it wins" in out
+    assert "within the errors" in out
+    assert "triples of items beat each other in a circle" in out
+    assert pl.read_csv(files[0])["covariate"].to_list() == ["length"]
+    assert pl.read_csv(files[1]).height == 5
+    assert pl.read_csv(files[2]).columns[:3] == ["first", "second", "third"]
+    code, _, err = adjudge("rank", tmp_path / "battles.csv", "--effects", files[0])
+    assert code != 0
+    assert "--effects writes the effects of covariates: name some with --covariate" in err
+    code, _, err = adjudge("rank", tmp_path / "battles.csv", "--covariate", "width")
+    assert code == 1
+    assert "covariate 'width' needs a column of that name" in err

@@ -31,7 +31,7 @@ from adjudge.cli.options import (
     split_numbers,
 )
 from adjudge.data.options import DEFAULTS, PanelKind
-from adjudge.errors import choice_error
+from adjudge.errors import OptionError, choice_error
 
 if TYPE_CHECKING:
     import polars as pl
@@ -276,6 +276,7 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
         "The reliability of judges, and what to compare next:",
         "adjudge rank battles.csv --judges judges.csv --neighbours next.csv",
     ),
+    ("Net of length (length_a, length_b), with its effect:", "adjudge rank battles.csv --covariate length --effects effects.csv"),
     only=("worker", "separator"),
     weigh_judges=YES_NO,
     position=YES_NO,
@@ -287,6 +288,10 @@ def rank(
     winner: Annotated[str | None, for_input(help="Column of the winner: an id, left, right, a, b, tie, ….")] = None,
     cluster: Annotated[
         str | None, for_input(help="Column of the prompt or document that makes comparisons depend on each other; '' for none.")
+    ] = None,
+    covariate: Annotated[
+        list[str] | None,
+        for_input(help="What else may sway the choice: a column of differences, or a pair NAME_a, NAME_b; as often as needed."),
     ] = None,
     no_header: Annotated[
         bool, for_input("--no-header", help="The first line is a comparison; columns are called 1, 2, ….")
@@ -302,6 +307,9 @@ def rank(
     output: Annotated[Path | None, for_output("-o", "--output", help="Write the leaderboard here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
     neighbours: Annotated[Path | None, for_output(help="Write a line per two neighbours in the ranking here.")] = None,
+    effects: Annotated[Path | None, for_output(help="Write the effects of covariates here.")] = None,
+    volatility: Annotated[Path | None, for_output(help="Write how much the rank of each item may change here.")] = None,
+    cycles: Annotated[Path | None, for_output(help="Write triples of items that beat each other in a circle here.")] = None,
     as_json: Json = False,
     quiet: Silent = False,
     groups: Groups = None,
@@ -314,13 +322,17 @@ def rank(
     comparisons show them.
     """
     targets = {"--output": output, "--judges": judges, "--neighbours": neighbours}
+    targets |= {"--effects": effects, "--volatility": volatility, "--cycles": cycles}
     out.check(targets, {"the comparisons": comparisons, "the groups": out.groups_file(groups)}, to_stdout=True)
     columns: Any = {"left": left, "right": right, "winner": winner, "cluster": cluster, "header": not no_header}
     settings: Any = {"prior": number_or_word(prior), "level": level, "draws": draws, "seed": seed}
     settings |= {"judges": _parse_decision("--weigh-judges", weigh_judges), "position": _parse_decision("--position", position)}
-    ranking = adj.rank(out.source_of(comparisons), groups=groups, **settings, **columns, **how_read)
+    if effects is not None and not covariate:
+        raise OptionError("--effects writes the effects of covariates: name some with --covariate")
+    ranking = adj.rank(out.source_of(comparisons), groups=groups, covariates=covariate or (), **settings, **columns, **how_read)
     board = ranking.leaderboard_frame()
-    out.write_frames(targets.values(), (lambda: board, ranking.judges_frame, ranking.neighbours_frame))
+    found = (ranking.effects_frame, ranking.volatility_frame, ranking.cycles_frame)
+    out.write_frames(targets.values(), (lambda: board, ranking.judges_frame, ranking.neighbours_frame, *found))
     show = partial(_show_ranking, ranking, board)
     named = ranking.workers if groups is None else None
     out.present(ranking.to_dict, show, comparisons, ranking.understood, as_json=as_json, quiet=quiet, judges=named)

@@ -11,7 +11,7 @@ import oracle_ranking as oracle
 from adjudge.errors import InputError, OptionError
 from adjudge.evaluation.intervals import normal_scores, quantiles
 from adjudge.evaluation.ranking import errors as of_errors
-from adjudge.evaluation.ranking import fit as of_fit
+from adjudge.evaluation.ranking import information as of_information
 from adjudge.evaluation.ranking.comparisons import read_comparisons
 from adjudge.evaluation.ranking.simulate import simulate_comparisons, simulate_jury
 
@@ -72,7 +72,7 @@ def test_draws_give_cluster_robust_errors_too(monkeypatch):
     table = simulate_jury(items=12, prompts=400, judges=4, strength_spread=0.5, prompt_spread=1.0, seed=4).comparisons
     exact = adj.rank(table)
     independent = adj.rank(table, cluster="").standard_error
-    monkeypatch.setattr(of_fit, "MAX_EXACT", 5)
+    monkeypatch.setattr(of_information, "MAX_EXACT", 5)
     drawn = adj.rank(table, draws=600)
     assert drawn.facts["intervals"] == "600 draws"
     np.testing.assert_allclose(drawn.standard_error, exact.standard_error, rtol=0.12)

@@ -9,10 +9,10 @@ from scipy.sparse.csgraph import connected_components
 import adjudge as adj
 import oracle_ranking as oracle
 from adjudge.errors import InputError
-from adjudge.evaluation.ranking import fit as of_fit
-from adjudge.evaluation.ranking.comparisons import Tournament, components, has_maximum
+from adjudge.evaluation.ranking import information as of_information
 from adjudge.evaluation.ranking.errors import errors
 from adjudge.evaluation.ranking.fit import fit, problem_of
+from adjudge.evaluation.ranking.tournament import Tournament, components, has_maximum
 
 
 def drawn(seed, items=7, games=150, judges=1, ties=0.2):
@@ -39,7 +39,7 @@ def test_conjugate_gradients_give_the_same_strengths(monkeypatch):
     left, right, outcome, judge = drawn(3, items=30, games=900, judges=4)
     t = Tournament.of(left, right, outcome, judge)
     exact = [fit(problem_of(t, position=True, judges=judges, prior=1.0)) for judges in (False, True)]
-    monkeypatch.setattr(of_fit, "MAX_EXACT", 5)
+    monkeypatch.setattr(of_information, "MAX_EXACT", 5)
     for one, judges in zip(exact, (False, True), strict=True):
         other = fit(problem_of(t, position=True, judges=judges, prior=1.0))
         np.testing.assert_allclose(other.parameters, one.parameters, atol=1e-7)
@@ -82,35 +82,40 @@ def test_the_penalised_likelihood_never_falls_within_a_phase():
 def test_the_derivatives_are_those_of_the_objective():
     left, right, outcome, judge = drawn(2, items=5, games=60, judges=3)
     problem = problem_of(Tournament.of(left, right, outcome, judge), position=True, judges=True, prior=0.7)
-    x = np.random.default_rng(0).normal(0, 0.3, problem.pattern.size)
+    x = np.random.default_rng(0).normal(0, 0.3, problem.size)
     unit = np.eye(len(x)) * 1e-6
-    slope = [(problem.objective(x + one) - problem.objective(x - one)) / 2e-6 for one in unit]
-    np.testing.assert_allclose(problem.gradient(x), slope, atol=1e-6)
+    slope = [(problem.evaluate(x + one).objective - problem.evaluate(x - one).objective) / 2e-6 for one in unit]
+    np.testing.assert_allclose(problem.gradient(problem.evaluate(x)), slope, atol=1e-6)
     # Scores have the information as their covariance.
     rng, draw = np.random.default_rng(1), problem.scores(x)
     scores = np.stack([draw(rng) for _ in range(4000)])
-    dense = problem.information(x).dense()
+    dense = problem.information(problem.evaluate(x)).dense()
     assert np.abs(scores.T @ scores / 4000 - dense).max() < 0.06 * np.diag(dense).max()
 
 
 def test_without_judges_the_information_is_the_observed_one():
     left, right, outcome, _ = drawn(1, items=5)
     problem = problem_of(Tournament.of(left, right, outcome), position=True, judges=False, prior=0.5)
-    x = np.random.default_rng(0).normal(0, 0.5, problem.pattern.size)
+    x = np.random.default_rng(0).normal(0, 0.5, problem.size)
     unit = np.eye(len(x)) * 1e-5
-    observed = [-(problem.gradient(x + one) - problem.gradient(x - one)) / 2e-5 for one in unit]
-    np.testing.assert_allclose(problem.information(x).dense(), observed, atol=1e-6)
+    observed = [
+        -(problem.gradient(problem.evaluate(x + one)) - problem.gradient(problem.evaluate(x - one))) / 2e-5 for one in unit
+    ]
+    np.testing.assert_allclose(problem.information(problem.evaluate(x)).dense(), observed, atol=1e-6)
 
 
 def test_errors_are_the_pseudo_inverse_and_draws_come_near(monkeypatch):
     left, right, outcome, _ = drawn(4, items=40, games=2000)
-    found = fit(problem_of(Tournament.of(left, right, outcome), position=False, judges=False))
+    tournament = Tournament.of(left, right, outcome)
+    found = fit(problem_of(tournament, position=False, judges=False))
     problem = found.problem
     draw = problem.scores(found.parameters)
     exact = errors(found.information, problem.gauge, draw, 64, 0)
     np.testing.assert_allclose(exact.covariance, np.linalg.pinv(found.information.dense(), hermitian=True), atol=1e-9)
-    monkeypatch.setattr(of_fit, "MAX_EXACT", 5)
-    sampled = errors(found.information, problem.gauge, draw, 64, 0)
+    monkeypatch.setattr(of_information, "MAX_EXACT", 5)
+    sparse = fit(problem_of(tournament, position=False, judges=False))
+    np.testing.assert_allclose(sparse.information.dense(), found.information.dense(), atol=1e-6)
+    sampled = errors(sparse.information, problem.gauge, draw, 64, 0)
     assert sampled.covariance is None
     np.testing.assert_allclose(sampled.variance, exact.variance, rtol=0.15)
     one, other = np.arange(20), np.arange(20, 40)
@@ -121,11 +126,13 @@ def test_errors_are_the_pseudo_inverse_and_draws_come_near(monkeypatch):
 
 def test_draws_hold_in_a_chain_too(monkeypatch):
     left = np.repeat(np.arange(29), 8)
-    found = fit(problem_of(Tournament.of(left, left + 1, np.tile([0.0, 1.0], 116)), position=False, judges=False))
+    tournament = Tournament.of(left, left + 1, np.tile([0.0, 1.0], 116))
+    found = fit(problem_of(tournament, position=False, judges=False))
     draw = found.problem.scores(found.parameters)
     exact = errors(found.information, found.problem.gauge, draw, 400, 0)
-    monkeypatch.setattr(of_fit, "MAX_EXACT", 5)
-    sampled = errors(found.information, found.problem.gauge, draw, 400, 0)
+    monkeypatch.setattr(of_information, "MAX_EXACT", 5)
+    sparse = fit(problem_of(tournament, position=False, judges=False))
+    sampled = errors(sparse.information, found.problem.gauge, draw, 400, 0)
     ends = np.array([0, 0, 10]), np.array([29, 1, 12])
     np.testing.assert_allclose(sampled.variance, exact.variance, rtol=0.2)
     np.testing.assert_allclose(sampled.of_differences(*ends), exact.of_differences(*ends), rtol=0.3)

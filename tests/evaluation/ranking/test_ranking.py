@@ -100,7 +100,8 @@ def test_as_many_more_comparisons_as_are_asked_for_separate_neighbours():
     for more, separated in ((found["further"][at], True), (found["further"][at] - 2, False)):
         added = np.bincount([row], [more], len(t))  # as they are expected to end, so that strengths stay
         larger = dataclasses.replace(t, left_wins=t.left_wins + chance * added, right_wins=t.right_wins + (1 - chance) * added)
-        matrix = dataclasses.replace(problem, tournament=larger).information(ranking.fitted.parameters)
+        changed = dataclasses.replace(problem, tournament=larger)
+        matrix = changed.information(changed.evaluate(ranking.fitted.parameters))
         error = np.sqrt(errors(matrix, problem.gauge, None, 0, 0).of_differences(np.array([one]), np.array([other])))
         assert (found["difference"][at] > 1.6448536 * error[0]) == separated
 
@@ -238,3 +239,13 @@ def test_ids_are_text_on_a_card_and_in_a_picture():
     assert "ranking.neighbours" in card
     assert "<script" not in ranking.plot().svg()
     assert "</script>" not in ranking.plot().altair().to_json()
+
+
+def test_ties_vary_less_than_wins():
+    drawn = simulate_comparisons(items=6, comparisons=1000, judges=1, ties=0.8, seed=4).comparisons.drop("worker")
+    ranking = adj.rank(drawn, position=False)
+    ratio = ranking.standard_error / np.sqrt(np.diag(ranking.fitted.information.inverse(ranking.fitted.problem.gauge)))
+    chance, t = ranking.fitted.problem.chances(ranking.fitted.estimates), ranking.tournament
+    assert ratio == pytest.approx(np.sqrt(1 - t.ties.sum() / 4 / (t.count @ (chance * (1 - chance)))), rel=0.01)
+    assert (ratio < 0.9).all()
+    assert (adj.rank([("a", "b", "tie"), ("b", "a", "tie")] * 50).standard_error > 0.05).all(), "nothing is certain"

@@ -15,10 +15,10 @@ def test_winners_and_losers_are_the_same_games(tmp_path):
     table = DRAWN.select(winner=winner, loser=loser, worker="worker")
     table.write_csv(tmp_path / "games.csv")
     wanted = adj.rank(DRAWN, judges=False, position=False).leaderboard.select("item", "strength", "wins", "losses")
-    for source in (table, table.to_dict(as_series=False), tmp_path / "games.csv"):
+    for source in (table, table.to_arrow(), table.to_pandas(), table.to_dict(as_series=False), tmp_path / "games.csv"):
         found = adj.rank(source, judges=False)
         assert found.facts["position"] is False
-        board = found.leaderboard.select("item", "strength", "wins", "losses")
+        board = found.leaderboard_frame().select("item", "strength", "wins", "losses")
         assert board["item"].to_list() == wanted["item"].to_list()
         assert board["strength"].to_list() == pytest.approx(wanted["strength"].to_list(), abs=1e-6)
         assert board["wins"].to_list() == wanted["wins"].to_list()

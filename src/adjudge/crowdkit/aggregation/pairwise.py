@@ -131,8 +131,8 @@ def fit_strengths(
     comparisons: Any, items: Codes, workers: Codes | None = None, *, prior: float, max_iter: int, tol: float
 ) -> Any:
     """Return the fit of `adjudge.evaluation.ranking`; given workers, it estimates their reliability and left-side advantage."""
-    from adjudge.evaluation.ranking.comparisons import Tournament
     from adjudge.evaluation.ranking.fit import fit, problem_of
+    from adjudge.evaluation.ranking.tournament import Tournament
 
     left, right, winner = comparisons
     apart = left != right  # an item compared with itself tells nothing

@@ -1,12 +1,11 @@
-"""Comparisons read from any source, and as arrays: equal ones added up, who was ever compared with whom."""
+"""Comparisons read from any source, with their winners, judges, clusters and covariates, as codes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -16,13 +15,15 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, MissingLabels, OptionError, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers, sum_by
+from adjudge.evaluation.ranking.covariates import Effect, columns_by_role, encode_covariates, find_covariates
+from adjudge.evaluation.ranking.tournament import Tournament
 from adjudge.io.columns import ANYBODY, REMAINING_COLUMNS, SIDES, is_usual, normalize_name
-from adjudge.io.encode import narrow_ids
+from adjudge.io.encode import Codes, Dictionary, narrow_ids, sort_order
 from adjudge.io.families import is_families, require_families
 from adjudge.io.frames import prepare_ids, require_present, vocabulary
 from adjudge.io.reading import Reading
 from adjudge.io.records import OpenTable, concat
-from adjudge.io.sources import Source, is_spark_frame, open_table
+from adjudge.io.sources import Opened, Source, is_spark_frame, open_table
 from adjudge.io.workers import ANSWERS_LIKE, plurality, read_groups, require_known
 
 # Words for the winner beside ids of items, compared in lower case without spaces and punctuation.
@@ -35,153 +36,6 @@ ACCEPTED_WINNERS: Final = "the id of one of the two, 'left', 'right', 'a', 'b', 
 ANONYMOUS_JUDGE: Final = "everybody"  # the one judge of comparisons that do not say who gave them
 INDEPENDENT: Final = ""  # as the column of clusters: there are none
 TUPLES: Final = "give tuples (left, right, winner), or (left, right, winner, worker)"
-
-
-@dataclass(frozen=True, eq=False)
-class Tournament:
-    """Comparisons in codes, added up: one row per (left, right, judge) that occurs, sorted by judge, left and right."""
-
-    items: int
-    judges: int
-    left: Integers  # [rows]
-    right: Integers  # [rows]
-    judge: Integers  # [rows]
-    left_wins: Floats  # [rows] without ties
-    right_wins: Floats  # [rows] without ties
-    ties: Floats  # [rows]
-
-    @classmethod
-    def of(
-        cls, left: Any, right: Any, outcome: Any, judge: Any = None, *, items: int | None = None, judges: int | None = None
-    ) -> Tournament:
-        """Return the tournament of single comparisons.
-
-        - `left`, `right`: the codes of the two items, whole numbers from 0 on, [comparisons].
-        - `outcome`: 1 where the left item won, 0 where the right one did, 0.5 for a tie, [comparisons].
-        - `judge`: the codes of who compared, [comparisons]; None for one judge.
-        - `items`, `judges`: how many there are; the largest code and one more by default.
-
-        >>> Tournament.of([0, 0, 1], [1, 1, 0], [1, 0.5, 0]).left_wins.tolist()
-        [1.0, 0.0]
-        """
-        first, second = np.asarray(left, np.int64), np.asarray(right, np.int64)
-        result = np.asarray(outcome, np.float64)
-        who = np.zeros(len(first), np.int64) if judge is None else np.asarray(judge, np.int64)
-        if not len(first) == len(second) == len(result) == len(who):
-            raise InputError(f"the arrays have {len(first)}, {len(second)}, {len(result)} and {len(who)} items: give one length")
-        if not np.isin(result, (0.0, 0.5, 1.0)).all():
-            raise InputError("outcome holds another number than 1 (left won), 0 (right won) and 0.5 (a tie)")
-        n = int(max(first.max(initial=-1), second.max(initial=-1))) + 1 if items is None else items
-        people = int(who.max(initial=0)) + 1 if judges is None else judges
-        for name, codes, limit in (("left", first, n), ("right", second, n), ("judge", who, people)):
-            if len(codes) and not 0 <= codes.min() <= codes.max() < limit:
-                raise InputError(f"{name} holds a code below 0, or beyond the last one, {limit - 1}")
-        if (first == second).any():
-            raise InputError(f"comparison {int((first == second).argmax()) + 1} is of an item with itself")
-        # Pairs are numbered first: a number for judge, left and right at once can be larger than an integer holds.
-        pairs, pair = np.unique(first * n + second, return_inverse=True)
-        key, row = np.unique(who * len(pairs) + pair, return_inverse=True)
-        who, of_row = np.divmod(key, max(len(pairs), 1))
-        return cls(
-            n,
-            people,
-            pairs[of_row] // n,
-            pairs[of_row] % n,
-            who,
-            *(sum_by(row, (result == value).astype(np.float64), len(key)) for value in (1.0, 0.0, 0.5)),
-        )
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    @property
-    def count(self) -> Floats:
-        """Comparisons of every row, [rows]."""
-        return self.left_wins + self.right_wins + self.ties
-
-    @property
-    def points(self) -> Floats:
-        """What the left item scored: its wins, and half of the ties, [rows]."""
-        return self.left_wins + 0.5 * self.ties
-
-    def rows_of(self, left: Integers, right: Integers, judge: Integers) -> Integers:
-        """Return the row of each of the comparisons that were added up, [comparisons]."""
-        pairs, pair = np.unique(self.left * self.items + self.right, return_inverse=True)
-        of_comparison = np.searchsorted(pairs, left * self.items + right)
-        return np.searchsorted(self.judge * len(pairs) + pair, judge * len(pairs) + of_comparison)
-
-    def per_item(self, of_left: Floats, of_right: Floats | None = None) -> Floats:
-        """Return sums over the rows of every item, [items]: one array for its rows on the left, one for those on the right."""
-        other = of_left if of_right is None else of_right
-        return sum_by(self.left, of_left, self.items) + sum_by(self.right, other, self.items)
-
-    def per_judge(self, values: Floats) -> Floats:
-        """Return sums over the rows of every judge, [judges]."""
-        return sum_by(self.judge, values, self.judges)
-
-
-def components(items: int, one: Integers, other: Integers) -> Integers:
-    """Return the component of every item, [items], in a graph of edges `one`-`other`: 0 is the largest, then the next.
-
-    Components of equal size are in the order of their first items.
-
-    >>> components(5, np.array([3, 1, 2]), np.array([4, 2, 0])).tolist()
-    [0, 0, 0, 1, 1]
-    """
-    label = np.arange(items)
-    while True:
-        least = label.copy()
-        for a, b in ((one, other), (other, one)):
-            np.minimum.at(least, label[a], label[b])
-        least = least[label]
-        while not np.array_equal(least, least[least]):  # follow pointers to the end
-            least = least[least]
-        if np.array_equal(least, label):
-            break
-        label = least
-    first, group, size = np.unique(label, return_inverse=True, return_counts=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.lexsort((first, -size))] = np.arange(len(first))
-    return rank[group]
-
-
-def has_maximum(tournament: Tournament, component: Integers) -> Flags:
-    """Return whether the strengths of every component have a finite maximum of the likelihood, [components].
-
-    They have one exactly where everybody can be reached from everybody along wins and ties (Ford 1957): no group of items
-    has won, or lost, all its comparisons with the others.
-
-    >>> t = Tournament.of([0, 1, 2, 0], [1, 2, 0, 3], [1, 1, 1, 1])
-    >>> has_maximum(t, np.zeros(4, int)).tolist(), has_maximum(Tournament.of([0, 1], [1, 0], [1, 1]), np.zeros(2, int)).tolist()
-    ([False], [True])
-    """
-    above, below = tournament.left_wins + tournament.ties > 0, tournament.right_wins + tournament.ties > 0
-    start = np.concatenate([tournament.left[above], tournament.right[below]])
-    end = np.concatenate([tournament.right[above], tournament.left[below]])
-    count = int(component.max(initial=-1)) + 1
-    roots = np.unique(component, return_index=True)[1]
-    out = np.ones(count, np.bool_)
-    for a, b in ((start, end), (end, start)):
-        missed = ~_reach(tournament.items, a, b, roots)
-        out[component[missed]] = False
-    return out
-
-
-def _reach(items: int, start: Integers, end: Integers, roots: Integers) -> Flags:
-    """Return which items can be reached from the roots along edges, [items]; every edge is looked at once."""
-    order = np.argsort(start, kind="stable")
-    target = end[order]
-    ptr = np.searchsorted(start[order], np.arange(items + 1))
-    seen = np.zeros(items, np.bool_)
-    seen[roots] = True
-    frontier = roots
-    while len(frontier):
-        length = ptr[frontier + 1] - ptr[frontier]
-        begin = np.repeat(ptr[frontier] - np.cumsum(length) + length, length)
-        found = np.unique(target[begin + np.arange(int(length.sum()))])
-        frontier = found[~seen[found]]
-        seen[frontier] = True
-    return seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,16 +54,19 @@ class Comparisons:
     frame_kind: FrameKind = "polars"
     cluster: Integers | None = None  # [comparisons] codes from 0 on; None where no column says so
     has_sides: bool = True  # False for columns of winners and losers, which do not say who was on the left
+    style: Floats | None = None  # [comparisons, effects] covariates; None without any
+    effects: tuple[Effect, ...] = ()  # what their numbers stand for
 
     @property
     def clusters(self) -> int:
         """How many clusters there are; 0 where no column says so."""
         return 0 if self.cluster is None else int(self.cluster.max(initial=-1)) + 1
 
-    def tournament(self) -> Tournament:
-        """Return equal comparisons added up."""
-        items, judges = len(self.items), len(self.judges)
-        return Tournament.of(self.left, self.right, self.outcome, self.judge, items=items, judges=judges)
+    def tournament(self, *, judges: bool = True, style: bool = False) -> Tournament:
+        """Return equal comparisons added up, those of different judges apart if `judges`; all of them apart if `style`."""
+        who, people = (self.judge, len(self.judges)) if judges else (None, 1)
+        given = self.style if style else None
+        return Tournament.of(self.left, self.right, self.outcome, who, items=len(self.items), judges=people, style=given)
 
 
 def read_comparisons(
@@ -220,6 +77,7 @@ def read_comparisons(
     winner: str | None = None,
     worker: str | None = None,
     cluster: str | None = None,
+    covariates: Sequence[str] = (),
     separator: str | None = None,
     header: bool = True,
 ) -> Comparisons:
@@ -230,52 +88,71 @@ def read_comparisons(
     wanted: dict[str, str | None] = {"left": left, "right": right, "winner": winner, "judge": worker or ANYBODY}
     if cluster != INDEPENDENT:
         wanted["cluster"] = cluster or ANYBODY
-    won = _winner_and_loser(source, reading) if (left, right, winner) == (None, None, None) else None
+    names = _column_names(source, reading) if covariates or (left, right, winner) == (None, None, None) else None
+    won = _winner_and_loser(names) if (left, right, winner) == (None, None, None) else None
     if won is not None:
         del wanted["winner"]
         wanted |= {"left": won[0], "right": won[1]}
-    table = _open(source, wanted, reading)
+    known = find_covariates(covariates, names, (wanted["left"], wanted["right"])) if names is not None else []
+    if covariates and names is None:
+        raise InputError("covariates need a table with named columns: give one file with a header, a frame, or a dict of columns")
+    table = _open(source, {**wanted, **columns_by_role(known)}, reading)
     whole = concat(table.batches)
     if won is not None:
         whole = whole.with_columns(winner=pl.lit("left"))
+    given = whole.select(list(columns_by_role(known)))
+    whole = whole.drop(given.columns)
     ids = {role: whole[role] if role == "cluster" else prepare_ids(whole[role], role) for role in whole.columns}
     has_judges = "judge" in ids
     for role, series in ids.items():
         if role not in ("winner", "cluster"):
             require_present(series, "worker" if role == "judge" else role, why=": every comparison needs one")
-    if not has_judges:
-        ids["judge"] = pl.Series([ANONYMOUS_JUDGE]).new_from_index(0, len(whole))
-    outcome = _outcomes(ids["winner"], ids["left"], ids["right"], table.notes.columns)
-    _refuse_same(*_unify(ids["left"], ids["right"]))
+    sides = _unify(ids["left"], ids["right"])
+    coded = _encode_all({"item": sides, "judge": (ids["judge"],) if has_judges else (), "winner": (ids["winner"],)})
+    (one, other), things = coded["item"]
+    same = np.flatnonzero(one == other)
+    if len(same):
+        row = int(same[0])
+        raise InputError(f"row {row + 1} compares {quote(sides[0][row])} with itself: leave such lines out")
+    outcome = _Winners.of(ids["winner"], *coded["winner"], things).outcomes(one, other, sides, table.notes.columns)
+    judge, people = coded["judge"] if has_judges else ([np.zeros(len(one), np.uint32)], pl.Series([ANONYMOUS_JUDGE]))
     voted = ~np.isnan(outcome)
     missing = int(len(outcome) - voted.sum())
     if missing:
         warn(f"{missing} of {len(outcome)} comparisons have no winner: dropped as abstentions", MissingLabels)
-        ids = {role: series.filter(pl.Series(voted)) for role, series in ids.items()}
-    items, codes = _encode(pl.concat(_unify(ids["left"], ids["right"])), narrow=table.is_text)
-    judges, judge = _encode(ids["judge"], narrow=table.is_text)
-    first, second = np.split(codes, 2)
-    told = table.notes.understood(votes=int(voted.sum()), abstentions=missing, repeated=0)
-    clusters = _encode_clusters(ids["cluster"]) if "cluster" in ids else None
-    plain = (items, judges, first, second, outcome[voted], judge, has_judges, missing, told, table.frame_kind, clusters)
-    return Comparisons(*plain, has_sides=won is None)
+        one, other, judge, outcome = one[voted], other[voted], [judge[0][voted]], outcome[voted]
+    items, (first, second) = _sort_codes(things, [one, other], narrow=table.is_text)
+    judges, (by,) = _sort_codes(people, judge, narrow=table.is_text)
+    told = table.notes.understood(votes=len(outcome), abstentions=missing, repeated=0)
+    clusters = (
+        _encode_clusters(ids["cluster"].filter(pl.Series(voted)) if missing else ids["cluster"]) if "cluster" in ids else None
+    )
+    plain = (items, judges, first, second, outcome, by, has_judges, missing, told, table.frame_kind, clusters)
+    style, effects = encode_covariates(known, given, voted) if known else (None, ())
+    return Comparisons(*plain, has_sides=won is None, style=style, effects=effects)
 
 
-def _winner_and_loser(source: Any, reading: Reading) -> tuple[str, str] | None:
-    """Return the columns of a table that has one for winners, one for losers, and none for sides; None for any other source."""
+def _column_names(source: Any, reading: Reading) -> list[str] | None:
+    """Return the names of a table's columns; None for a source that has to be read to know them."""
     if hasattr(source, "collect_schema"):
-        names = list(source.collect_schema().names())
-    elif isinstance(source, Mapping) or hasattr(source, "columns"):
-        names = [str(name) for name in getattr(source, "columns", source)]
-    elif isinstance(source, str | os.PathLike) and reading.header and Path(source).is_file():
-        try:
-            names = next(iter(open_table(source, {REMAINING_COLUMNS: None}, reading).batches)).columns
-        except (InputError, StopIteration):  # which reading will explain
+        return list(source.collect_schema().names())
+    if isinstance(source, Mapping) or hasattr(source, "column_names"):
+        return [str(name) for name in getattr(source, "column_names", source)]
+    if hasattr(source, "columns"):
+        return [str(name) for name in source.columns]
+    try:
+        paths = Opened(source).paths
+        if paths is None or not reading.header:
             return None
-    else:
+        return list(next(iter(open_table(paths[0], {REMAINING_COLUMNS: None}, reading).batches)).columns)
+    except (InputError, StopIteration):  # which reading will explain
         return None
-    by_name = {normalize_name(name): name for name in reversed(names)}
-    has_sides = any(is_usual(name, side) for name in names for side in ("left", "right"))
+
+
+def _winner_and_loser(names: list[str] | None) -> tuple[str, str] | None:
+    """Return the columns of a table that has one for winners, one for losers, and none for sides; None for any other."""
+    by_name = {normalize_name(name): name for name in reversed(names or ())}
+    has_sides = any(is_usual(name, side) for name in names or () for side in ("left", "right"))
     return None if has_sides or not {"winner", "loser"} <= by_name.keys() else (by_name["winner"], by_name["loser"])
 
 
@@ -303,8 +180,13 @@ def group_comparisons(known: Comparisons, groups: Source) -> Comparisons:
     said = np.rint(2 * known.outcome).astype(np.int64)
     at, judge, outcome, tied = plurality(pair.ravel(), voter, said, len(names), 3)
     cluster, left, right = pairs[:, at]
+    style = known.style
+    if style is not None:  # members see the same pair: any difference between them is averaged
+        size = sum_by(pair.ravel(), np.ones(len(voter)), pairs.shape[1])
+        style = np.stack([sum_by(pair.ravel(), own, len(size)) / size for own in style.T], axis=1)[at]
     return replace(
         known,
+        style=style,
         judges=Vocabulary.of_texts(names),
         left=left,
         right=right,
@@ -353,17 +235,28 @@ def _unify(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
     return left.alias("item"), right.alias("item")
 
 
-def _encode(ids: pl.Series, *, narrow: bool) -> tuple[Vocabulary, Integers]:
-    """Return the distinct ids, sorted, and the code of every one, [n]."""
-    distinct = ids.unique()
+def _encode_all(columns: Mapping[str, tuple[pl.Series, ...]]) -> dict[str, tuple[list[Codes], pl.Series]]:
+    """Return the codes of every column, in order of first appearance, and the distinct ids behind them, per dictionary."""
+
+    def encode(role: str) -> tuple[list[Codes], pl.Series]:
+        dictionary = Dictionary(role)
+        codes = [dictionary.encode(column) for column in columns[role]]
+        return codes, dictionary.ids()
+
+    with ThreadPoolExecutor(len(columns)) as pool:  # the dictionaries of the core let other threads run
+        return dict(zip(columns, pool.map(encode, columns), strict=True))
+
+
+def _sort_codes(ids: pl.Series, codes: list[Codes], *, narrow: bool) -> tuple[Vocabulary, list[Integers]]:
+    """Return the ids that have codes, sorted, and the codes in this order; texts become whole numbers where `narrow`."""
+    used = np.flatnonzero(sum(np.bincount(one, minlength=len(ids)) for one in codes))
+    known = vocabulary(ids[used] if len(used) < len(ids) else ids)
     if narrow:
-        known = narrow_ids(vocabulary(distinct))
-        if known.kind == "integer":
-            ids, distinct = ids.cast(pl.Int64), pl.Series(known.values, dtype=pl.Int64)
-    distinct = distinct.sort()
-    table = pl.DataFrame({"id": distinct}).with_row_index("code")
-    codes = ids.to_frame("id").join(table, on="id", how="left", maintain_order="left")["code"]
-    return vocabulary(distinct), codes.cast(pl.Int64).to_numpy()
+        known = narrow_ids(known)
+    order = sort_order(known)
+    rank = np.zeros(len(ids), np.int64)
+    rank[used[order]] = np.arange(len(order))
+    return known.take(order), [rank[one] for one in codes]
 
 
 def _encode_clusters(values: pl.Series) -> Integers:
@@ -377,60 +270,89 @@ def _encode_clusters(values: pl.Series) -> Integers:
     return np.unique(np.where(alone, len(values) + np.arange(len(values)), known), return_inverse=True)[1].astype(np.int64)
 
 
-def _refuse_same(left: pl.Series, right: pl.Series) -> None:
-    same = _is_equal(left, right)
-    if same.any():
-        row = int(same.argmax())
-        raise InputError(f"row {row + 1} compares {quote(left[row])} with itself: leave such lines out")
+@dataclass(frozen=True, eq=False)
+class _Winners:
+    """What the winners are called: distinct texts, compared with the items and with the words for sides and ties."""
 
+    given: pl.Series  # [comparisons] as read
+    code: Codes  # [comparisons] of its text; MISSING_CODE for none
+    item: Integers  # [texts] code of the item of this name; -1 for none, as of all that follow for a missing one
+    word: Integers  # [texts] code of it as a word
+    item_word: Integers  # [items] likewise
+    words: list[str]  # [texts]
+    is_tie: Flags  # [texts]
+    is_empty: Flags  # [texts]
 
-def _outcomes(winner: pl.Series, left: pl.Series, right: pl.Series, columns: Mapping[str, str]) -> Floats:
-    """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
-
-    Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
-    """
-    texts = winner.cast(pl.String)
-    words = _words(texts)
-    is_left, is_right = (_is_equal(texts, side.cast(pl.String)) for side in (left, right))
-    tie = _is_among(words, TIE_WORDS) & ~is_left & ~is_right
-    empty = texts.is_null().to_numpy() | (texts.str.strip_chars() == "").fill_null(True).to_numpy()
-    named = is_left | is_right | tie | empty
-    if not named.all():
-        names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
-        by_side = [_is_among(words, some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
-        sided = by_side[0] | by_side[1] | tie | empty
-        if (named | sided).all() and not sided.all():
-            item, side = int((~sided).argmax()), int((~named).argmax())
-            raise InputError(
-                f"winner in row {item + 1} is {quote(winner[item])}, an item, and in row {side + 1} {quote(winner[side])}, a "
-                "side: give items throughout, or sides"
-            )
-        if sided.all() or sided.sum() > named.sum():
-            is_left, is_right, named = by_side[0], by_side[1], sided
-            other_item = np.where(is_left, _is_equal(words, _words(right)), is_right & _is_equal(words, _words(left)))
-            if other_item.any():
-                row = int(other_item.argmax())
-                item = right[row] if is_left[row] else left[row]
-                raise InputError(
-                    f"winner in row {row + 1} is {quote(winner[row])}: that may be the item {quote(item)}, or the other side; "
-                    "give ids of items throughout, or 'left' and 'right'"
-                )
-    if not named.all():
-        row = int((~named).argmax())
-        raise InputError(
-            f"winner in row {row + 1} is {quote(winner[row])}, which is neither {quote(left[row])} (left) nor "
-            f"{quote(right[row])} (right): give {ACCEPTED_WINNERS}"
+    @classmethod
+    def of(cls, given: pl.Series, codes: list[Codes], distinct: pl.Series, items: pl.Series) -> _Winners:
+        """Return the winners, given their codes and the distinct ids of winners and items; the last text is the missing one."""
+        texts, names = distinct.cast(pl.String), items.cast(pl.String)
+        known = pl.DataFrame({"name": names}).with_row_index("code")
+        at = pl.DataFrame({"name": texts}).join(known, on="name", how="left", maintain_order="left")["code"]
+        words, item_words = _words(texts), _words(names)
+        dictionary = Dictionary("word")
+        codes_of = [dictionary.encode(part).astype(np.int64) for part in (words, item_words)]
+        return cls(
+            given,
+            np.minimum(codes[0], len(texts)),
+            np.append(at.cast(pl.Int64).fill_null(-1).to_numpy(), -1),
+            np.append(codes_of[0], -1),
+            codes_of[1],
+            [*words.to_list(), ""],
+            np.append(_is_among(words, TIE_WORDS), False),
+            np.append(texts.str.strip_chars().eq("").to_numpy(), True),
         )
-    return np.select([empty, is_left, is_right], [np.nan, 1.0, 0.0], 0.5)
+
+    def outcomes(self, left: Codes, right: Codes, sides: tuple[pl.Series, pl.Series], columns: Mapping[str, str]) -> Floats:
+        """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
+
+        Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
+        """
+        item = self.item[self.code]
+        is_left, is_right = item == left, item == right
+        tie, empty = self.is_tie[self.code] & ~is_left & ~is_right, self.is_empty[self.code]
+        named = is_left | is_right | tie | empty
+        if not named.all():
+            names = {side: normalize_name(columns[side]) for side in ("left", "right") if side in columns}
+            by_side = [self._is_side(some | {names.get(side, side)}) for side, some in (("left", LEFT), ("right", RIGHT))]
+            sided = by_side[0] | by_side[1] | tie | empty
+            if (named | sided).all() and not sided.all():
+                row, side = int((~sided).argmax()), int((~named).argmax())
+                raise InputError(
+                    f"winner in row {row + 1} is {quote(self.given[row])}, an item, and in row {side + 1} "
+                    f"{quote(self.given[side])}, a side: give items throughout, or sides"
+                )
+            if sided.all() or sided.sum() > named.sum():
+                is_left, is_right, named = by_side[0], by_side[1], sided
+                word = self.word[self.code]
+                other = (is_left & (word == self.item_word[right])) | (is_right & ~is_left & (word == self.item_word[left]))
+                if other.any():
+                    row = int(other.argmax())
+                    quoted = quote(sides[1][row] if is_left[row] else sides[0][row])
+                    raise InputError(
+                        f"winner in row {row + 1} is {quote(self.given[row])}: that may be the item {quoted}, or the other side; "
+                        "give ids of items throughout, or 'left' and 'right'"
+                    )
+        if not named.all():
+            row = int((~named).argmax())
+            raise InputError(
+                f"winner in row {row + 1} is {quote(self.given[row])}, which is neither {quote(sides[0][row])} (left) nor "
+                f"{quote(sides[1][row])} (right): give {ACCEPTED_WINNERS}"
+            )
+        outcome = np.full(len(left), 0.5)
+        outcome[is_right] = 0.0
+        outcome[is_left] = 1.0
+        outcome[empty] = np.nan
+        return outcome
+
+    def _is_side(self, some: Iterable[str]) -> Flags:
+        accepted = set(some)
+        return np.array([word in accepted for word in self.words], np.bool_)[self.code]
 
 
 def _words(ids: pl.Series) -> pl.Series:
     """Return ids in lower case without spaces and punctuation."""
     return ids.cast(pl.String).str.to_lowercase().str.replace_all("[^a-z0-9]", "")
-
-
-def _is_equal(one: pl.Series, other: pl.Series) -> Flags:
-    return cast(Flags, (one == other).fill_null(False).to_numpy())
 
 
 def _is_among(words: pl.Series, some: Iterable[str]) -> Flags:

@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from adjudge.evaluation.intervals import Floats, Integers, normal_scores, quantiles, sum_by
-from adjudge.evaluation.ranking.comparisons import Tournament
-from adjudge.evaluation.ranking.fit import Estimates, FittedRanking, Gauge, Information, RankingProblem
+from adjudge.evaluation.ranking.fit import Estimates, FittedRanking, RankingProblem
+from adjudge.evaluation.ranking.information import Gauge, Information, SparseInformation
+from adjudge.evaluation.ranking.tournament import Tournament
 
 DRAW_RESIDUAL: Final = 1e-4  # the same of a draw, whose own error is far larger
 SOLVER_THREADS: Final = 2  # that draw and solve at once: each takes some arrays as large as the matrix
@@ -74,9 +75,10 @@ class ErrorDraws:
     whose covariance is known; where items have met many others the two are nearly the same, and so little is left to err.
     """
 
-    matrix: Information
+    matrix: SparseInformation
     found: Floats  # [parameters, draws] divided by the root of their number
     alone: Floats | None  # [parameters, draws] likewise: scores over the diagonal of the information; None with clusters
+    dispersion: float = 1.0  # that multiplies all variances
 
     @property
     def count(self) -> int:
@@ -86,7 +88,7 @@ class ErrorDraws:
     @property
     def least(self) -> Floats:
         """Half of the variance of every parameter if all others were known, [parameters]: a difference has no less of both."""
-        return np.zeros(len(self.found)) if self.alone is None else np.asarray(0.5 / self.matrix.diagonal)
+        return np.zeros(len(self.found)) if self.alone is None else np.asarray(0.5 * self._apart)
 
     def pairs(self, one: Integers, other: Integers) -> Floats:
         """Return the covariance of every two parameters, [pairs]."""
@@ -94,15 +96,15 @@ class ErrorDraws:
         if self.alone is None:
             return np.asarray(found)
         alone = np.einsum("pd,pd->p", self.alone[one], self.alone[other])
-        met = self.matrix.pattern.entries(self.matrix.value, one, other)
-        return np.asarray(found - alone + met / (self.matrix.diagonal[one] * self.matrix.diagonal[other]))
+        met = self.matrix.entries(one, other)
+        return np.asarray(found - alone + met * self._apart[one] * self._apart[other] / self.dispersion)
 
     def variances(self) -> Floats:
         """Return the variance of every parameter, [parameters]."""
         found = np.square(self.found).sum(axis=1)
         if self.alone is None:
             return np.asarray(found)
-        apart = 1 / self.matrix.diagonal
+        apart = self._apart
         drawn = found - np.square(self.alone).sum(axis=1) + apart
         return np.asarray(np.maximum(drawn, apart * (1 - 1 / len(apart)) ** 2))  # an inverse has no less on its diagonal
 
@@ -119,24 +121,39 @@ class ErrorDraws:
         row, column = np.repeat(np.arange(len(one)), length), place[p.column[entry]]
         there = column >= 0
         row, column, entry = row[there], column[there], entry[there]
-        diagonal = self.matrix.diagonal
-        out[row, column] += self.matrix.value[entry] / (diagonal[one[row]] * diagonal[p.column[entry]])
+        apart = self._apart
+        out[row, column] += self.matrix.value[entry] * apart[one[row]] * apart[p.column[entry]] / self.dispersion
         return np.asarray(out)
+
+    @property
+    def _apart(self) -> Floats:
+        """Variances if all other parameters were known, [parameters]."""
+        return np.asarray(self.dispersion / self.matrix.diagonal)
 
 
 def errors(
-    matrix: Information, gauge: Gauge, score: Callable[[np.random.Generator], Floats], draws: int, seed: int
+    matrix: Information,
+    gauge: Gauge,
+    score: Callable[[np.random.Generator], Floats] | None,
+    draws: int,
+    seed: int,
+    *,
+    dispersion: float = 1.0,
 ) -> EstimateErrors:
     """Return the errors of estimates with this information.
 
-    `score` draws a vector whose covariance is the information matrix; its solutions then have the inverse as covariance.
+    `score` draws a vector whose covariance is the information matrix; its solutions then have the inverse as covariance. It is
+    needed beyond 2000 parameters alone. `dispersion` multiplies all variances.
     """
     if matrix.is_small:
-        covariance = matrix.inverse(gauge)
+        covariance = dispersion * matrix.inverse(gauge)
         return EstimateErrors(np.maximum(np.diag(covariance), 0.0), covariance)
 
+    assert isinstance(matrix, SparseInformation)
+    assert score is not None
     found, scores = solve_draws(matrix, gauge, score, draws, seed)
-    sample = ErrorDraws(matrix, found, scores / matrix.diagonal[:, None])
+    root = np.sqrt(dispersion)
+    sample = ErrorDraws(matrix, root * found, root * scores / matrix.diagonal[:, None], dispersion)
     return EstimateErrors(sample.variances(), None, sample)
 
 
@@ -203,6 +220,7 @@ def estimate_clustered_errors(fitted: FittedRanking, clusters: Clusters, draws: 
     """
     problem, matrix, gauge = fitted.problem, fitted.information, fitted.problem.gauge
     if not matrix.is_small:
+        assert isinstance(matrix, SparseInformation)
         alone = 1 / matrix.diagonal[: problem.tournament.items]
         scores = _ClusterScores.of(fitted, clusters, alone[problem.tournament.left], alone[problem.tournament.right])
         sample = ErrorDraws(matrix, solve_draws(matrix, gauge, scores.draw(), draws, seed)[0], None)
@@ -252,10 +270,10 @@ class _ClusterScores:
         """Return the covariance of the score, with the information in the priors, [parameters, parameters]."""
         problem = self.problem
         cluster, parameter, value = _sum_by_cluster(
-            problem.design(problem.estimates(self.parameters)), self.clusters, self.residual, problem.pattern.size
+            problem.design(problem.estimates(self.parameters)), self.clusters, self.residual, problem.size
         )
-        filled = problem.information_from(self.parameters, self.modelled).dense()
-        return _sum_outer_products(cluster, parameter, value, problem.pattern.size) + filled
+        filled = problem.information_from(problem.estimates(self.parameters), self.modelled).dense()
+        return _sum_outer_products(cluster, parameter, value, problem.size) + filled
 
     def draw(self) -> Callable[[np.random.Generator], Floats]:
         """Return a function that draws vectors with the covariance `meat`, [parameters]."""
@@ -273,7 +291,7 @@ def _freedom(problem: RankingProblem, e: Estimates, c: Clusters, weight: Floats,
 
     Clusters are weighted by their information, without the share that the model fills in.
     """
-    size = problem.pattern.size
+    size = problem.size
     squares = [(parameter, np.square(slope)) for parameter, slope in problem.design(e)]
     whole = np.zeros(size)
     for parameter, square in squares:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -10,17 +11,12 @@ from adjudge.data import options
 from adjudge.data.options import Number, Rules
 from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, quote, warn
 from adjudge.evaluation.intervals import Flags, Floats, Integers
-from adjudge.evaluation.ranking.comparisons import (
-    Comparisons,
-    Tournament,
-    components,
-    group_comparisons,
-    has_maximum,
-    read_comparisons,
-)
+from adjudge.evaluation.ranking.comparisons import Comparisons, group_comparisons, read_comparisons
+from adjudge.evaluation.ranking.covariates import Effect, check_names
 from adjudge.evaluation.ranking.errors import Clusters, errors, estimate_clustered_errors
-from adjudge.evaluation.ranking.fit import fit, problem_of
+from adjudge.evaluation.ranking.fit import FittedRanking, fit, problem_of
 from adjudge.evaluation.ranking.ranking import Ranking
+from adjudge.evaluation.ranking.tournament import Tournament, components, has_maximum
 from adjudge.io.sources import Source
 
 Decided: TypeAlias = bool | Literal["auto"]
@@ -34,6 +30,9 @@ PRIOR: Final = 1.0  # comparisons with an item of mean strength, half of them wo
 MIN_JUDGES: Final = 2  # with enough comparisons, so that judges can be told apart
 MIN_COMPARISONS: Final = 10  # that are enough
 MIN_CLUSTERS: Final = 5  # that show how comparisons of one depend on each other
+MIN_INFORMATION_LEFT: Final = 1e-6  # share of what comparisons say of an effect that strengths must leave
+LENT_VARIANCE: Final = 2.0  # of points, that of 8 comparisons of equals: a few ties do not prove that all end so
+MIN_DISPERSION: Final = 0.25  # of points: fewer ties than this allows for are usual
 MIN_SWAPS: Final = 30  # comparisons' worth of information about the position
 
 
@@ -52,6 +51,7 @@ def rank(
     worker: str | None = None,
     cluster: str | None = None,
     groups: Source | None = None,
+    covariates: str | Sequence[str] = (),
     separator: str | None = None,
     header: bool = True,
 ) -> Ranking:
@@ -80,6 +80,9 @@ def rank(
       for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
     - `groups`: which judges compare as one: a table worker to group, or "families" (model families, told by their names). A group
       gives each pair of a cluster, in one order, the outcome that most of its members gave; members who disagree evenly abstain.
+    - `covariates`: what else may sway the choice, such as length, markup or language; strengths are then those of items that are
+      alike in it, and `effects` has its effects. For each name there is a column with the difference (left less right), or one
+      per side (`length_a`, `length_b`). Differences of numbers count in standard deviations; texts are categories.
     - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
     - `separator`: between the fields of a text file, where its header does not show it.
     - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
@@ -96,7 +99,8 @@ def rank(
         if not isinstance(value, bool) and value != "auto":
             raise OptionError(f"{name} is {quote(value)}: give True, False or 'auto'")
     columns = {"left": left, "right": right, "winner": winner, "worker": worker, "cluster": cluster}
-    known = read_comparisons(comparisons, **columns, separator=separator, header=header)
+    names = check_names(covariates)
+    known = read_comparisons(comparisons, **columns, covariates=names, separator=separator, header=header)
     if groups is not None:
         known = group_comparisons(known, groups)
     if cluster and known.clusters < MIN_CLUSTERS:
@@ -106,10 +110,11 @@ def rank(
         )
     if not len(known.left):
         raise InputError("there are no comparisons to rank: give lines with a left item, a right item and a winner")
-    t = known.tournament()
+    whole = known.tournament()
+    t = whole if whole.judges == 1 else known.tournament(judges=False)
     component = components(t.items, t.left, t.right)
     exists = has_maximum(t, component)
-    with_judges, judges_why = _use_judges(known, t, judges)
+    with_judges, judges_why = _use_judges(known, whole, judges)
     weights, prior_why = _prior(known, t, component, exists, prior, with_judges)
     if position is True and not known.has_sides:
         raise OptionError("position=True needs the sides, and columns of winners and losers have none: leave it out")
@@ -120,15 +125,20 @@ def rank(
             f"the items fall into {len(exists)} components that were never compared ({sizes} items): ranks hold within each",
             SuspiciousVotes,
         )
-    fitted = fit(problem_of(t, position=with_position, judges=with_judges, prior=weights))
+    games = whole if with_judges else t
+    if known.effects:
+        games = known.tournament(judges=with_judges, style=True)
+        _require_identified(games, known.effects, position=with_position)
+    fitted = fit(problem_of(games, position=with_position, judges=with_judges, prior=weights))
     problem = fitted.problem
     use_clusters, cluster_why = _use_clusters(known)
     if use_clusters:
         assert known.cluster is not None
-        row = t.rows_of(known.left, known.right, known.judge)
-        error_estimates = estimate_clustered_errors(fitted, Clusters.of(t, row, known.outcome, known.cluster), draws, seed)
+        row = games.rows_of(known.left, known.right, known.judge if with_judges else np.zeros_like(known.judge))
+        error_estimates = estimate_clustered_errors(fitted, Clusters.of(games, row, known.outcome, known.cluster), draws, seed)
     else:
-        error_estimates = errors(fitted.information, problem.gauge, problem.scores(fitted.parameters), draws, seed)
+        score = None if fitted.information.is_small else problem.scores(fitted.parameters)
+        error_estimates = errors(fitted.information, problem.gauge, score, draws, seed, dispersion=_dispersion(fitted))
     told = {
         "prior": float(weights.max(initial=0.0)),
         "prior_why": prior_why,
@@ -142,12 +152,14 @@ def rank(
     return Ranking(
         items=known.items,
         workers=known.judges,
-        tournament=t,
+        tournament=whole,
         fitted=fitted,
         errors=error_estimates,
         level=level,
         component=component,
         has_maximum=exists,
+        effect_names=known.effects,
+        seed=seed,
         told=told,
         understood=known.understood,
         frame_kind=known.frame_kind,
@@ -181,6 +193,14 @@ def _use_clusters(known: Comparisons) -> tuple[bool, str]:
     return True, ""
 
 
+def _dispersion(fitted: FittedRanking) -> float:
+    """Return the ratio of the variance of points to that of wins and losses alone: a tie is half a win for sure."""
+    t = fitted.problem.tournament
+    chance = fitted.problem.chances(fitted.estimates)
+    variance = float(t.count @ (chance * (1 - chance)))
+    return max(1 - float(t.ties.sum()) / 4 / (variance + LENT_VARIANCE), MIN_DISPERSION)
+
+
 def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
     """Return whether the advantage of the left side is estimated, and why not where nobody said so.
 
@@ -192,11 +212,36 @@ def _use_position(t: Tournament, asked: Decided) -> tuple[bool, str]:
     quarter = t.count / 4  # the information of comparisons between equals
     across = t.per_item(quarter, -quarter)
     strengths = problem_of(t, position=False, judges=False)
-    alone = strengths.information(np.zeros(t.items))
+    alone = strengths.information(strengths.evaluate(np.zeros(t.items)))
     left_over = 4 * (quarter.sum() - alone.solve(across, strengths.gauge, 1e-6) @ across)
     if left_over < MIN_SWAPS:
         return False, "the position is taken for neutral: too few items were seen on both sides to tell its advantage"
     return True, ""
+
+
+def _require_identified(t: Tournament, effects: Sequence[Effect], *, position: bool) -> None:
+    """Raise if comparisons cannot tell the effects of covariates from strengths, the position or each other.
+
+    Some of the information about the effects has to be left when strengths are known no better than by the same comparisons.
+    """
+    quarter = t.count / 4  # the information of comparisons between equals
+    strengths = problem_of(t.without_style(), position=position, judges=False)
+    alone = strengths.information(strengths.evaluate(np.zeros(strengths.size)))
+    across = np.zeros((len(effects), strengths.size))
+    for line, own in zip(across, t.style.T, strict=True):
+        line[: t.items] = t.per_item(quarter * own, -quarter * own)
+        line[t.items :] = quarter @ own
+    whole = (t.style * quarter[:, None]).T @ t.style
+    solved = np.stack([alone.solve(line, strengths.gauge) for line in across])
+    scale = np.sqrt(np.diag(whole))
+    values, vectors = np.linalg.eigh((whole - across @ solved.T) / np.outer(scale, scale))
+    if values[0] < MIN_INFORMATION_LEFT:
+        effect = effects[int(np.abs(vectors[:, 0]).argmax())]
+        what = quote(effect.covariate) + (f" ({quote(effect.value)})" if effect.value is not None else "")
+        raise InputError(
+            f"the effect of covariate {what} cannot be separated from the items, the sides or another covariate: it needs "
+            "comparisons of the same items that differ in it; leave it out"
+        )
 
 
 def _prior(

@@ -9,19 +9,24 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, itemize, make_visible, pluralize, quote
-from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by
-from adjudge.evaluation.ranking.comparisons import Tournament
+from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by, two_sided
+from adjudge.evaluation.ranking.covariates import Effect
 from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
 from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
+from adjudge.evaluation.ranking.stability import Cycles, draw_ranks, find_cycles, summarise_ranks
+from adjudge.evaluation.ranking.tournament import Tournament
 from adjudge.io.frames import Frame, column, to_native
 from adjudge.results.plotting import Picture, Theme, draw
 
 MEAN_POINTS: Final = 1000.0  # of an item of mean strength, as chess players know them
 MAX_RIVALS: Final = 3  # items that a sentence names
+MIN_STABILITY_ITEMS: Final = 3  # two have one difference, which says it all
+MAX_STABILITY_ITEMS: Final = 200  # items up to which sentences tell how firm the ranks are, as it takes little time
 MAX_BOARD_ROWS: Final = 10  # lines of the leaderboard on a card
 POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
 
@@ -97,6 +102,8 @@ class Ranking:
     has_maximum: Flags  # [components] whether the likelihood alone has a finite maximum
     told: Mapping[str, Any]  # what was decided, and why
     understood: Understood
+    effect_names: tuple[Effect, ...] = ()  # what the effects are of
+    seed: int = 0  # of drawn ranks
     frame_kind: FrameKind = "polars"
 
     def __repr__(self) -> str:
@@ -115,10 +122,14 @@ class Ranking:
 
         facts, columns = self.facts, ["rank", "item", "strength", "low", "high", "rank_low", "rank_high", "comparisons"]
         rows = self.leaderboard_frame().select(columns).rows()
-        table = CardTable.cut("leaderboard", columns, rows, "ranking.leaderboard", MAX_BOARD_ROWS)
+        tables = [CardTable.cut("leaderboard", columns, rows, "ranking.leaderboard", MAX_BOARD_ROWS)]
+        if self.effect_names:
+            columns = ["covariate", "value", "effect", "low", "high", "unit"]
+            rows = self.effects_frame().select(columns).rows()
+            tables.append(CardTable.cut("effects of covariates", columns, rows, "ranking.effects", MAX_BOARD_ROWS))
         figures = [(name, facts[name]) for name in ("items", "comparisons", "ties")]
-        steps = ["ranking.leaderboard", "ranking.neighbours", "ranking.judges", "ranking.plot()"]
-        return Card(repr(self), figures, self.sentences()[1:], [table], next_steps=steps).html()
+        steps = [f"ranking.{name}" for name in ("leaderboard", "neighbours", "volatility", "cycles", "judges", "plot()")]
+        return Card(repr(self), figures, self.sentences()[1:], tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
         """Return the strengths with their intervals, the strongest first.
@@ -170,6 +181,52 @@ class Ranking:
         their strengths finite.
         """
         return to_native(self.components_frame(), self.frame_kind)
+
+    @cached_property
+    def effects(self) -> Frame:
+        """A line per effect of a covariate: covariate, value, against, effect, low, high, unit, win_probability.
+
+        `effect` is what the left side gains in log-odds from a difference of one `unit`, the standard deviation of differences;
+        of a category, what a side with this `value` gains against one with the commonest, `against`. `win_probability` is that
+        of winning with such a difference against an equal. There is no line without covariates.
+        """
+        return to_native(self.effects_frame(), self.frame_kind)
+
+    @cached_property
+    def volatility(self) -> Frame:
+        """A line per item, in the order of the leaderboard: how its rank changes if strengths change within their errors.
+
+        The columns are component, rank, item, expected_rank, low, high, keeps, first. `expected_rank` is the mean of drawn ranks,
+        `low` and `high` hold them at the `level`, `keeps` is the share of draws with the same rank, `first` that with rank 1.
+        """
+        return to_native(self.volatility_frame(), self.frame_kind)
+
+    @cached_property
+    def rank_probabilities(self) -> Frame:
+        """A line per item and rank that it may have: component, item, rank, probability, by the draws of `volatility`."""
+        return to_native(self.rank_probabilities_frame(), self.frame_kind)
+
+    @cached_property
+    def cycles(self) -> Frame:
+        """Three items in a circle per line: first beats second, second beats third, and third beats first, as most points go.
+
+        The columns are first, second, third, first_share, second_share, third_share (of the points that each has against the
+        next), comparisons (the fewest of the three) and p_value: how probable a majority as clear as the weakest of the three is
+        between equals. There are up to 20 lines, the clearest cycles first; `intransitivity` counts all.
+        """
+        return to_native(self.cycles_frame(), self.frame_kind)
+
+    @property
+    def intransitivity(self) -> dict[str, Any] | None:
+        """How many `triples` of items were compared all round, how many are `cycles`, and how many are `expected` by chance.
+
+        `expected` is None if comparisons depend on each other (clusters). None beyond 3000 items.
+        """
+        found = self._cycles
+        if found is None:
+            return None
+        expected = None if self.told["clusters"] is not None else found.expected
+        return {"triples": found.triples, "cycles": found.cycles, "expected": expected}
 
     @cached_property
     def winner(self) -> Any:
@@ -267,8 +324,47 @@ class Ranking:
             out.append(
                 f"intervals are cluster-robust: comparisons with one {column} depend on each other ({facts['clusters']} clusters)"
             )
+        out += self._effects_told()
+        if MIN_STABILITY_ITEMS <= len(self.items) <= MAX_STABILITY_ITEMS:
+            out += self._stability_told()
         out.append(self._lead())
         return out
+
+    def _effects_told(self) -> list[str]:
+        """Return a sentence per effect of a covariate."""
+        out = []
+        for row in self.effects_frame().iter_rows(named=True):
+            name = make_visible(row["covariate"])
+            what = f"{row['unit']:.3g} more {name}"
+            if row["value"] is not None:
+                what = f"{name} {make_visible(row['value'])} instead of {make_visible(row['against'])}"
+            word = "helps" if row["low"] > 0 else "harms" if row["high"] < 0 else "has no clear effect"
+            out.append(
+                f"{what} {word}: the side with it wins {row['win_probability']:.1%} of comparisons between equals "
+                f"({row['effect']:+.2f} nats, {row['low']:+.2f} to {row['high']:+.2f}), which strengths are free of"
+            )
+        return out
+
+    def _stability_told(self) -> list[str]:
+        """Return how firm the ranks are, and whether triples of items beat each other in a circle."""
+        frame = self.volatility_frame().filter(component=1)
+        first = frame.row(0, named=True)
+        moved = float(np.abs(self._drawn_ranks - ranks(self.strength, self.component)).mean())
+        out = [
+            f"within the errors {make_visible(text_of(first['item']))} is first in {first['first']:.0%} of rankings, and an item "
+            f"moves by {moved:.1f} ranks on average"
+        ]
+        found = self._cycles
+        if found is None or not found.triples:
+            return out
+        chance = "" if self.told["clusters"] is not None else f" (chance alone makes about {found.expected:.0f})"
+        line = f"{found.cycles} of {found.triples} triples of items beat each other in a circle{chance}"
+        if found.strongest:
+            one = found.strongest[0]
+            names = [make_visible(text_of(self.items[item])) for item in one.items]
+            steps = zip(names, [*names[1:], names[0]], one.shares, strict=True)
+            line += ", most clearly " + ", ".join(f"{a} beats {b} ({share:.0%})" for a, b, share in steps)
+        return [*out, line]
 
     def _lead(self) -> str:
         """Return whether there is a winner, in words."""
@@ -332,6 +428,67 @@ class Ranking:
         frame = pl.DataFrame({**columns, **judge_figures(t, self.strength)}).fill_nan(None)
         return frame.with_columns(pl.col("comparisons", "ties", "repeats", "swapped_repeats").cast(pl.Int64))
 
+    def effects_frame(self) -> pl.DataFrame:
+        """Return `effects` as a polars frame."""
+        at, effect = self.fitted.problem.styles, self.fitted.estimates.effect
+        half = self._half_widths[at]
+        names = self.effect_names
+        return pl.DataFrame(
+            {
+                "covariate": pl.Series([one.covariate for one in names], dtype=pl.String),
+                "value": pl.Series([one.value for one in names], dtype=pl.String),
+                "against": pl.Series([one.against for one in names], dtype=pl.String),
+                "effect": effect,
+                "low": effect - half,
+                "high": effect + half,
+                "unit": pl.Series([one.unit for one in names], dtype=pl.Float64),
+                "win_probability": 0.5 * (1 + np.tanh(0.5 * effect)),
+            }
+        )
+
+    def volatility_frame(self) -> pl.DataFrame:
+        """Return `volatility` as a polars frame."""
+        order, rank = self._order, ranks(self.strength, self.component)
+        told = summarise_ranks(self._drawn_ranks, rank, self.level)
+        frame = pl.DataFrame(
+            {
+                "component": self.component[order] + 1,
+                "rank": rank[order],
+                "item": column(self.items, order),
+                **{name: values[order] for name, values in told.items()},
+            }
+        )
+        return frame.with_columns(pl.col("low", "high").cast(pl.Int64))
+
+    def rank_probabilities_frame(self) -> pl.DataFrame:
+        """Return `rank_probabilities` as a polars frame."""
+        drawn, order = self._drawn_ranks, self._order
+        place, items = np.argsort(order), len(order)
+        cell, count = np.unique(place[None, :] * (items + 1) + drawn, return_counts=True)
+        item, rank = order[cell // (items + 1)], cell % (items + 1)
+        return pl.DataFrame(
+            {
+                "component": self.component[item] + 1,
+                "item": column(self.items, item),
+                "rank": rank,
+                "probability": count / len(drawn),
+            }
+        )
+
+    def cycles_frame(self) -> pl.DataFrame:
+        """Return `cycles` as a polars frame."""
+        found = () if self._cycles is None else self._cycles.strongest
+        items, shares = np.array([one.items for one in found], np.int64), np.array([one.shares for one in found])
+        words = ("first", "second", "third")
+        return pl.DataFrame(
+            {
+                **{word: column(self.items, items.reshape(-1, 3)[:, n]) for n, word in enumerate(words)},
+                **{f"{word}_share": shares.reshape(-1, 3)[:, n] for n, word in enumerate(words)},
+                "comparisons": pl.Series([min(one.comparisons) for one in found], dtype=pl.Int64),
+                "p_value": pl.Series([two_sided(one.z, np.inf) / 2 for one in found], dtype=pl.Float64),
+            }
+        )
+
     def components_frame(self) -> pl.DataFrame:
         """Return `components` as a polars frame."""
         count, order = len(self.has_maximum), self._order
@@ -351,8 +508,18 @@ class Ranking:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, ready for JSON."""
-        tables = {name: getattr(self, f"{name}_frame")() for name in ("leaderboard", "neighbours", "judges", "components")}
-        return {"facts": self.facts, **{name: table.to_dicts() for name, table in tables.items()}}
+        names = ("leaderboard", "neighbours", "judges", "components", "effects", "volatility", "cycles")
+        tables = {name: getattr(self, f"{name}_frame")().to_dicts() for name in names}
+        return {"facts": self.facts, "intransitivity": self.intransitivity, **tables}
+
+    @cached_property
+    def _drawn_ranks(self) -> NDArray[np.int32]:
+        return draw_ranks(self.strength, self.component, self.errors, self.seed)
+
+    @cached_property
+    def _cycles(self) -> Cycles | None:
+        problem = self.fitted.problem
+        return find_cycles(problem.tournament, problem.chances(self.fitted.estimates))
 
     @cached_property
     def _rank_intervals(self) -> tuple[Integers, Integers]:

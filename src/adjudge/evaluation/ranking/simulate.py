@@ -24,6 +24,7 @@ RULES: Final[Rules] = {
     "position": Number(least=-100, most=100),
     "position_spread": Number(least=0, most=100),
     "ties": Number(least=0, most=1),
+    "length_effect": Number(least=-100, most=100),
     "seed": Number(least=0, whole=True),
 }
 
@@ -32,7 +33,7 @@ RULES: Final[Rules] = {
 class SimulatedTournament:
     """Comparisons, and what they were drawn from."""
 
-    comparisons: pl.DataFrame  # left, right, winner, worker; with a prompt of a jury
+    comparisons: pl.DataFrame  # left, right, winner, worker; with a prompt of a jury, and with lengths if they have an effect
     items: pl.DataFrame  # item, strength: in nats of the mean comparison, with the mean 0
     judges: pl.DataFrame  # worker, reliability (with the mean 1 over comparisons), position_bias
 
@@ -47,6 +48,7 @@ def simulate_comparisons(
     position: float = 0.0,
     position_spread: float = 0.0,
     ties: float = 0.0,
+    length_effect: float | None = None,
     seed: int = 0,
 ) -> SimulatedTournament:
     """Return a tournament of random pairs in random order.
@@ -56,13 +58,15 @@ def simulate_comparisons(
     - `reliability_spread`: that of judges' reliabilities around 1.
     - `position`, `position_spread`: the mean advantage of the left side over judges, and its standard deviation, in nats.
     - `ties`: the share of upsets that become ties, and as many wins of the likelier item: the expected score stays.
+    - `length_effect`: what the left side gains, in nats, from being longer by one standard deviation of the differences. The
+      table then has the columns length_left and length_right; answers of stronger items are longer.
     - `seed`: what everything is drawn from.
 
     >>> drawn = simulate_comparisons(items=4, comparisons=100, seed=1)
     >>> drawn.comparisons.columns, drawn.items["item"].to_list()
     (['left', 'right', 'winner', 'worker'], ['i0', 'i1', 'i2', 'i3'])
     """
-    _check(locals())
+    _check({name: value for name, value in locals().items() if value is not None})
     rng = np.random.default_rng(seed)
     strength = rng.normal(0.0, strength_spread, items)
     scale = rng.normal(1.0, reliability_spread, judges)
@@ -70,10 +74,16 @@ def simulate_comparisons(
     left = rng.integers(0, items, comparisons)
     right = (left + rng.integers(1, items, comparisons)) % items
     judge = rng.integers(0, judges, comparisons)
-    chance = 1 / (1 + np.exp(-(scale[judge] * (strength[left] - strength[right]) + side[judge])))
+    odds, lengths = scale[judge] * (strength[left] - strength[right]) + side[judge], {}
+    if length_effect is not None:
+        own = 300 + 50 * (strength + rng.standard_normal(items))
+        sides = [np.maximum(own[item] + rng.normal(0.0, 100.0, comparisons), 1.0).round() for item in (left, right)]
+        odds = odds + length_effect * (sides[0] - sides[1]) / (sides[0] - sides[1]).std()
+        lengths = {"length_left": pl.Series(sides[0]), "length_right": pl.Series(sides[1])}
+    chance = 1 / (1 + np.exp(-odds))
     half, luck = ties * np.minimum(chance, 1 - chance), rng.random(comparisons)  # a win less, a loss less: the mean score stays
     winner = np.where(luck < chance - half, 0, np.where(luck < chance + half, 2, 1))
-    return _tournament({}, left, right, winner, judge, strength, scale, side)
+    return _tournament(lengths, left, right, winner, judge, strength, scale, side)
 
 
 def simulate_jury(
