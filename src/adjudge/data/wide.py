@@ -214,11 +214,13 @@ class WideTable:
         return WideTable(self.panel, (WidePart(*nothing, replace(part.own, count=part.without)),))
 
 
-def mean_table(one: Any, two: WideTable) -> Any:
-    """Return the mean of a table and one in parts, [rows, K]: in parts where both are."""
-    if isinstance(one, WideTable):
+def mean_table(one: Any, two: Any) -> Any:
+    """Return the mean of two tables, [rows, K]: in parts if both are."""
+    if isinstance(one, WideTable) and isinstance(two, WideTable):
         return WideTable(two.panel, (*one.parts, *two.parts))
-    return (one + np.asarray(two)) / 2.0
+    table = one + (np.asarray(two) if isinstance(two, WideTable) else two)
+    table /= 2.0
+    return table
 
 
 def dense(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,13 +106,13 @@ class WorkerState:
 
     def remember(self) -> None:
         """Keep the counts of the last pass, to start from again, and as the anchor of M-steps."""
-        counts, class_counts = self._counted
-        self._kept = counts.copy(), class_counts.copy()
+        assert not self._is_current  # or the next pass would change them in place
+        self._kept = self._counted
 
     def recall(self) -> PassSums:
         """Take the counts that were kept as those of the last pass, and return its sums."""
         assert self._kept is not None
-        self._tally, self._is_current = (self._kept[0].copy(), self._kept[1].copy()), False
+        self._tally, self._is_current = self._kept, False
         return PassSums(self._tally[1])
 
     def set_aside(self) -> None:
@@ -123,8 +123,7 @@ class WorkerState:
         """Take the mean of the table and log priors that were set aside and of the current ones."""
         one, two = self._aside, self._current
         assert one is not None
-        table = mean_table(one.table, two.table) if isinstance(two.table, WideTable) else (one.table + two.table) / 2.0
-        self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
+        self._params = replace(two, table=mean_table(one.table, two.table), priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
     def _anchor(self, share: float) -> Any:
