@@ -220,7 +220,7 @@ class Ranking:
     def intransitivity(self) -> dict[str, Any] | None:
         """How many `triples` of items were compared all round, how many are `cycles`, and how many are `expected` by chance.
 
-        `expected` is None if comparisons depend on each other (clusters). None beyond 3000 items.
+        `expected` is None if comparisons depend on each other (clusters). None beyond 2000 items.
         """
         found = self._cycles
         if found is None:

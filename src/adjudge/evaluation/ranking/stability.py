@@ -15,7 +15,7 @@ from adjudge.evaluation.ranking.tournament import Tournament
 RANK_DRAWS: Final = 2000  # draws of all strengths within their errors
 MAX_DRAWN_RANKS: Final = 1 << 23  # ranks that are held at once: beyond, there are fewer draws
 MIN_RANK_DRAWS: Final = 100
-MAX_CYCLE_ITEMS: Final = 3000  # items whose triples are counted: the work grows with their cube
+MAX_CYCLE_ITEMS: Final = 2000  # items whose triples are counted: work grows with their cube, memory with their square
 MAX_CYCLES: Final = 20  # cycles that are listed
 MAX_CYCLES_LOOKED_AT: Final = 10_000  # of those that are equally strong
 THRESHOLD_STEPS: Final = 16  # of a bisection for the strongest cycles
