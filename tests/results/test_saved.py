@@ -149,7 +149,7 @@ def test_merging_takes_files_results_and_models_and_any_order_of_labels(tmp_path
     assert merged.workers["worker"].to_list() == sorted(f"w{n}" for n in range(25))
     with pytest.raises(adj.InputError, match="other labels"):
         adj.merge(first, adj.aggregate([("t", "w", "cat"), ("u", "w", "dog")]))
-    with pytest.raises(adj.InputError, match="nothing to add"):
+    with pytest.raises(adj.InputError, match="cannot be merged"):
         adj.merge(first, adj.aggregate(CROWD.votes, model="iwmv"))
 
 
