@@ -1,4 +1,4 @@
-"""Votes in, decisions out: the label of every task with an honest confidence, and what every worker can be trusted with."""
+"""Votes in, decisions out: the label of every task with an honest confidence, and a reliability estimate for each worker."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def edit(folder, change):
     ("arguments", "match"),
     [
         (["certify", "votes.csv"], "needs VOTES and --gold"),
-        (["certify", "votes.csv", "--gold", "none.csv"], "cannot read none.draw.json"),
+        (["certify", "votes.csv", "--gold", "none.csv"], "there is no record of a draw at none.draw.json"),
         (["certify", "votes.csv", "--gold", "gold.csv"], "answers none of the 50 drawn tasks"),
         (["certify", "votes.csv", "--gold", "gold.csv", "--engine", "spark"], "choose cpu or disk"),
         (["certify", "votes.csv", "--verify", "c.json"], "leave out VOTES"),

@@ -134,6 +134,8 @@ def certify(
     out.check({"--accepted": accepted}, inputs, others={"-o": output, "--report": report})
     if output is not None and "-" in (*votes, gold):
         raise OptionError("-o writes a certificate that names its files, and standard input has no name: give files")
+    if draw is None and not record.exists():
+        raise InputError(f"there is no record of a draw at {record}: name the record that `draw-gold` wrote with --draw")
     known = Draw.read(record)
     with fit_votes(asked) as result:
         promise = result.certify(gold, known, error=error, risk=risk, looks=looks)

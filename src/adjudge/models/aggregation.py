@@ -95,7 +95,7 @@ def aggregate(
     progress: Progress | None = None,
     **reading: Unpack[ReadOptions],
 ) -> Result | MultiResult:
-    """Return the label of every task with its confidence, and what every worker can be trusted with.
+    """Return the label of every task with its confidence, and a reliability estimate for each worker.
 
     `adj.Online`, for votes that keep coming, has the same defaults except for three: `model` is "fds", one rule for refits and
     for the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as

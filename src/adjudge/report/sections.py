@@ -47,7 +47,7 @@ MIN_PANEL_TASKS: Final = 30
 MODEL_PANELS: Final = (
     "Language models that judge the same tasks err together: on public panels only half of the real errors were expected."
 )
-RANGE: Final = "such sums meant {} to {} on seven of ten public sets"
+RANGE: Final = "{} to {} if it is as far off as on seven of ten public sets"
 PROMISE_QUESTION: Final = "What can be promised?"
 OWN, OTHER = "this report", "other models"
 OWN_STYLES: Final = {OWN: Style("accent", "diamond"), OTHER: Style("grey")}
