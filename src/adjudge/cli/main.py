@@ -151,6 +151,8 @@ def _rare_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()  # makes the young objects old, unscanned: else the old threshold would start a collection at once
+        gc.unfreeze()
         gc.set_threshold(*before)
 
 
