@@ -221,7 +221,8 @@ class Tasks:
             if name not in SETTLED_STATUSES and counts[name]
         }
         settled = (masks["decided"] | masks["locked"]) & (label >= 0)
-        labels = np.bincount(label[settled])
+        labels_now = label[settled]
+        labels = np.bincount(labels_now[labels_now >= 0])  # a task may have been reopened since the mask was made
         return TaskSummary(
             counts,
             oldest,
