@@ -97,9 +97,10 @@ class Reopening(np.ndarray):
 
     def __getitem__(self, key):
         part = super().__getitem__(key)
-        if isinstance(key, np.ndarray) and len(part):
-            part[0] = -1
-        return part
+        if not isinstance(key, np.ndarray):
+            return part
+        part[:1] = -1
+        return np.asarray(part)
 
 
 def test_a_summary_allows_for_tasks_that_are_reopened_meanwhile(campaign):
