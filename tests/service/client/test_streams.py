@@ -71,6 +71,15 @@ def test_every_vote_is_answered_in_order(client, window):
     assert len({vote["id"] for vote in votes}) == len(VOTES)
 
 
+def test_items_travel_with_their_votes(client):
+    votes = [{"task": "t1", "worker": "ann", "label": "spam", "data": {"text": "Buy"}}, ("t2", "ann", "spam", "own", 7)]
+    with flaky(voting(len(votes))) as service:
+        client(service.url).stream(votes)
+    ((first, second),) = sent(service)
+    assert (first["data"], second["data"], second["id"]) == ({"text": "Buy"}, 7, "own")
+    assert first["id"]
+
+
 @pytest.mark.parametrize("window", [1, 4, 1000])
 def test_behind_a_proxy_that_reads_first_every_group_is_a_request(client, window, monkeypatch):
     monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)

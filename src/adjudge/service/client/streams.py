@@ -112,7 +112,7 @@ class VoteLines:
         vote = vote_of(source, self._number)
         self._number += 1
         if self._make is not None and vote.id is None:
-            vote = VoteIn(vote.task, vote.worker, vote.label, self._make())
+            vote = msgspec.structs.replace(vote, id=self._make())
         line = encode(vote) + b"\n"
         self._queue.append((vote, line))
         self._fresh.append(line)
