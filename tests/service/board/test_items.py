@@ -1,6 +1,7 @@
 """The items of tasks: sent with votes or tasks, kept once, shown, erased, expired, backed up."""
 
 import json
+import time
 
 import pytest
 
@@ -9,6 +10,7 @@ from adjudge.service.http.types import MAX_ITEM_BYTES
 from adjudge.service.store.batch import Batch, ItemRow
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.verify import verify
+from adjudge.service.store.writer import Writer
 
 
 def data_of(server, task):
@@ -39,6 +41,16 @@ def test_lines_of_a_stream_carry_items(server):
     body = "\n".join(map(json.dumps, lines)).encode()
     assert server("POST", "votes:stream", body).body.count(b"\n") == 3
     assert data_of(server, "line-2") == {"n": 2}
+
+
+def test_an_item_is_stored_before_its_line_is_answered(server, monkeypatch):
+    vote = {"task": "again", "worker": "w", "label": "ok"}
+    server("POST", "votes", vote)
+    write = Writer._write
+    monkeypatch.setattr(Writer, "_write", lambda writer, batch: (time.sleep(0.2), write(writer, batch)))
+    body = json.dumps(vote | {"data": {"text": "new"}}).encode()  # the vote is known: only the item is written
+    assert server("POST", "votes:stream", body).status == 200
+    assert data_of(server, "again") == {"text": "new"}
 
 
 def test_what_is_too_large_is_refused_whole(server):

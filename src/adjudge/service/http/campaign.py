@@ -57,7 +57,7 @@ class Campaign(LiveCampaign):
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
         answer = await self.fold_votes(votes)
-        await (self.campaigns.commit() if any(vote.data is not None for vote in votes) else self.on_disk_now())
+        await self.votes_on_disk(votes)
         return answer
 
     async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
@@ -67,6 +67,14 @@ class Campaign(LiveCampaign):
         if content:
             self.campaigns.pending().items.extend(content)
         return answer
+
+    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
+        """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
+        if all(vote.data is None for vote in votes):
+            await self.on_disk_now()
+            return
+        self.campaigns.require_sound()
+        await self.campaigns.commit()
 
     def can_take(self, votes: Sequence[t.VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
