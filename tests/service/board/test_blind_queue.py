@@ -117,6 +117,18 @@ def test_now_has_the_rate_and_its_bounds(site):
     assert "alarm" not in text
 
 
+def test_a_task_that_waits_twice_is_counted_once(site):
+    for task in ("split", "again", "drawn"):
+        decide(site.client, task)
+    for worker in ("cy", "di"):
+        site.client.vote("split", worker, "ok")
+    site.client("POST", "tasks/again/reopen", {})
+    page = site.get("/c/default/queue")
+    assert sentence(page).startswith("3 tasks wait for a person")
+    assert sorted(listed(page)) == ["again", "drawn", "split"]
+    assert "1 task escalated, 1 contested, 1 audit" in re.sub(r"\s+", " ", site.get("/c/default/now").body.decode())
+
+
 def test_the_alarm_is_the_first_thing_that_now_says(site):
     for n in range(20):
         decide(site.client, f"t{n}")
