@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from adjudge.service.board import queue as board_queue
 from service.board.test_pages import form, listed, log, sentence, shown
 from service.board.visitor import Visitor
 from service.serving import serving
@@ -115,6 +116,17 @@ def test_now_has_the_rate_and_its_bounds(site):
     assert low.rstrip("%") in text
     assert "5.0% accepted" in text or "5% accepted" in text
     assert "alarm" not in text
+
+
+def test_the_search_for_audits_is_bounded(site, monkeypatch):
+    monkeypatch.setattr(board_queue, "MAX_LOOKED_TASKS", 2)
+    for n in range(3):
+        site.client.vote(f"t{n}", "local", "spam")
+        decide(site.client, f"t{n}")
+    decide(site.client, "other")
+    assert listed(site.get("/c/default/queue")) == []
+    monkeypatch.setattr(board_queue, "MAX_LOOKED_TASKS", 4)
+    assert listed(site.get("/c/default/queue")) == ["other"]
 
 
 def test_a_task_that_waits_twice_is_counted_once(site):

@@ -131,7 +131,8 @@ class PeopleQueue:
         """
         now = self._campaign.now()
         self._given = {task: given for task, given in self._given.items() if 0 <= now - given[0] < LEASE}
-        names = list(islice((name for name in self._waiting() if self._is_for(name, person)), n))
+        looked = islice(self._waiting(), PAGES * QUEUE_PAGE_TASKS)
+        names = list(islice((name for name in looked if self._is_for(name, person)), n))
         for name in names:
             self._given.pop(name, None)
             self._given[name] = now, person
