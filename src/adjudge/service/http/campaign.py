@@ -567,6 +567,7 @@ class Campaign(LiveCampaign):
 
     def stats(self) -> dict[str, Any]:
         """Return counters, for metrics."""
+        audits = self.state.audits  # once: another thread may be folding a policy without them
         return {
             "position": self.position,
             "committed": self.committed,
@@ -582,6 +583,6 @@ class Campaign(LiveCampaign):
             "listeners": self.tail.listeners,
             "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
-            "audits": None if self.state.audits is None else views.view_audits(self.state.audits),
+            "audits": None if audits is None else views.view_audits(audits),
             "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
         }
