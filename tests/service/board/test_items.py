@@ -66,6 +66,28 @@ def test_what_is_too_large_is_refused_whole(server):
     assert server("POST", "tasks", {"tasks": [{"task": "large"}]}).status == 422
 
 
+@pytest.mark.parametrize("levels", [101, 600, 975, 985, 2000])
+def test_what_is_nested_too_deep_is_refused(server, levels):
+    deep = "[" * levels + "]" * levels
+    vote = f'{{"task": "deep", "worker": "w", "label": "ok", "data": {deep}}}'.encode()
+    answers = [
+        server("POST", "votes", vote),
+        server("POST", "tasks", f'{{"tasks": [{{"task": "deep", "data": {deep}}}]}}'.encode()),
+    ]
+    assert {answer.status for answer in answers} <= {400, 422}
+    line = server("POST", "votes:stream", vote + b'\n{"task": "next", "worker": "w", "label": "ok"}')
+    first, second = map(json.loads, line.body.splitlines())
+    assert (first["error"] in ("invalid", "malformed"), second["task"]) == (True, "next")
+    if levels < 900:
+        assert answers[0].json["detail"] == "the data of task 'deep' is nested too deep: at most 100 levels are taken"
+
+
+def test_brackets_in_text_are_not_levels(server):
+    data = {"text": '\\"' + "[{" * 300, "rows": [[]] * 150}
+    assert server("POST", "tasks", {"tasks": [{"task": "brackets", "data": data}]}).status == 200
+    assert data_of(server, "brackets") == data
+
+
 def test_an_item_is_erased_alone(server):
     server("POST", "votes", {"task": "gone", "worker": "w", "label": "ok", "data": {"text": "a name"}})
     assert server("DELETE", "tasks/gone/data").status == 200
