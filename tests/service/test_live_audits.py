@@ -131,6 +131,27 @@ def test_two_people_get_different_tasks_for_a_while(audited, monkeypatch):
     assert len(audited.queue("mo", 9)) == 4
 
 
+def test_who_has_voted_on_a_page_of_tasks_gets_the_next(audited, monkeypatch):
+    monkeypatch.setattr(queue, "QUEUE_PAGE_TASKS", 2)
+    audited("PUT", "policy", {"policy": {**POLICY, "minimum_votes": 2, "escalate": {"disagreement": 0.1}}})
+    for n in range(5):
+        audited.escalate(f"t{n}")
+    for n in range(4):
+        audited.vote(f"t{n}", "mo", "spam")
+    assert [row["task"] for row in audited.queue("mo")] == ["t4"]
+    monkeypatch.setattr(queue, "PAGES", 1)
+    assert audited.queue("mo") == []
+
+
+def test_the_search_for_tasks_that_a_person_has_not_voted_on_is_bounded(audited, monkeypatch):
+    monkeypatch.setattr(queue, "QUEUE_PAGE_TASKS", 2)
+    monkeypatch.setattr(queue, "PAGES", 2)
+    for n in range(5):
+        audited.vote(f"t{n}", "mo" if n < 4 else "ann")
+    assert audited.queue("mo") == [], "the first four are those of mo"
+    assert [row["task"] for row in audited.queue("eve")] == ["t0", "t1", "t2", "t3"]
+
+
 def test_a_campaign_without_audits(server):
     answer = server("GET", "audits")
     assert (answer.status, answer.json["detail"]) == (404, "the policy of this campaign has no audits")

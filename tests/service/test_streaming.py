@@ -251,7 +251,7 @@ class Campaign:
         self.taken += [vote.task for vote in votes]
         return VoteAnswer(len(votes), 0, [decided(1, task) for task in {vote.task for vote in votes}])
 
-    async def on_disk_now(self):
+    async def votes_on_disk(self, votes):
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(self.seconds)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from adjudge.service.board import queue as board_queue
 from service.board.test_pages import form, listed, log, sentence, shown
 from service.board.visitor import Visitor
 from service.serving import serving
@@ -115,6 +116,29 @@ def test_now_has_the_rate_and_its_bounds(site):
     assert low.rstrip("%") in text
     assert "5.0% accepted" in text or "5% accepted" in text
     assert "alarm" not in text
+
+
+def test_the_search_for_audits_is_bounded(site, monkeypatch):
+    monkeypatch.setattr(board_queue, "MAX_LOOKED_TASKS", 2)
+    for n in range(3):
+        site.client.vote(f"t{n}", "local", "spam")
+        decide(site.client, f"t{n}")
+    decide(site.client, "other")
+    assert listed(site.get("/c/default/queue")) == []
+    monkeypatch.setattr(board_queue, "MAX_LOOKED_TASKS", 4)
+    assert listed(site.get("/c/default/queue")) == ["other"]
+
+
+def test_a_task_that_waits_twice_is_counted_once(site):
+    for task in ("split", "again", "drawn"):
+        decide(site.client, task)
+    for worker in ("cy", "di"):
+        site.client.vote("split", worker, "ok")
+    site.client("POST", "tasks/again/reopen", {})
+    page = site.get("/c/default/queue")
+    assert sentence(page).startswith("3 tasks wait for a person")
+    assert sorted(listed(page)) == ["again", "drawn", "split"]
+    assert "1 task escalated, 1 contested, 1 audit" in re.sub(r"\s+", " ", site.get("/c/default/now").body.decode())
 
 
 def test_the_alarm_is_the_first_thing_that_now_says(site):

@@ -1,6 +1,7 @@
 """The items of tasks: sent with votes or tasks, kept once, shown, erased, expired, backed up."""
 
 import json
+import time
 
 import pytest
 
@@ -9,6 +10,7 @@ from adjudge.service.http.types import MAX_ITEM_BYTES
 from adjudge.service.store.batch import Batch, ItemRow
 from adjudge.service.store.opening import open_store
 from adjudge.service.store.verify import verify
+from adjudge.service.store.writer import Writer
 
 
 def data_of(server, task):
@@ -41,6 +43,16 @@ def test_lines_of_a_stream_carry_items(server):
     assert data_of(server, "line-2") == {"n": 2}
 
 
+def test_an_item_is_stored_before_its_line_is_answered(server, monkeypatch):
+    vote = {"task": "again", "worker": "w", "label": "ok"}
+    server("POST", "votes", vote)
+    write = Writer._write
+    monkeypatch.setattr(Writer, "_write", lambda writer, batch: (time.sleep(0.2), write(writer, batch)))
+    body = json.dumps(vote | {"data": {"text": "new"}}).encode()  # the vote is known: only the item is written
+    assert server("POST", "votes:stream", body).status == 200
+    assert data_of(server, "again") == {"text": "new"}
+
+
 def test_what_is_too_large_is_refused_whole(server):
     fits, large = "x" * (MAX_ITEM_BYTES - 2), "x" * (MAX_ITEM_BYTES - 1)
     votes = [{"task": "small", "worker": "w", "label": "ok"}, {"task": "large", "worker": "w", "label": "ok", "data": large}]
@@ -52,6 +64,28 @@ def test_what_is_too_large_is_refused_whole(server):
     assert data_of(server, "fits") == fits
     assert server("POST", "tasks", {"tasks": [{"task": "large", "data": large}]}).status == 422
     assert server("POST", "tasks", {"tasks": [{"task": "large"}]}).status == 422
+
+
+@pytest.mark.parametrize("levels", [101, 600, 975, 985, 2000])
+def test_what_is_nested_too_deep_is_refused(server, levels):
+    deep = "[" * levels + "]" * levels
+    vote = f'{{"task": "deep", "worker": "w", "label": "ok", "data": {deep}}}'.encode()
+    answers = [
+        server("POST", "votes", vote),
+        server("POST", "tasks", f'{{"tasks": [{{"task": "deep", "data": {deep}}}]}}'.encode()),
+    ]
+    assert {answer.status for answer in answers} <= {400, 422}
+    line = server("POST", "votes:stream", vote + b'\n{"task": "next", "worker": "w", "label": "ok"}')
+    first, second = map(json.loads, line.body.splitlines())
+    assert (first["error"] in ("invalid", "malformed"), second["task"]) == (True, "next")
+    if levels < 900:
+        assert answers[0].json["detail"] == "the data of task 'deep' is nested too deep: at most 100 levels are taken"
+
+
+def test_brackets_in_text_are_not_levels(server):
+    data = {"text": '\\"' + "[{" * 300, "rows": [[]] * 150}
+    assert server("POST", "tasks", {"tasks": [{"task": "brackets", "data": data}]}).status == 200
+    assert data_of(server, "brackets") == data
 
 
 def test_an_item_is_erased_alone(server):

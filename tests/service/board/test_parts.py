@@ -131,6 +131,7 @@ def test_a_time_is_found_in_the_log(tmp_path):
         Policy(confidence={"spam": 0.95, "*": 0.8}, lock=0, maximum_votes=None),
         Policy(quorum={"groups": 3}, probation={"votes": 5}, breakers={"label_share": None, "window": 50}),
         Policy(audit={"share": 0.02, "run": 300, "risk": 0.2}, lock=60),
+        Policy(confidence=0.99999987, lock=1234567.5, hysteresis=1e-7, audit={"share": 0.00123456789, "error": 0.05000001}),
         Policy(costs={"spam": {"ok": 2.0}}, maximum_cost=0.3, next={"per_worker_per_day": 4}, escalate={"tie": True}),
     ],
 )

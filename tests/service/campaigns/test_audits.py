@@ -9,6 +9,7 @@ from adjudge.errors import OptionError
 from adjudge.results.promise.audits import AuditRule
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.policy import AuditPlan, Policy
+from adjudge.service.campaigns.state import CampaignState
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import MemoryArchive
 from live_stories import begin, fold
@@ -161,6 +162,34 @@ def test_without_an_answer_it_counts_as_wrong_at_the_deadline():
     assert stream.state.next_due() == 0
     stream.answer("t1", 0)  # too late: it decides, and counts no more
     assert counts(stream.audits) == (1, 1, 1, 1, 0)
+
+
+def test_a_task_may_have_very_many_audits(monkeypatch):
+    stream, rebuilt, rebuild = Stream(), [], CampaignState._note_dues
+    monkeypatch.setattr(CampaignState, "_note_dues", lambda state: (rebuilt.append(1), rebuild(state)))
+    stream.vote("t1")
+    for n in range(1, 4000):
+        stream.time += 1
+        stream.add(e.Change(time=stream.time, task="t1", worker=1, label=n % 2))
+    assert stream.audits.count_waiting() == 4000
+    assert len(rebuilt) < 8  # each takes time for every audit that waits
+    stream.tick(8)
+    assert (stream.audits.expired, stream.audits.waiting) == (4000, {})
+    assert stream.state.next_due() == 0
+
+
+def test_audits_of_one_task_expire_each_at_its_own_deadline():
+    stream = Stream({**AUDIT, "deadline_days": 9})
+    stream.vote("t1", 0)
+    for days, label in ((3, 1), (9, 0), (5, 1)):
+        stream.add(e.PolicySet(time=stream.time, policy={**RULE, "audit": {**AUDIT, "deadline_days": days}}))
+        stream.add(e.Change(time=stream.time, task="t1", worker=1, label=label))
+    assert [round(audit.due / DAY) for audit in stream.audits.waiting["t1"]] == [9, 3, 9, 5]
+    for days, expired in ((2, 0), (2, 1), (2, 2), (4, 4)):
+        stream.tick(days)
+        assert stream.audits.expired == expired
+    assert stream.audits.waiting == {}
+    assert stream.state.next_due() == 0
 
 
 def test_a_task_that_has_left_memory_is_audited_as_well():

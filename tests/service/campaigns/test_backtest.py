@@ -228,3 +228,15 @@ def test_answers_of_audits_and_overrides_judge_what_a_backtest_draws():
     assert (audits.decisions, audits.drawn, audits.known, audits.wrong) == (40, 40, 17, 12)
     assert audits.alarmed
     assert backtest(log, policy={**policy, "audit": None}).after.audits is None
+
+
+def test_a_policy_without_audits_drops_what_was_drawn_in_a_backtest_as_well():
+    policy = {"minimum_votes": 1, "confidence": 0.5}
+    audited = {**policy, "audit": {**AUDIT, "share": 1.0}}
+    log = [e.Created(time=0, labels=["x", "y"], names=["x", "y"], model="fds", policy=audited)]
+    log += [e.Vote(time=n, task=f"t{n}", worker=1, label=0) for n in range(4)]
+    log += [e.PolicySet(time=5, policy=policy), e.PolicySet(time=5, policy=audited)]
+    log += [e.Vote(time=n, task=f"t{n}", worker=1, label=0) for n in range(6, 9)]
+    log += [e.GoldSet(time=9, task=f"t{n}", label=1) for n in (0, 1, 2, 3, 7)]
+    audits = backtest(log, policy=policy).before.audits
+    assert (audits.decisions, audits.drawn, audits.known, audits.wrong) == (3, 3, 1, 1)

@@ -142,17 +142,25 @@ def test_a_retraction_whose_answer_was_lost_is_done(client):
 
 
 @pytest.mark.parametrize(
-    ("call", "given"), [("reopen", ["t1"]), ("refit", []), ("add_label", ["x"]), ("add_webhook", ["https://example.org"])]
+    ("call", "given", "options"),
+    [
+        ("reopen", ["t1"], {}),
+        ("judge", ["t1", "spam"], {}),
+        ("override", ["t1", "spam"], {"position": 7}),
+        ("refit", [], {}),
+        ("add_label", ["x"], {}),
+        ("add_webhook", ["https://example.org"], {}),
+    ],
 )
-def test_what_would_happen_twice_is_not_sent_twice(client, call, given):
+def test_what_would_happen_twice_is_not_sent_twice(client, call, given, options):
     with (
         flaky(DROP, answer(DECISION)) as service,
         pytest.raises(errors.ConnectionFailed, match="whether it was done is not known"),
     ):
-        getattr(client(service.url), call)(*given)
+        getattr(client(service.url), call)(*given, **options)
     assert len(service.seen) == 1
     with flaky(BUSY, BUSY) as service, pytest.raises(errors.Unavailable):
-        getattr(client(service.url, retries=1), call)(*given)
+        getattr(client(service.url, retries=1), call)(*given, **options)
     assert len(service.seen) == 2, "nothing was taken, so that it can be sent again"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import adjudge
 from adjudge.service.campaigns.decision import Decision
-from adjudge.service.client import errors, transport
+from adjudge.service.client import errors, streams, transport
 from adjudge.service.client.streams import EventCursor, Refusal, VoteLines
 from adjudge.service.http.types import StreamError
 from flaky_service import DROP, answer, chunks, flaky, problem
@@ -71,6 +71,15 @@ def test_every_vote_is_answered_in_order(client, window):
     assert len({vote["id"] for vote in votes}) == len(VOTES)
 
 
+def test_items_travel_with_their_votes(client):
+    votes = [{"task": "t1", "worker": "ann", "label": "spam", "data": {"text": "Buy"}}, ("t2", "ann", "spam", "own", 7)]
+    with flaky(voting(len(votes))) as service:
+        client(service.url).stream(votes)
+    ((first, second),) = sent(service)
+    assert (first["data"], second["data"], second["id"]) == ({"text": "Buy"}, 7, "own")
+    assert first["id"]
+
+
 @pytest.mark.parametrize("window", [1, 4, 1000])
 def test_behind_a_proxy_that_reads_first_every_group_is_a_request(client, window, monkeypatch):
     monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)
@@ -87,6 +96,32 @@ def test_behind_such_a_proxy_a_lost_request_is_sent_again(client, monkeypatch):
     with flaky(reading_first, DROP, problem(503, "unavailable"), *[reading_first] * 3) as service:
         found = client(service.url).stream(VOTES, window=4)
     assert [one.task for one in found] == [task for task, _, _ in VOTES]
+
+
+@pytest.mark.parametrize("single", [1, 2])
+def test_a_service_that_was_slow_once_gets_a_stream_again(client, monkeypatch, single):
+    monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)
+    monkeypatch.setattr(streams, "FIRST_SINGLE_GROUPS", single)
+    with flaky(*[reading_first] * (1 + single), voting(9 - single)) as service:
+        found = client(service.url).stream(VOTES, window=1)
+    assert [one.task for one in found] == [task for task, _, _ in VOTES]
+    assert [len(votes) for votes in sent(service)] == [1] * (1 + single) + [9 - single]
+
+
+def test_a_proxy_that_reads_first_is_tried_less_and_less(client, monkeypatch):
+    monkeypatch.setattr(transport, "FIRST_ANSWER_S", 0.05)
+    monkeypatch.setattr(streams, "FIRST_SINGLE_GROUPS", 2)
+    monkeypatch.setattr(streams, "SINGLE_GROUPS_GROWTH", 3)
+    ends, write = [], transport.Exchange.write
+
+    async def note(exchange, piece, *, end):
+        ends.append(end)
+        await write(exchange, piece, end=end)
+
+    monkeypatch.setattr(transport.Exchange, "write", note)
+    with flaky(*[reading_first] * len(VOTES)) as service:
+        client(service.url).stream(VOTES, window=1)
+    assert ends == [False, True, True, False, True, True, True, True, True, True]
 
 
 def test_no_votes_are_no_request(client):

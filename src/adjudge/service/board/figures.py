@@ -20,6 +20,7 @@ FIGURES_AGE_S: Final = 1.0
 FIGURES_REST_RATIO: Final = 50.0  # times as long as reading took that the figures hold at least
 WATCHED_DECISIONS: Final = 200  # the latest ones, whose votes are compared with the decided label
 READ_US: Final = 500
+AUDITS_PER_US: Final = 4  # that are counted, more or less
 FEW_TASKS: Final = 20_000  # in memory: a summary takes less than a millisecond
 
 
@@ -41,7 +42,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     - `labels`: the decided tasks in memory by label, most first.
     - `doubt`: the mean chance that a decided label is wrong.
     - `disagreement`: the share of votes against the label, over the latest decisions; None without any.
-    - `contested`: tasks that were reopened and wait; `audits`: tasks with audits that have no answer yet.
+    - `contested`: tasks that were reopened and wait; `audits`: others with an audit that has no answer.
     - `snapshot`: position of the last snapshot.
     """
 
@@ -97,7 +98,7 @@ def read_figures(activity: Activity, state: CampaignState, summary: TaskSummary)
         counts=summary.counts,
         archived=state.archived_tasks,
         contested=len(activity.contested),
-        audits=0 if state.audits is None else len(state.audits.waiting),
+        audits=_count_audits(activity, state),
         oldest_open=summary.oldest.get("open"),
         oldest_waiting=summary.oldest.get("escalated"),
         labels=shares,
@@ -107,6 +108,17 @@ def read_figures(activity: Activity, state: CampaignState, summary: TaskSummary)
         has_breakers=state.policy.breakers is not None,
         snapshot=campaign.duties.snapshot_at,
         follows=campaign.follows,
+    )
+
+
+def _count_audits(activity: Activity, state: CampaignState) -> int:
+    """Return how many tasks wait for an audit, and not for a decision as well."""
+    if state.audits is None:
+        return 0
+    tasks, contested = state.tasks.by_name, activity.contested
+    return sum(
+        name not in contested and ((task := tasks.get(name)) is None or task.standing.status != "escalated")
+        for name in state.audits.waiting
     )
 
 
@@ -139,7 +151,9 @@ class FigureCache:
         # Without a turn: a summary of a million tasks must not delay votes.
         tasks = campaign.state.tasks
         summary = tasks.summary() if len(tasks) < FEW_TASKS else await asyncio.to_thread(tasks.summary)
-        figures = await campaign.read(lambda: read_figures(activity, campaign.state, summary), READ_US)
+        audits = campaign.state.audits
+        cost = READ_US + (0 if audits is None else len(audits.waiting) // AUDITS_PER_US)
+        figures = await campaign.read(lambda: read_figures(activity, campaign.state, summary), cost)
         end = time.monotonic()
         self._known[campaign.number] = end + max(FIGURES_AGE_S, FIGURES_REST_RATIO * (end - began)), figures
         return figures

@@ -106,7 +106,7 @@ def fields_of(document: Mapping[str, Any]) -> dict[str, str]:
         elif isinstance(value, Mapping):
             found[name] = msgspec.json.encode(value).decode()
         else:
-            found[name] = f"{value:g}" if isinstance(value, float) else str(value)
+            found[name] = str(value).removesuffix(".0")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -29,7 +30,7 @@ ORDERS: Final = {"severity": "uncertainty", "age": "age"}  # as `Tasks.listed` c
 WAITING_REASONS: Final = (*ESCALATED_REASONS, REOPENED)
 LISTED_TASKS: Final = 12  # tasks that are listed after the one that is shown
 PAGE_TASKS: Final = 256  # looked at together
-MAX_LOOKED_TASKS: Final = 4096  # looked at for one page of a filter
+MAX_LOOKED_TASKS: Final = 4096  # looked at for one page: of a filter, and of audits, without those the person voted on
 KEYS: Final = "1234567890"
 AUDIT_KEY: Final = -float(1 << 60)  # below it in microseconds, every time is negative
 
@@ -144,8 +145,9 @@ def _audits(campaign: Campaign, person: str, after: tuple[float, str] | None) ->
     audits = campaign.state.audits
     drawn = [] if audits is None else [(AUDIT_KEY + each[0].time, name) for name, each in audits.waiting.items()]
     count = 0
-    for key, name in sorted(drawn):
-        if (after is None or (key, name) > after) and not campaign.people.has_voted(name, person):
+    rows = (row for row in sorted(drawn) if after is None or row > after)
+    for key, name in islice(rows, MAX_LOOKED_TASKS):
+        if not campaign.people.has_voted(name, person):
             yield Waiting(key, name, None, "", 0.0, round(key - AUDIT_KEY))
             count += 1
             if count > LISTED_TASKS:

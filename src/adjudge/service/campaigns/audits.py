@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -112,11 +113,15 @@ class Audits(msgspec.Struct):
     def expire(self, task: str, due: int, breakers: Breakers) -> None:
         """Count the audits of a task that were due at a time as wrong."""
         audits = self.waiting.get(task, [])
-        late = [audit for audit in audits if audit.due == due]
-        if len(late) < len(audits):
-            self.waiting[task] = [audit for audit in audits if audit.due != due]
+        late = list(takewhile(lambda audit: audit.due == due, audits))  # as nearly always the oldest, of which there may be many
+        if not late:
+            late = [audit for audit in audits if audit.due == due]
+        if len(late) == len(audits):
+            self.waiting.pop(task, None)
+        elif late and audits[0].due == due:
+            del audits[: len(late)]
         elif late:
-            del self.waiting[task]
+            self.waiting[task] = [audit for audit in audits if audit.due != due]
         for audit in late:
             self.expired += 1
             self._judge(audit, True, breakers)

@@ -86,7 +86,7 @@ class Trial:
 
     def step(self, position: int, event: events.Event) -> Task | None:
         """Fold or skip an event; return the task that it touched, if there is one."""
-        state, kind, touched = self.state, type(event), None
+        state, kind, touched, audits = self.state, type(event), None, self.state.audits
         due = state.next_due()
         if due and due <= event.time:
             state.run_clock(event.time)
@@ -97,6 +97,8 @@ class Trial:
                 self._labels.append(event.id)
                 state.policy = Policy.of(_narrow(self.policy, self._labels))
             touched = state.apply(position, event)
+        if state.audits is not audits:  # a policy without `audit` drops what was drawn before
+            self.audited = []
         if state.changes:
             self._note(state.changes)
             state.changes = []

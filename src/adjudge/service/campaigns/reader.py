@@ -39,6 +39,7 @@ class Accuracy(NamedTuple):
 
 
 UNKNOWN_ACCURACY: Final = Accuracy(None, None)
+MIN_REBUILT_DUES: Final = 1024  # so many times at which the clock is due, some of them out of date, are kept anyhow
 
 
 def prepare_intervals() -> None:
@@ -81,6 +82,7 @@ class StateReader:
         self.refit_read = 0  # where the refit under way has read; 0: none is
         self.refit_under_way: Any = None
         self._dues: list[tuple[int, str]] = []
+        self._max_dues = MIN_REBUILT_DUES  # with more of them, those that no longer hold are taken out
         self.breakers = Breakers()
         self.audits: Audits | None = None  # while the policy has `audit`
         self._crowd_at: tuple[int, CrowdView | None] = (-1, None)  # position, and what workers are judged by there, for readers

@@ -19,7 +19,7 @@ from adjudge.online import Online
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import Standing
-from adjudge.service.campaigns.reader import StateReader
+from adjudge.service.campaigns.reader import MIN_REBUILT_DUES, StateReader
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention
 from adjudge.service.campaigns.tally import Tally
@@ -29,7 +29,6 @@ from adjudge.service.store.archive import Record
 
 Touched: TypeAlias = tuple[Task, Answer | None]  # None: readers have to ask the stream
 BY_HAND: Final = frozenset({"gold", "override", "audit"})  # reasons of decisions that are neither watched nor audited
-MANY_DUES: Final = 1024
 CLOSED: Final = SETTLED_STATUSES | {"escalated"}  # what only new votes open again, where the old ones have expired
 ACCURACY_TOLERANCE: Final = 1e-9
 
@@ -442,13 +441,13 @@ class CampaignState(StateReader):
     def _note_due(self, due: int, name: str) -> None:
         """Note when the clock changes a task."""
         heapq.heappush(self._dues, (due, name))
-        waiting = 0 if self.audits is None else len(self.audits.waiting)
-        if len(self._dues) > MANY_DUES + 2 * (len(self.tasks) + waiting):  # of tasks that have changed or left memory since
+        if len(self._dues) > self._max_dues:
             self._note_dues()
 
     def _note_dues(self) -> None:
         dues = [(task.standing.due, task.name) for task in self.tasks if task.standing.due]
         self._dues = sorted(dues if self.audits is None else dues + self.audits.dues())
+        self._max_dues = MIN_REBUILT_DUES + 2 * len(self._dues)
 
     def _enter(self, name: str, *, settles: bool = True) -> Task:
         """Take a task into memory: a new one, or one from the archive, which meets the bans and unbans since it left.

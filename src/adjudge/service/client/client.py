@@ -201,7 +201,9 @@ class Client(ClientOptions):
         - `position`: of the decision that they saw; `Conflict` if there is another since.
         """
         fields = {"label": label, "by": by, "reason": reason, "position": position}
-        return self._call(Decision, "POST", "tasks", text("task", task), "override", fields=fields)
+        where = "tasks", text("task", task), "override"
+        # Sent twice, it would meet its own decision instead of the one at `position`.
+        return self._call(Decision, "POST", *where, fields=fields, repeatable=position is None)
 
     def queue(self, *, by: str | None = None, n: int = 1) -> list[t.QueueTask]:
         """Return tasks that wait for a person: escalated ones and audits, with their items and without anything known of them.
@@ -218,7 +220,7 @@ class Client(ClientOptions):
         - `task`, `label`: what is right for what; `Conflict` if the task no longer waits.
         - `by`: who judges, for the log; None: the name of the token.
         """
-        fields = {"task": task, "label": label, "by": by}
+        fields = {"task": text("task", task), "label": label, "by": by}
         return self._call(t.Done, "POST", "queue", fields=fields, repeatable=False)
 
     def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:

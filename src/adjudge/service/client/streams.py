@@ -34,6 +34,10 @@ DEFAULT_WINDOW: Final = 1000  # votes that are sent before their decisions are w
 MAX_GROUP_BYTES: Final = (
     32_000  # of a group: two of them fit into what lies between two machines, so that neither waits for the other
 )
+# After a late first answer, groups are requests of their own: so many of them, in case only the service was slow for a moment,
+# and this many times as many after the next one, as behind a proxy that reads whole requests each of them takes seconds.
+FIRST_SINGLE_GROUPS: Final = 64
+SINGLE_GROUPS_GROWTH: Final = 16
 MAX_ANSWER_LINE_BYTES: Final = 1_000_000  # bytes of an answer without an end
 FINAL_CODES: Final = (Unavailable.code, Unauthorized.code, Forbidden.code)  # after which the service takes no more
 MAX_EVENT_SILENCE_S: Final = 45.0  # seconds after which a connection is taken for lost: the service says something every 15
@@ -112,7 +116,7 @@ class VoteLines:
         vote = vote_of(source, self._number)
         self._number += 1
         if self._make is not None and vote.id is None:
-            vote = VoteIn(vote.task, vote.worker, vote.label, self._make())
+            vote = msgspec.structs.replace(vote, id=self._make())
         line = encode(vote) + b"\n"
         self._queue.append((vote, line))
         self._fresh.append(line)
@@ -204,7 +208,7 @@ async def send_lines(
     """
     source, tries = each(votes), attempts()
     exchange: Exchange | None = None
-    is_answered_late = False  # by a proxy that reads whole requests: each group of votes is a request of its own
+    single, more_single = 0, FIRST_SINGLE_GROUPS  # groups that are requests of their own: now, and after the next late answer
     try:
         while True:
             while lines.wants and (exchange is None or not exchange.is_ended):
@@ -220,9 +224,12 @@ async def send_lines(
                     lines.begin()
                 lines.check()
                 if not exchange.is_ended:
-                    await exchange.write(lines.outgoing(), end=lines.ended or is_answered_late)
+                    await exchange.write(lines.outgoing(), end=lines.ended or single > 0)
+                    single -= single > 0
+                was_ended = exchange.is_ended
                 piece = await exchange.piece()
-                is_answered_late |= exchange.is_ended and not lines.ended
+                if exchange.is_ended and not was_ended:
+                    single, more_single = more_single, SINGLE_GROUPS_GROWTH * more_single
                 if not piece and lines.is_answered:
                     await exchange.close()
                     exchange = None

@@ -57,7 +57,7 @@ class Campaign(LiveCampaign):
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
         answer = await self.fold_votes(votes)
-        await (self.campaigns.commit() if any(vote.data is not None for vote in votes) else self.on_disk_now())
+        await self.votes_on_disk(votes)
         return answer
 
     async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
@@ -67,6 +67,14 @@ class Campaign(LiveCampaign):
         if content:
             self.campaigns.pending().items.extend(content)
         return answer
+
+    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
+        """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
+        if all(vote.data is None for vote in votes):
+            await self.on_disk_now()
+            return
+        self.campaigns.require_sound()
+        await self.campaigns.commit()
 
     def can_take(self, votes: Sequence[t.VoteIn]) -> bool:
         """Return whether votes can be folded at once, without a pause that others would need."""
@@ -559,6 +567,7 @@ class Campaign(LiveCampaign):
 
     def stats(self) -> dict[str, Any]:
         """Return counters, for metrics."""
+        audits = self.state.audits  # once: another thread may be folding a policy without them
         return {
             "position": self.position,
             "committed": self.committed,
@@ -574,6 +583,6 @@ class Campaign(LiveCampaign):
             "listeners": self.tail.listeners,
             "following": int(self.follows is not None),
             "breaker": self.state.breakers.tripped,
-            "audits": None if self.state.audits is None else views.view_audits(self.state.audits),
+            "audits": None if audits is None else views.view_audits(audits),
             "ahead": max(0.0, (self.state.time - self.campaigns.clock.read()) / 1e6),
         }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from adjudge.service.store.batch import ItemRow
 
 if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
+
+MAX_ITEM_DEPTH: Final = 100  # levels of JSON
+BRACKET_PATTERN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # or a whole string, whose brackets do not count
 
 
 def rows_of(campaign: Campaign, sent: Iterable[tuple[str, Any]]) -> list[ItemRow]:
@@ -30,10 +34,30 @@ def rows_of(campaign: Campaign, sent: Iterable[tuple[str, Any]]) -> list[ItemRow
             content = msgspec.json.encode(data)
         except (OverflowError, ValueError) as error:
             raise Invalid(f"the data of task {quote(task)} cannot be stored: {error}") from None
+        except RecursionError:
+            content = b"[" * (MAX_ITEM_DEPTH + 1)
         if len(content) > MAX_ITEM_BYTES:
             raise Invalid(f"the data of task {quote(task)} has {len(content)} bytes: at most {MAX_ITEM_BYTES} are taken")
+        if is_too_deep(content):
+            raise Invalid(f"the data of task {quote(task)} is nested too deep: at most {MAX_ITEM_DEPTH} levels are taken")
         rows.append(ItemRow(campaign.number, task, content, campaign.campaigns.clock.now()))
     return rows
+
+
+def is_too_deep(content: bytes) -> bool:
+    """Return whether JSON is nested so deep that reading or showing it may need more stack than there is.
+
+    >>> is_too_deep(b"[" * 100 + b"]" * 100), is_too_deep(b"[" * 101 + b"]" * 101), is_too_deep(b'"' + b"[" * 101 + b'"')
+    (False, True, False)
+    """
+    if content.count(b"[") + content.count(b"{") <= MAX_ITEM_DEPTH:
+        return False
+    depth = 0
+    for bracket in BRACKET_PATTERN.findall(content):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket, 0)
+        if depth > MAX_ITEM_DEPTH:
+            return True
+    return False
 
 
 async def find(campaign: Campaign, task: str) -> bytes | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adjudge.service.http.campaign import Campaign
 
 QUEUE_PAGE_TASKS: Final = 2000  # of the least certain tasks
-PAGES: Final = 10  # of this size that are searched, if the worker has voted on all tasks of the first
+PAGES: Final = 10  # of this size that are searched, if the first has no task for the worker or person
 MAX_QUEUE_CELLS: Final = 20_000_000  # cells [task, true label, given label] that are looked at for one answer
 QUEUE_CHUNK_CELLS: Final = 1_000_000  # of these at once
 REMEMBERED: Final = 100_000  # workers, so that a client with ever new names cannot use up memory
@@ -131,7 +131,8 @@ class PeopleQueue:
         """
         now = self._campaign.now()
         self._given = {task: given for task, given in self._given.items() if 0 <= now - given[0] < LEASE}
-        names = list(islice((name for name in self._waiting() if self._is_for(name, person)), n))
+        looked = islice(self._waiting(), PAGES * QUEUE_PAGE_TASKS)
+        names = list(islice((name for name in looked if self._is_for(name, person)), n))
         for name in names:
             self._given.pop(name, None)
             self._given[name] = now, person
@@ -151,7 +152,16 @@ class PeopleQueue:
     def _waiting(self) -> Iterator[str]:
         """Yield tasks that wait, by when escalated ones came in, and audits were drawn."""
         state = self._campaign.state
-        escalated = state.tasks.list_page({"escalated"}, "age", limit=QUEUE_PAGE_TASKS, after=None)
         audits = {} if state.audits is None else state.audits.waiting
         drawn = ((float(each[0].time), name) for name, each in audits.items())
-        return (name for _, name in merge((row for row in escalated if row[1] not in audits), sorted(drawn)))
+        return (name for _, name in merge((row for row in self._escalated() if row[1] not in audits), sorted(drawn)))
+
+    def _escalated(self) -> Iterator[tuple[float, str]]:
+        """Yield when escalated tasks came in, and their names, the longest waiting first."""
+        tasks, after = self._campaign.state.tasks, None
+        for _ in range(PAGES):
+            rows = tasks.list_page({"escalated"}, "age", limit=QUEUE_PAGE_TASKS, after=after)
+            yield from rows
+            if len(rows) < QUEUE_PAGE_TASKS:
+                return
+            after = rows[-1]

@@ -241,11 +241,11 @@ class VoteStream(Response):
         self._permit.check()
         lease = self._permit.authority.lease(self._campaign)
         answer = await self._campaign.fold_votes(votes)
-        await self._put(Group(line, votes, asyncio.ensure_future(self._on_disk(answer, lease))))
+        await self._put(Group(line, votes, asyncio.ensure_future(self._on_disk(answer, votes, lease))))
 
-    async def _on_disk(self, answer: VoteAnswer, lease: Lease | None) -> VoteAnswer:
+    async def _on_disk(self, answer: VoteAnswer, votes: Sequence[VoteIn], lease: Lease | None) -> VoteAnswer:
         """Return an answer once its votes are on disk and the lease that it rests on is proven."""
-        await self._campaign.on_disk_now()
+        await self._campaign.votes_on_disk(votes)
         await self._permit.authority.confirm(lease)
         return answer
 
