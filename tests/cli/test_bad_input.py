@@ -133,3 +133,21 @@ def test_evaluate_and_demo(adjudge, votes_csv):
     assert (code, err.count("\n")) == (1, 1)
     code, _, err = adjudge("demo", "--keep", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--abstain", "l0", "--abstain", "l1"], "--abstain is given 2 times: give it once, its values joined by commas"),
+        (["-m", "ds", "--seed", "1", "--model", "mv"], "--model is given 2 times: give it once\n"),
+    ],
+)
+def test_a_repeated_option_is_refused(run, votes_csv, arguments, message):
+    done = run("aggregate", votes_csv, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_flags_and_lists_may_be_repeated(run, votes_csv):
+    done = run("check", votes_csv, "--require", "tasks>=1", "--require", "tasks<=99", "--quiet", "--quiet")
+    assert (done.code, done.out) == (0, "holds\n")
