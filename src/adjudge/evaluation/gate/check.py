@@ -39,6 +39,7 @@ RULES: Final[Rules] = {
     "resamples": Number(least=100, most=1_000_000, whole=True),
     "seed": Number(least=0, whole=True),
 }
+NO_WORSE: Final = Number(least=0, most=1)
 EXIT_CODES: Final[Mapping[Verdict, int]] = {VERDICT_HOLDS: 0, FAILS: 3, INCONCLUSIVE: 4}
 MAX_LISTED_TASKS: Final = 5  # tasks to label in a sentence
 
@@ -290,8 +291,8 @@ def _check_options(needs: Sequence[Requirement], baseline: object, baseline_gold
             raise OptionError(
                 f"require names {need.name} without a limit, and only {itemize(COMPARED)} are compared with a baseline"
             )
-    if no_worse is not None and not (isinstance(no_worse, int | float) and no_worse >= 0):
-        raise OptionError(f"no_worse is {no_worse!r}: give a number of at least 0, like 0.02 for 2 points")
+    if no_worse is not None and not NO_WORSE.accepts(no_worse):
+        raise OptionError(f"no_worse is {no_worse!r}: give a number of at least 0 and at most 1, like 0.02 for 2 points")
 
 
 def _find(need: Requirement, figure: Figure) -> RequirementFinding:
