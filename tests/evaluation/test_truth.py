@@ -41,7 +41,7 @@ def test_nothing_in_common():
 
 def test_labels_without_value_are_left_out_and_double_ones_refused():
     assert adj.evaluate(pl.DataFrame({"task": ["a", "b"], "label": ["x", None]}), {"a": "x", "b": "x"}).without_label == 1
-    with pytest.raises(adj.InputError, match="the truth give task 'a' more than one label"):
+    with pytest.raises(adj.InputError, match="the truth gives task 'a' more than one label"):
         adj.evaluate({"a": 1}, [("a", 1), ("a", 2)])
 
 

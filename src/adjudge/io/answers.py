@@ -71,7 +71,7 @@ def keep_one_per_task(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFram
         again = frame.filter(twice)
         first = again.filter(pl.col("task") == again["task"][0])["label"].unique(maintain_order=True)
         raise InputError(
-            f"the {what} give{'s' if what == 'gold' else ''} task {quote(again['task'][0])} more than one {thing} "
+            f"the {what} give{'' if what.endswith('s') else 's'} task {quote(again['task'][0])} more than one {thing} "
             f"({itemize(first)}): keep one per task"
         )
     return frame
