@@ -169,6 +169,11 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     return " ".join(str(error).split())[:limit]
 
 
+def describe_json_error(error: ValueError | RecursionError) -> str:
+    """Return what is wrong with a document that `json` cannot read."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else one_line(error)
+
+
 def warn(message: object, category: type[Warning]) -> None:
     """Warn at the line that called adjudge, however deep inside the reason was found."""
     frame: FrameType | None = sys._getframe(1)

@@ -86,7 +86,7 @@ class LabelStudio:
             return json.loads(content) if content else None
         except urllib.error.HTTPError:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "reason", error)
             raise AdjudgeError(f"cannot reach Label Studio at {self.url}: {one_line(reason)}") from error
 
