@@ -437,8 +437,8 @@ class PlainCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; an option of one value that is given twice is an error, as the parser would drop the first."""
         if not ctx.resilient_parsing:
-            given = Counter(parameter for parameter in self.make_parser(ctx).parse_args(list(args))[2] if _takes_one(parameter))
-            for parameter, times in given.items():
+            typed: list[Any] = list(self.make_parser(ctx).parse_args(list(args))[2])
+            for parameter, times in Counter(filter(_takes_one, typed)).items():
                 if times > 1:
                     joined = ", its values joined by commas" if JOINED_BY_COMMAS in (parameter.help or "") else ""
                     ctx.fail(f"{parameter.opts[-1]} is given {times} times: give it once{joined}")
