@@ -151,3 +151,11 @@ def test_a_repeated_option_is_refused(run, votes_csv, arguments, message):
 def test_flags_and_lists_may_be_repeated(run, votes_csv):
     done = run("check", votes_csv, "--require", "tasks>=1", "--require", "tasks<=99", "--quiet", "--quiet")
     assert (done.code, done.out) == (0, "holds\n")
+
+
+@pytest.mark.parametrize("command", [("aggregate", "-", "--gold", "-"), ("push", "label-studio", "-", "--gold", "-")])
+def test_standard_input_is_not_read_twice(run, command):
+    server = ("--url", "http://127.0.0.1:9", "--token", "x") if command[0] == "push" else ()
+    done = run(*command, *server)
+    assert done.code == 1
+    assert "- is given twice, for the votes and for the gold" in done.err

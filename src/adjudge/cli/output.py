@@ -108,6 +108,17 @@ def check(
                 raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
             check_folder(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
+    require_one_stream(inputs)
+
+
+def require_one_stream(inputs: Mapping[str, Any]) -> None:
+    """Raise if standard input, which can be read only once, is named twice."""
+    listed = {name: given if isinstance(given, list) else [given] for name, given in inputs.items()}
+    streams = [name for name, files in listed.items() for file in files if str(file) == "-"]
+    if len(streams) > 1:
+        raise OptionError(
+            f"- is given twice, for {streams[0]} and for {streams[1]}: standard input can be read only once; name a file instead"
+        )
 
 
 def table_target(votes: list[str], output: str | None, to: str | None, form: str, refused: dict[str, bool]) -> str | None:
