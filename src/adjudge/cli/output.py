@@ -99,6 +99,7 @@ def check(
     """
     from adjudge.io.write import check_files, check_folder, check_target
 
+    require_one_stream(inputs)
     for name in frames.values():
         if name is not None:
             check_target(Path(name))
@@ -108,7 +109,6 @@ def check(
                 raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
             check_folder(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
-    require_one_stream(inputs)
 
 
 def require_one_stream(inputs: Mapping[str, Any]) -> None:
