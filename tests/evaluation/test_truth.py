@@ -1,3 +1,5 @@
+from functools import partial
+
 import pandas as pd
 import polars as pl
 import pytest
@@ -56,3 +58,15 @@ def test_a_stream_is_evaluated_as_its_labels_are():
     found = adj.evaluate(online, crowd.truth)
     assert found.summary() == adj.evaluate(online.labels(), crowd.truth).summary()
     assert found.calibration.tasks == 60
+
+
+def test_a_table_of_gold_without_answers_is_warned_about(tmp_path):
+    votes = [(task, worker, "yes" if (task + len(worker)) % 2 else "no") for task in range(9) for worker in ("a", "bb", "c")]
+    path = tmp_path / "gold.csv"
+    path.write_text("task,label\n3,\n")
+    for study in (adj.aggregate, adj.rates, partial(adj.compare, models=["mv"], refits=0)):
+        with pytest.warns(adj.SuspiciousVotes, match="the gold has no task with a label: nothing is learned from it"):
+            study(votes, gold=path)
+        with pytest.raises(adj.InputError, match="no task with a label"):
+            study(votes, gold=path, strict=True)
+    assert adj.aggregate(votes, gold={}).labels["label"].to_list() == adj.aggregate(votes).labels["label"].to_list()

@@ -44,6 +44,8 @@ def read_matching_answers(source: Source, what: str, tasks: Vocabulary, *, stric
     `strict` makes an error of the warning.
     """
     frame, _ = read_answers(source, what)
+    if not len(frame) and not is_dict(source):  # an empty dict says on purpose that nothing is known
+        warn_suspicious([f"the {what} has no task with a label: nothing is learned from it"], strict=strict)
     given = vocabulary(frame["task"])
     place = match_ids(given, tasks)
     strangers = given.take(np.flatnonzero(place < 0)[:MAX_MESSAGE_EXAMPLES])
