@@ -12,7 +12,7 @@ import polars as pl
 from adjudge.data import options
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import Understood, Votes
-from adjudge.errors import InputError, OptionError, itemize, make_visible
+from adjudge.errors import InputError, OptionError, itemize, list_values, make_visible
 from adjudge.evaluation.clusters import ClusterSource, read_clusters
 from adjudge.evaluation.gate.figures import KNOWN_LABELS, Figure, Missing, VoteFigures, figures_of, judge, subtract
 from adjudge.evaluation.gate.requirements import (
@@ -248,7 +248,8 @@ def check(
 
     """
     options.check({"level": level, "resamples": resamples, "seed": seed}, RULES)
-    needs = [parse_requirement(text) for text in ([require] if isinstance(require, str) else require)]
+    wanted = [require] if isinstance(require, str) else list_values("require", require, "['accuracy>=0.9']")
+    needs = [parse_requirement(text) for text in wanted]
     _check_options(needs, baseline, baseline_gold, no_worse)
     drawn: Any = {"level": float(level), "resamples": resamples, "seed": seed}
 
