@@ -100,14 +100,11 @@ def check(
     from adjudge.io.write import check_files, check_folder, check_target
 
     require_one_stream(inputs)
-    for name in frames.values():
-        if name is not None:
-            check_target(Path(name))
-    for option, name in (others or {}).items():
+    for option, name in {**frames, **(others or {})}.items():
         if name is not None:
             if str(name) == "-":
                 raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
-            check_folder(Path(name))
+            (check_target if option in frames else check_folder)(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
 
 

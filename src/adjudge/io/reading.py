@@ -81,7 +81,7 @@ class Reading:
             if name in given:
                 given[name] = bool(given[name])
         show = given.get("show")
-        given["show"] = (show,) if isinstance(show, str) else tuple(list_values("show", show or (), "['review_text']"))
+        given["show"] = (show,) if isinstance(show, str) else tuple(list_values("show", show, "['review_text']") if show else ())
         if not all(isinstance(name, str) for name in given["show"]):
             raise OptionError(f"show is {quote(show)}: name columns, like ['review_text']")
         given["abstain"] = _abstentions(given.get("abstain"))

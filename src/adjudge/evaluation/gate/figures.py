@@ -126,7 +126,8 @@ class VoteFigures:
         measured: Figure = getattr(self, f"_{need.figure}")(need)
         if self.clusters is None or need.figure in ("tasks", "votes_per_task"):
             return measured
-        return replace(measured, basis=f"{measured.basis}; {describe_clusters(self.clusters.column, self.clusters.number)}")
+        said = describe_clusters(self.clusters.column, self.clusters.number)
+        return replace(measured, basis=f"{measured.basis}; {said[0].lower()}{said[1:]}")
 
     def _accuracy(self, _: Requirement) -> Figure:
         """Return the share of right labels, as the known ones measure it."""
