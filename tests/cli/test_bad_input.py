@@ -159,3 +159,9 @@ def test_standard_input_is_not_read_twice(run, command):
     done = run(*command, *server)
     assert done.code == 1
     assert "- is given twice, for the votes and for the gold" in done.err
+
+
+def test_a_file_cannot_be_standard_output(run, votes_csv):
+    done = run("aggregate", votes_csv, "-o", "-")
+    assert (done.code, done.out) == (1, "")
+    assert "-o is -: that is standard output, and this goes to a file" in done.err
