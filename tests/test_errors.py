@@ -65,3 +65,19 @@ def test_code_without_a_module_is_warned_too():
     with pytest.warns(adj.SuspiciousVotes) as caught:
         exec(compile(code, "cell", "exec"), {})
     assert [(one.filename, one.lineno) for one in caught] == [("cell", 2)]
+
+
+@pytest.mark.parametrize("value", [5, float("nan"), True, object()])
+def test_an_option_that_is_no_list_is_named(value):
+    votes, pairs = [(1, "a", "x"), (1, "b", "x"), (2, "a", "y")], [("p", "q", "p")]
+    calls = {
+        "require": lambda: adj.check(votes, value),
+        "labels": lambda: adj.read(votes, labels=value),
+        "show": lambda: adj.read(votes, show=value),
+        "models": lambda: adj.compare(votes, models=value),
+        "own_labels": lambda: adj.compare(votes, own_labels=value),
+        "covariates": lambda: adj.rank(pairs, covariates=value),
+    }
+    for name, call in calls.items():
+        with pytest.raises(adj.OptionError, match=f"^{name} is .*: give a "):
+            call()

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 # What a terminal obeys instead of showing: control characters (C0, DEL, C1), line and paragraph separators, marks that turn
 # the direction of text around or take no room, tags, and halves of surrogate pairs, which cannot be encoded at all.
@@ -167,6 +167,19 @@ def write_error(what: object, error: Exception) -> AdjudgeError:
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Return the message of a library's error in one line."""
     return " ".join(str(error).split())[:limit]
+
+
+def list_values(name: str, value: Any, like: str) -> list[Any]:
+    """Return the values of an option as a list; what has none is an error."""
+    try:
+        return list(value)
+    except TypeError:
+        raise OptionError(f"{name} is {quote(value)}: give a list, like {like}") from None
+
+
+def describe_json_error(error: ValueError | RecursionError) -> str:
+    """Return what is wrong with a document that `json` cannot read."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else one_line(error)
 
 
 def warn(message: object, category: type[Warning]) -> None:

@@ -133,3 +133,35 @@ def test_evaluate_and_demo(adjudge, votes_csv):
     assert (code, err.count("\n")) == (1, 1)
     code, _, err = adjudge("demo", "--keep", votes_csv)
     assert (code, err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--abstain", "l0", "--abstain", "l1"], "--abstain is given 2 times: give it once, its values joined by commas"),
+        (["-m", "ds", "--seed", "1", "--model", "mv"], "--model is given 2 times: give it once\n"),
+    ],
+)
+def test_a_repeated_option_is_refused(run, votes_csv, arguments, message):
+    done = run("aggregate", votes_csv, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_flags_and_lists_may_be_repeated(run, votes_csv):
+    done = run("check", votes_csv, "--require", "tasks>=1", "--require", "tasks<=99", "--quiet", "--quiet")
+    assert (done.code, done.out) == (0, "holds\n")
+
+
+@pytest.mark.parametrize("command", [("aggregate", "-", "--gold", "-"), ("push", "label-studio", "-", "--gold", "-")])
+def test_standard_input_is_not_read_twice(run, command):
+    server = ("--url", "http://127.0.0.1:9", "--token", "x") if command[0] == "push" else ()
+    done = run(*command, *server)
+    assert done.code == 1
+    assert "- is given twice, for the votes and for the gold" in done.err
+
+
+def test_a_file_cannot_be_standard_output(run, votes_csv):
+    done = run("aggregate", votes_csv, "-o", "-")
+    assert (done.code, done.out) == (1, "")
+    assert "-o is -: that is standard output, and this goes to a file" in done.err

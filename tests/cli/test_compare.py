@@ -107,3 +107,15 @@ def test_an_empty_name_of_a_model_is_reported(adjudge, tmp_path):
     assert (
         "models is 'mv,,ds': give models joined by commas" in adjudge("compare", tmp_path / "votes.csv", "--models", "mv,,ds")[2]
     )
+
+
+def test_own_labels_have_names_of_their_own_and_are_not_overwritten(run, votes_csv):
+    mine = votes_csv.with_name("truth.csv")
+    before = mine.read_bytes()
+    done = run("compare", votes_csv, "--own-labels", f"mine={mine}", "--own-labels", f"mine={votes_csv}")
+    assert done.code == 1
+    assert "--own-labels gives the name 'mine' twice" in done.err
+    done = run("compare", votes_csv, "--own-labels", f"mine={mine}", "-o", mine)
+    assert done.code == 1
+    assert "is read as well, as your own labels" in done.err
+    assert mine.read_bytes() == before

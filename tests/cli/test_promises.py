@@ -208,3 +208,17 @@ def test_a_table_keeps_what_a_person_needs_to_answer(crowd, run, tmp_path):
     assert (table["text"] == "text of " + table["task"]).all()
     fill("gold.csv", crowd.truth)
     assert json.loads(run("certify", "rows.csv", "--gold", "gold.csv", "--error", 0.1, "--json").out)["missing"] == 0
+
+
+def test_a_renamed_record_is_read_and_deep_json_refused(crowd, run, tmp_path):
+    assert run("draw-gold", "votes.csv", "-n", 80, "--error", 0.1, "-o", "gold.csv").code == 0
+    fill("gold.csv", crowd.truth)
+    (tmp_path / "gold.draw.json").rename("renamed.json")
+    done = run("certify", "votes.csv", "--gold", "gold.csv", "--draw", "renamed.json", "--error", 0.1, "--quiet")
+    assert (done.code, done.err) == (0, "")
+    assert len(json.loads((tmp_path / "renamed.json").read_text())["looks"]) == 1
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    for arguments in (["--verify", "deep.json"], ["votes.csv", "--gold", "gold.csv", "--draw", "deep.json"]):
+        done = run("certify", *arguments)
+        assert (done.code, done.err.count("\n")) == (1, 1)
+        assert "it is nested too deeply" in done.err

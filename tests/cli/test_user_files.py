@@ -148,7 +148,7 @@ def test_devices_and_substituted_processes(here, adjudge):
         "adjudge aggregate votes.csv --quiet -o /dev/stdout > l.csv; cat l.csv",
         "adjudge aggregate votes.csv --quiet -o >(cat) | cat",
         "adjudge aggregate <(cat votes.csv) --quiet",
-        "adjudge aggregate <(gzip -c votes.csv) --gold <(head -1 truth.csv) --quiet | sed 's/,gold$//; s/,false$/&/; s/,false,false$/,false/'",
+        "adjudge aggregate <(gzip -c votes.csv) --gold <(head -1 truth.csv) --quiet 2>w.txt | sed 's/,gold$//; s/,false$/&/; s/,false,false$/,false/'",
         "adjudge aggregate /dev/stdin --quiet < votes.csv",
     ):
         done = run(shell=shell)

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pandas as pd
 import polars as pl
 import pytest
@@ -41,7 +43,7 @@ def test_nothing_in_common():
 
 def test_labels_without_value_are_left_out_and_double_ones_refused():
     assert adj.evaluate(pl.DataFrame({"task": ["a", "b"], "label": ["x", None]}), {"a": "x", "b": "x"}).without_label == 1
-    with pytest.raises(adj.InputError, match="the truth give task 'a' more than one label"):
+    with pytest.raises(adj.InputError, match="the truth gives task 'a' more than one label"):
         adj.evaluate({"a": 1}, [("a", 1), ("a", 2)])
 
 
@@ -56,3 +58,15 @@ def test_a_stream_is_evaluated_as_its_labels_are():
     found = adj.evaluate(online, crowd.truth)
     assert found.summary() == adj.evaluate(online.labels(), crowd.truth).summary()
     assert found.calibration.tasks == 60
+
+
+def test_a_table_of_gold_without_answers_is_warned_about(tmp_path):
+    votes = [(task, worker, "yes" if (task + len(worker)) % 2 else "no") for task in range(9) for worker in ("a", "bb", "c")]
+    path = tmp_path / "gold.csv"
+    path.write_text("task,label\n3,\n")
+    for study in (adj.aggregate, adj.rates, partial(adj.compare, models=["mv"], refits=0)):
+        with pytest.warns(adj.SuspiciousVotes, match="the gold has no task with a label: nothing is learned from it"):
+            study(votes, gold=path)
+        with pytest.raises(adj.InputError, match="no task with a label"):
+            study(votes, gold=path, strict=True)
+    assert adj.aggregate(votes, gold={}).labels["label"].to_list() == adj.aggregate(votes).labels["label"].to_list()

@@ -29,9 +29,9 @@ def drive(program):
                 server("POST", f"/api/tasks/{task}/annotations/", {"result": [answer]})
         export = Path(name) / "export.json"
         export.write_text(json.dumps(server("GET", f"/api/projects/{project}/export?exportType=JSON")))
-        push = ["push", "label-studio", export, "--url", server.url, "--token", server.token, "--json"]
+        push = ["push", "label-studio", export, "--url", server.url, "--json", "--token"]
         for model, new in (("mv", 5), ("mv", 0), ("fds", 5)):
-            posted = json.loads(adjudge(*push, "--model", model))
+            posted = json.loads(adjudge(*push, server.token, "--model", model))
             assert (posted["new"], posted["replaced"]) == (new, 5 - new)
         labels = dict(adj.aggregate(export, model="mv").labels.select("task", "label").iter_rows())
         after = server("GET", f"/api/tasks?project={project}&fields=all")["tasks"]
@@ -40,7 +40,7 @@ def drive(program):
             by_model = {one["model_version"]: one["result"][0]["value"]["choices"] for one in task["predictions"]}
             assert len(task["predictions"]) == 2
             assert by_model["adjudge mv"] == [labels[task["id"]]]
-        wrong = [sys.executable, "-m", "adjudge", *map(str, push), "--token", "wrong"]
+        wrong = [sys.executable, "-m", "adjudge", *map(str, push), "wrong"]
         refused = subprocess.run(wrong, capture_output=True, text=True, check=False)
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
         assert "401" in refused.stderr

@@ -58,7 +58,7 @@ def test_bad_truth_is_one_line(spark, near):
     truth = to_spark(TRUTH, spark)
     cases = {
         "the Spark frame: no column looks like the truth": truth.select("item", "comment"),
-        "the truth give task 't1' more than one label": spark.createDataFrame(
+        "the truth gives task 't1' more than one label": spark.createDataFrame(
             [("t1", "l0"), ("t1", "l1")], "task string, label string"
         ),
         "this frame is a stream": spark.readStream.format("rate").load(),

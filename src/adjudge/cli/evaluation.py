@@ -188,6 +188,8 @@ def compare(
     targets = {"--output": output, "--differences": differences, "--disagreements": disagreements}
     inputs = {"the votes": votes, "the truth": truth["truth"], "the gold": gold, "the clusters": existing_file(cluster)}
     inputs["the groups"] = out.groups_file(groups)
+    own = _own_labels(own_labels or [])
+    inputs["your own labels"] = list(own.values())
     out.check(targets, inputs, to_stdout=True)
     chosen: Any = None
     if models is not None:  # names are checked before anything is read
@@ -201,7 +203,6 @@ def compare(
         given: Any = {"models": chosen, "resamples": resamples, "level": level, "seed": seed, "threads": threads, **how_read}
         _compare_sets(votes, str(truth["truth"]), given, output, as_json=as_json, quiet=quiet)
         return
-    own = dict(_split_own(text) for text in own_labels or [])
     fits: Any = {
         "groups": groups,
         "own_labels": own,
@@ -222,12 +223,17 @@ def compare(
     out.present(comparison.summary, show, votes, comparison.votes.understood, answer=comparison.best, **shown)
 
 
-def _split_own(text: str) -> tuple[str, str]:
-    """Return name and file of NAME=FILE."""
-    name, sign, file = text.partition("=")
-    if not (name and sign and file):
-        raise OptionError(f"--own-labels is {quote(text)}: give NAME=FILE, like mine=labels.csv")
-    return name, file
+def _own_labels(typed: list[str]) -> dict[str, str]:
+    """Return the files of NAME=FILE by name."""
+    files: dict[str, str] = {}
+    for text in typed:
+        name, sign, file = text.partition("=")
+        if not (name and sign and file):
+            raise OptionError(f"--own-labels is {quote(text)}: give NAME=FILE, like mine=labels.csv")
+        if name in files:
+            raise OptionError(f"--own-labels gives the name {quote(name)} twice, to {files[name]} and {file}: give each its own")
+        files[name] = file
+    return files
 
 
 def _compare_sets(votes: list[str], truth: str, given: Any, output: Path | None, *, as_json: bool, quiet: bool) -> None:

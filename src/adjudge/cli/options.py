@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -52,6 +53,7 @@ MOST_USED: Final[Mapping[str, tuple[str, ...]]] = {
 SHOWN_EXAMPLES: Final = 3  # in `--help` of these commands
 MOST_USED_PANEL: Final = "Most used"
 OTHERS_PANEL: Final = "More options (--help-all explains them)"
+JOINED_BY_COMMAS: Final = "joined by commas"  # in the help of options that take several values at once
 HELP_ALL: Final = "adjudge.help_all"  # set in the context of a command for which every option is explained
 
 Flags: TypeAlias = dict[str, Any]  # the values of a block of options, by the names that the library has for them
@@ -432,6 +434,16 @@ def show_version(version: bool = typer.Option(False, "--version", help="Show the
 class PlainCommand(TyperCommand):
     """A command that spares flags, text and paths the validation of typer, which loads a library as large as NumPy for it."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; an option of one value that is given twice is an error, as the parser would drop the first."""
+        if not ctx.resilient_parsing:
+            typed: list[Any] = list(self.make_parser(ctx).parse_args(list(args))[2])
+            for parameter, times in Counter(filter(_takes_one, typed)).items():
+                if times > 1:
+                    joined = ", its values joined by commas" if JOINED_BY_COMMAS in (parameter.help or "") else ""
+                    ctx.fail(f"{parameter.opts[-1]} is given {times} times: give it once{joined}")
+        return super().parse_args(ctx, args)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, `--help` among them."""
         return [_plain(parameter) for parameter in super().get_params(ctx)]
@@ -511,6 +523,10 @@ def _write_sections(formatter: Any, sections: Mapping[str, list[tuple[str, str]]
         if lines:
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(widest), f"\b\n{fill(text)}" if text else "") for name, text in lines])
+
+
+def _takes_one(parameter: Any) -> bool:
+    return parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
 
 
 def _plain(parameter: Any) -> Any:

@@ -99,15 +99,23 @@ def check(
     """
     from adjudge.io.write import check_files, check_folder, check_target
 
-    for name in frames.values():
-        if name is not None:
-            check_target(Path(name))
-    for option, name in (others or {}).items():
+    require_one_stream(inputs)
+    for option, name in {**frames, **(others or {})}.items():
         if name is not None:
             if str(name) == "-":
                 raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
-            check_folder(Path(name))
+            (check_target if option in frames else check_folder)(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
+
+
+def require_one_stream(inputs: Mapping[str, Any]) -> None:
+    """Raise if standard input, which can be read only once, is named twice."""
+    listed = {name: given if isinstance(given, list) else [given] for name, given in inputs.items()}
+    streams = [name for name, files in listed.items() for file in files if str(file) == "-"]
+    if len(streams) > 1:
+        raise OptionError(
+            f"- is given twice, for {streams[0]} and for {streams[1]}: standard input can be read only once; name a file instead"
+        )
 
 
 def table_target(votes: list[str], output: str | None, to: str | None, form: str, refused: dict[str, bool]) -> str | None:

@@ -42,6 +42,7 @@ def push(
 
     if server not in SERVERS:
         raise choice_error("server", server, SERVERS)
+    out.require_one_stream({"the votes": file, "the gold": fit["gold"], "the groups": fit["groups"]})
     place = LabelStudio(url, token)
     result = adj.aggregate(file, engine=AutoEngine(threads=fit.pop("threads")), trace="light", **fit, **how_read)
     predictions = predictions_of(Consensus(result.labels_frame(), result.model, result.understood), file)

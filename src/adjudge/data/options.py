@@ -163,14 +163,15 @@ class Number:
         """Raise unless the value is such a number."""
         if isinstance(value, str) and value in self.words:
             return
-        if not self._holds(value):
+        if not self.accepts(value):
             what = "a whole number" if self.whole else "a number"
             bound = f" of at least {self.least:g}" if self.least > -math.inf else ""
             bound += f" and at most {self.most:g}" if self.most < math.inf else ""
             words = "".join(f", or {word!r}" for word in self.words)
             raise OptionError(f"{name} is {quote(value)}: give {what}{bound}{words}")
 
-    def _holds(self, value: object) -> bool:
+    def accepts(self, value: object) -> bool:
+        """Return whether the value is such a number."""
         kind = Integral if self.whole else Real  # NumPy's numbers are such, too
         if isinstance(value, bool) or not isinstance(value, kind):
             return False

@@ -305,7 +305,7 @@ class TaskValues:
         frame = self._read(given, option, option)[0]
         if frame["value"].dtype.is_float():
             frame = frame.with_columns(pl.col("value").fill_nan(None).cast(pl.String))
-        known = _one_each(frame, option)
+        known = _one_each(frame, "value")
         names = vocabulary(known["value"].unique().sort())
         codes, words = self._codes(known, names, f"values of {option}"), names.texts()
         return [None if code < 0 else words[code] for code in codes]

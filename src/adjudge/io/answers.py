@@ -44,6 +44,8 @@ def read_matching_answers(source: Source, what: str, tasks: Vocabulary, *, stric
     `strict` makes an error of the warning.
     """
     frame, _ = read_answers(source, what)
+    if not len(frame) and not is_dict(source):  # an empty dict says on purpose that nothing is known
+        warn_suspicious([f"the {what} has no task with a label: nothing is learned from it"], strict=strict)
     given = vocabulary(frame["task"])
     place = match_ids(given, tasks)
     strangers = given.take(np.flatnonzero(place < 0)[:MAX_MESSAGE_EXAMPLES])
@@ -71,7 +73,7 @@ def keep_one_per_task(frame: pl.DataFrame, what: str, thing: str) -> pl.DataFram
         again = frame.filter(twice)
         first = again.filter(pl.col("task") == again["task"][0])["label"].unique(maintain_order=True)
         raise InputError(
-            f"the {what} give{'s' if what == 'gold' else ''} task {quote(again['task'][0])} more than one {thing} "
+            f"the {what} give{'' if what.endswith('s') else 's'} task {quote(again['task'][0])} more than one {thing} "
             f"({itemize(first)}): keep one per task"
         )
     return frame

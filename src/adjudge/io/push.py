@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -43,14 +44,21 @@ class LabelStudio:
     token: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(self.url):
             raise OptionError(f"url is {quote(self.url)}: give the address of Label Studio, like http://localhost:8080")
         if not self.token.isascii() or not self.token.isprintable() or not self.token.strip():
             raise OptionError("the token is empty, or has characters that no token has: copy it from Account & Settings")
         self.url, self.token = self.url.rstrip("/"), self.token.strip()
         self._open = urllib.request.build_opener(_NoRedirects).open
         self._authority: str | None = None
+
+    def predictions(self, task: int) -> list[dict[str, Any]]:
+        """Return the predictions that a task has by now."""
+        path = f"/api/predictions/?task={task}"
+        listed = self.call("GET", path)
+        if not isinstance(listed, list) or not all(isinstance(one, dict) and "id" in one for one in listed):
+            raise AdjudgeError(f"{self.url}{path} answers with no list of predictions: is this the address of Label Studio?")
+        return listed
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Return the response as decoded JSON; an unsuccessful one is an error of one line."""
@@ -73,7 +81,10 @@ class LabelStudio:
         if self._authority is None:
             self._authority = f"Token {self.token}"
             if self._is_personal:
-                self._authority = f"Bearer {self._request('POST', '/api/token/refresh', {'refresh': self.token}, None)['access']}"
+                answer = self._request("POST", "/api/token/refresh", {"refresh": self.token}, None)
+                if not isinstance(answer, dict) or not isinstance(answer.get("access"), str):
+                    raise AdjudgeError(f"{self.url} gives no access token: is this the address of Label Studio?")
+                self._authority = f"Bearer {answer['access']}"
         return self._request(method, path, body, self._authority)
 
     def _request(self, method: str, path: str, body: object, authority: str | None) -> Any:
@@ -86,14 +97,28 @@ class LabelStudio:
             return json.loads(content) if content else None
         except urllib.error.HTTPError:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             reason = getattr(error, "reason", error)
             raise AdjudgeError(f"cannot reach Label Studio at {self.url}: {one_line(reason)}") from error
 
 
+def _is_address(url: str) -> bool:
+    """Return whether this is the address of a server, with a path at most."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # out of range, it raises
+    except ValueError:
+        return False
+    is_plain = url.isascii() and url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    return is_plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
 def _http_error(url: str, method: str, path: str, error: urllib.error.HTTPError) -> AdjudgeError:
     """Return the error for an unsuccessful response."""
-    said = " ".join(error.read().decode("utf-8", "replace").split())[:MAX_SHOWN_ANSWER]
+    try:
+        said = " ".join(error.read().decode("utf-8", "replace").split())[:MAX_SHOWN_ANSWER]
+    except (OSError, HTTPException):  # the connection broke within the answer
+        said = error.reason
     hint = {
         HTTPStatus.UNAUTHORIZED: "; is this the token of Account & Settings?",
         HTTPStatus.NOT_FOUND: "; is this the server that the export came from, and is the task still there?",
@@ -109,7 +134,10 @@ def predictions_of(consensus: Consensus, source: Source) -> list[tuple[int, dict
         what = "an ordinary table" if form is None else f"an export of {form.name}"
         raise InputError(f"{join_names(contents)} is {what}: push label-studio needs an export of Label Studio (JSON)")
     tasks = label_studio.rows(contents, consensus, join_names(contents))
-    return [(int(task.id), msgspec.to_builtins(one)) for task in tasks for one in task.predictions or ()]
+    try:
+        return [(int(task.id), msgspec.to_builtins(one)) for task in tasks for one in task.predictions or ()]
+    except ValueError as error:
+        raise InputError(f"{join_names(contents)} has a task whose id is no whole number: it is not from a server") from error
 
 
 def push_predictions(
@@ -123,7 +151,7 @@ def push_predictions(
     for done, (task, prediction) in enumerate(predictions):
         earlier = [
             one["id"]
-            for one in server.call("GET", f"/api/predictions/?task={task}")
+            for one in server.predictions(task)
             if one.get("model_version") == prediction["model_version"] and one.get("task") == task
         ]
         body = {"task": task, **prediction}

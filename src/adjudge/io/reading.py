@@ -13,7 +13,7 @@ import polars as pl
 
 from adjudge.data.options import DEFAULTS, SET_SEPARATOR, Duplicates, ReadOptions, option_error
 from adjudge.data.vocabulary import text_of
-from adjudge.errors import OptionError, itemize, quote
+from adjudge.errors import OptionError, itemize, list_values, quote
 from adjudge.io.frames import prepare_ids
 
 Wanted = Mapping[str, str | None]  # role -> the column the caller named, if any
@@ -76,12 +76,12 @@ class Reading:
         given["encoding"] = _encoding(given.get("encoding"))
         labels = given.get("labels")
         if labels is not None and not isinstance(labels, str):
-            given["labels"] = labels = tuple(labels)
+            given["labels"] = labels = tuple(list_values("labels", labels, "['no', 'yes']"))
         for name in ("wide", "normalize", "strict", "header", "predictions"):
             if name in given:
                 given[name] = bool(given[name])
         show = given.get("show")
-        given["show"] = (show,) if isinstance(show, str) else tuple(show or ())
+        given["show"] = (show,) if isinstance(show, str) else tuple(list_values("show", show, "['review_text']") if show else ())
         if not all(isinstance(name, str) for name in given["show"]):
             raise OptionError(f"show is {quote(show)}: name columns, like ['review_text']")
         given["abstain"] = _abstentions(given.get("abstain"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adjudge.data.options import SET_SEPARATOR as SEPARATOR
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, Understood, Votes
-from adjudge.errors import InputError, OptionError, itemize, label_error, quote, warn_abstentions
+from adjudge.errors import InputError, OptionError, describe_json_error, itemize, label_error, quote, warn_abstentions
 from adjudge.io.columns import find
 from adjudge.io.encode import MISSING_CODE, Coded, Dictionary, codes_of, drop_duplicates, narrow_ids, votes_of
 from adjudge.io.frames import column, id_columns, options_of, text_column, vocabulary
@@ -185,8 +185,8 @@ def _json_set(text: str | None, row: int, separator: str) -> list[str] | None:
         return [option.strip() for option in text.split(separator) if option.strip()]
     try:
         options = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"label in row {row} is {quote(text)}: not a JSON list ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"label in row {row} is {quote(text)}: not a JSON list ({describe_json_error(error)})") from error
     refuse([options], "label", row - 1)
     return options_of(options)
 

@@ -6,8 +6,8 @@ label that most of its members' votes give it. Members who tie abstain together.
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -284,6 +284,6 @@ def _prices(source: Any) -> dict[str, float]:
 
 def _cost(value: object, what: str) -> float:
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(cast(Any, value)) < math.inf:
+    if not is_number or not 0 <= cast(Any, value) <= sys.float_info.max:  # whole numbers may be larger than any float
         raise InputError(f"{what} is {quote(value)}: give a number of at least 0")
     return float(cast(Any, value))

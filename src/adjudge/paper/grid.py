@@ -148,7 +148,7 @@ def _read_kept(path: Path, stamp: str) -> Figures | None:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return dict(kept["figures"]) if kept["stamp"] == stamp else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None  # missing or not ours: compute it again
 
 

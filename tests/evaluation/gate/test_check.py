@@ -150,6 +150,10 @@ def test_everything_is_json_and_markdown_escapes_data():
         ("tasks", {"baseline": CROWD.votes}, "only accuracy, rate, alpha are compared"),
         ("alpha>=0", {"no_worse": 0.1}, "no_worse is given without baseline"),
         ("alpha", {"baseline": CROWD.votes, "no_worse": -1}, "no_worse is -1"),
+        ("accuracy", {"baseline": CROWD.votes, "no_worse": 2}, "no_worse is 2: give a number of at least 0 and at most 1"),
+        ("alpha", {"baseline": CROWD.votes, "no_worse": math.inf}, "no_worse is inf"),
+        ("tasks<=1e999", {}, "'1e999' is no number that tasks can have"),
+        ("alpha>=60", {}, "alpha takes a number from -1 to 1"),
         ("accuracy>=0.9", {"gold": {"q": "good"}}, "the gold has none of the 400 tasks"),
         ("alpha>=0", {"level": 2}, "level is 2"),
     ],
@@ -159,3 +163,15 @@ def test_bad_input(require, options, message):
         adj.check(CROWD.votes, require, **options)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_is_not_measured_is_never_shown_as_nan():
+    known_before = adj.check(CROWD.votes, "accuracy", baseline=CROWD.votes, baseline_gold=KNOWN, no_worse=0.1)
+    alike = adj.check([(t, w, "yes") for t in range(9) for w in "abc"], ["alpha>=0.1"])
+    compared = adj.check(CROWD.votes, "alpha", baseline=[(t, w, "good") for t in range(9) for w in "abc"])
+    for checked in (known_before, alike, compared):
+        assert checked.verdict == "inconclusive"
+        assert "nan" not in str(checked) + checked.markdown() + json.dumps(checked.to_dict(), allow_nan=False)
+    assert "now not measured, before 9" in str(known_before)
+    assert "too few or too alike to measure alpha" in str(alike)
+    assert "too few or too alike to measure alpha" in str(compared)

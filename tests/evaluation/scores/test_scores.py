@@ -298,3 +298,9 @@ def test_pictures_page_and_card(tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             adj.scores(small).report(tmp_path / "small.html")
+
+
+def test_gold_of_one_score_is_refused():
+    item, judge, y, _ = panel(items=20)
+    with pytest.raises(adj.InputError, match="all 10 gold scores are 5, which shows no scale"):
+        adj.scores(frame(item, judge, y), gold=dict.fromkeys(range(10), 5.0))

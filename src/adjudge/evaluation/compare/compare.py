@@ -14,7 +14,7 @@ from adjudge.data import options
 from adjudge.data.grades import numbers_of
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import FrameKind, Gold, Votes
-from adjudge.errors import AdjudgeError, InputError, OptionError, make_visible, quote
+from adjudge.errors import AdjudgeError, InputError, OptionError, list_values, make_visible, quote
 from adjudge.evaluation.clusters import ClusterSource, TaskClusters, clusters_of, describe_clusters, read_clusters
 from adjudge.evaluation.compare import judging
 from adjudge.evaluation.compare.fits import PARTS, ComparedFit, FitJob, Progress, VotesPart, leave_out, run, stable_share
@@ -336,6 +336,8 @@ def compare(
 
         scaled = ["ordinal", *([RoundedScores()] if numbers_of(votes.labels.texts()) is not None else [])]
         chosen = compared_models([*DEFAULT_COMPARED_MODELS, *scaled], seed)
+    if own_labels and not isinstance(own_labels, Mapping):
+        raise OptionError(f"own_labels is {quote(own_labels)}: give a dict name -> labels, like {{'mine': 'labels.csv'}}")
     for name, labels in (own_labels or {}).items():
         if name in chosen:
             raise OptionError(f"own_labels has {quote(name)}, which is a model here: call them something else")
@@ -382,7 +384,8 @@ def compared_models(models: Iterable[Any] | str | None, seed: int = DEFAULTS.see
     """
     if isinstance(models, str) and models != EVERY_MODEL:
         raise OptionError(f"models is {quote(models)}: give a list of names, as ['auto', 'ds'], or 'all'")
-    given = list(DEFAULT_COMPARED_MODELS if models is None else MODELS if isinstance(models, str) else models)
+    named = DEFAULT_COMPARED_MODELS if models is None else MODELS if isinstance(models, str) else models
+    given = list_values("models", named, "['auto', 'ds']")
     if not given:
         raise OptionError("models is empty: name some, or leave it out for the usual ones")
     out: dict[str, Model] = {}

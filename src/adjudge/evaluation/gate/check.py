@@ -12,7 +12,7 @@ import polars as pl
 from adjudge.data import options
 from adjudge.data.options import DEFAULTS, ModelName, Number, ReadOptions, Rules
 from adjudge.data.votes import Understood, Votes
-from adjudge.errors import InputError, OptionError, itemize, make_visible
+from adjudge.errors import InputError, OptionError, itemize, list_values, make_visible
 from adjudge.evaluation.clusters import ClusterSource, read_clusters
 from adjudge.evaluation.gate.figures import KNOWN_LABELS, Figure, Missing, VoteFigures, figures_of, judge, subtract
 from adjudge.evaluation.gate.requirements import (
@@ -39,6 +39,7 @@ RULES: Final[Rules] = {
     "resamples": Number(least=100, most=1_000_000, whole=True),
     "seed": Number(least=0, whole=True),
 }
+NO_WORSE: Final = Number(least=0, most=1)
 EXIT_CODES: Final[Mapping[Verdict, int]] = {VERDICT_HOLDS: 0, FAILS: 3, INCONCLUSIVE: 4}
 MAX_LISTED_TASKS: Final = 5  # tasks to label in a sentence
 
@@ -247,7 +248,8 @@ def check(
 
     """
     options.check({"level": level, "resamples": resamples, "seed": seed}, RULES)
-    needs = [parse_requirement(text) for text in ([require] if isinstance(require, str) else require)]
+    wanted = [require] if isinstance(require, str) else list_values("require", require, "['accuracy>=0.9']")
+    needs = [parse_requirement(text) for text in wanted]
     _check_options(needs, baseline, baseline_gold, no_worse)
     drawn: Any = {"level": float(level), "resamples": resamples, "seed": seed}
 
@@ -290,8 +292,8 @@ def _check_options(needs: Sequence[Requirement], baseline: object, baseline_gold
             raise OptionError(
                 f"require names {need.name} without a limit, and only {itemize(COMPARED)} are compared with a baseline"
             )
-    if no_worse is not None and not (isinstance(no_worse, int | float) and no_worse >= 0):
-        raise OptionError(f"no_worse is {no_worse!r}: give a number of at least 0, like 0.02 for 2 points")
+    if no_worse is not None and not NO_WORSE.accepts(no_worse):
+        raise OptionError(f"no_worse is {no_worse!r}: give a number of at least 0 and at most 1, like 0.02 for 2 points")
 
 
 def _find(need: Requirement, figure: Figure) -> RequirementFinding:

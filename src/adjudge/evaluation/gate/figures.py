@@ -126,7 +126,8 @@ class VoteFigures:
         measured: Figure = getattr(self, f"_{need.figure}")(need)
         if self.clusters is None or need.figure in ("tasks", "votes_per_task"):
             return measured
-        return replace(measured, basis=f"{measured.basis}; {describe_clusters(self.clusters.column, self.clusters.number)}")
+        said = describe_clusters(self.clusters.column, self.clusters.number)
+        return replace(measured, basis=f"{measured.basis}; {said[0].lower()}{said[1:]}")
 
     def _accuracy(self, _: Requirement) -> Figure:
         """Return the share of right labels, as the known ones measure it."""
@@ -210,10 +211,16 @@ def judge(need: Requirement, figure: Figure) -> Verdict:
     return INCONCLUSIVE if figure.is_upper and verdict == unproved else verdict
 
 
+def _unmeasured(what: str, need: Requirement) -> Missing:
+    return Missing(what, None, f"these votes are too few or too alike to measure {need.name}: more tasks are needed")
+
+
 def plan_by_size(what: str, size: int, estimate: Estimate, most: int = MOST_MORE) -> Planner:
     """Return the planner of a figure whose interval shrinks with the square root of the number of labels or tasks."""
 
     def missing(need: Requirement, limit: float) -> Missing:
+        if estimate.low != estimate.low:
+            return _unmeasured(what, need)
         gap = abs(float(estimate) - limit)
         half = estimate.high - float(estimate) if float(estimate) < limit else float(estimate) - estimate.low
         least = size * (half / max(gap, LEAST_GAP)) ** 2
@@ -243,6 +250,8 @@ def subtract(need: Requirement, new: VoteFigures, old: VoteFigures) -> Figure:
     high = value + math.hypot(x.high - float(x), float(y) - y.low)
     estimate, basis = Estimate(value, low, high), f"now {need.show(float(x))}, before {need.show(float(y))}"
     if value != value:
+        if need.figure == "alpha":
+            return Figure(estimate, basis, _unmeasured(MORE_TASKS, need))
         return Figure(estimate, basis, Missing(KNOWN_LABELS, min(SUGGESTED_GOLD, new.votes.n_tasks)))
     tasks = new.votes.n_tasks
     if need.figure == "alpha":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -50,6 +51,8 @@ class Requirement:
 
     def show(self, value: float) -> str:
         """Return a value of the figure as people read it: shares in percent."""
+        if value != value:
+            return "not measured"
         return f"{100 * value:.1f}%" if IS_SHARE[self.figure] else f"{value:.4g}"
 
     def show_difference(self, value: float) -> str:
@@ -92,6 +95,10 @@ def parse_requirement(text: object) -> Requirement:
         threshold = float(number) / (100.0 if percent else 1.0)
     except ValueError:
         raise OptionError(f"require is {quote(text)}: {quote(number)} is no number") from None
+    if not math.isfinite(threshold):
+        raise OptionError(f"require is {quote(text)}: {quote(number)} is no number that {figure} can have")
+    if figure == "alpha" and not percent and not -1.0 <= threshold <= 1.0:
+        raise OptionError(f"require is {quote(text)}: alpha takes a number from -1 to 1")
     if (percent or IS_SHARE[figure]) and not (IS_SHARE[figure] and 0.0 <= threshold <= 1.0):
         accepted = "a share from 0 to 1, or 0% to 100%" if IS_SHARE[figure] else "a number without %"
         raise OptionError(f"require is {quote(text)}: {figure} takes {accepted}")

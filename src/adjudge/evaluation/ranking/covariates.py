@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from adjudge.errors import InputError, OptionError, itemize, quote
+from adjudge.errors import InputError, OptionError, itemize, list_values, quote
 from adjudge.evaluation.intervals import Flags, Floats
 from adjudge.io.columns import MAX_LISTED_COLUMNS, SIDES, is_usual, normalize_name
 
@@ -50,7 +50,7 @@ class Effect:
 
 def check_names(covariates: str | Sequence[str] | None) -> list[str]:
     """Return the names of covariates, which may be given as one."""
-    names = [covariates] if isinstance(covariates, str) else list(covariates or ())
+    names = [covariates] if isinstance(covariates, str) else list_values("covariates", covariates or (), "['length']")
     for name in names:
         if not isinstance(name, str) or not normalize_name(name):
             raise OptionError(f"covariates holds {quote(name)}: give names of columns, such as 'length'")

@@ -361,7 +361,7 @@ def rates(
         raise InputError(f"good is {quote(good)}, which no vote has: the labels are {itemize(names)}")
     known, unused = None, 0
     if gold is not None:
-        codes, unused = read_gold_codes(votes, gold)
+        codes, unused = read_gold_codes(votes, gold, strict=how.strict)
         known = KnownLabels.of(codes, "gold")
     result = (model if isinstance(model, Model) else as_model(model, seed)).fit(votes)
     beliefs = beliefs_of(result)

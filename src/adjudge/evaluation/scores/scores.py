@@ -17,7 +17,7 @@ from adjudge.data import options
 from adjudge.data.options import Choice, Number, ReadOptions, Rules
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Understood
-from adjudge.errors import OptionError, SuspiciousVotes, itemize, pluralize, quote, warn
+from adjudge.errors import InputError, OptionError, SuspiciousVotes, itemize, pluralize, quote, warn
 from adjudge.evaluation.scores import fit as fitting
 from adjudge.evaluation.scores import truth
 from adjudge.evaluation.scores.fit import ScoreFit
@@ -356,6 +356,10 @@ def scores(
         gold_count = len(value)
         if np.isin(value, (0.0, 1.0)).all():
             known["label_line"] = truth.fit_logistic(fit, item, value == 1.0)
+        elif gold_count >= truth.MIN_GOLD_SCORES and not np.ptp(value):
+            raise InputError(
+                f"all {gold_count} gold scores are {value[0]:g}, which shows no scale: give gold of different scores, or none"
+            )
         else:
             known["gold"] = truth.gold_scale(fit, item, value)
     panels = _panels(table.arrays, n_judges)

@@ -278,7 +278,7 @@ def _first_object(text: str, level: int) -> tuple[dict[str, str], frozenset[str]
 def _unquote(token: str) -> str:
     try:
         return str(json.loads(token))
-    except ValueError:
+    except (ValueError, RecursionError):
         return token
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from adjudge.errors import InputError, quote, read_error
+from adjudge.errors import InputError, describe_json_error, quote, read_error
 from adjudge.io.sources import Opened, Source
 from adjudge.io.write import write_aside
 
@@ -57,8 +57,8 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise read_error(place, error) from error
-    except ValueError as error:
-        raise InputError(f"{place} is not a certificate: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is not a certificate: {describe_json_error(error)}") from error
     if not isinstance(content, dict) or content.get("kind") != CERTIFICATE_KIND:
         raise InputError(f"{place} is not a certificate: {CERTIFICATE_KIND!r} is missing")
     if content.get("version") != CERTIFICATE_VERSION:

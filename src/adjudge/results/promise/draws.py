@@ -23,7 +23,7 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, piece
 from adjudge.engines.session import digest
 from adjudge.engines.shard import hashes
-from adjudge.errors import InputError, OptionError, itemize, quote, read_error
+from adjudge.errors import InputError, OptionError, describe_json_error, itemize, quote, read_error
 from adjudge.io.encode import narrow_ids
 from adjudge.io.files import is_stream
 from adjudge.io.frames import Frame, column, to_native
@@ -163,13 +163,16 @@ class Draw:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Return the draw that `write` recorded: from its record, or from the file of tasks next to it."""
-        place = record_path(Path(path))
+        given = Path(path)
+        place = record_path(given)
+        if given.suffix == ".json" and given.exists() and not place.exists():
+            place = given  # a record that was renamed
         try:
             content = json.loads(place.read_text(encoding="utf-8"))
         except OSError as error:
             raise read_error(place, error) from error
-        except ValueError as error:
-            raise InputError(f"{place} is not the record of a draw: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{place} is not the record of a draw: {describe_json_error(error)}") from error
         return cls(**_check_fields(content, place), path=place)
 
 

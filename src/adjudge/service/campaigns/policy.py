@@ -509,7 +509,7 @@ def _confidence(document: Any) -> float | dict[str, float]:
 
 
 def _threshold(name: str, value: Any) -> float:
-    if isinstance(value, Mapping | bool) or not Number(0, 1)._holds(value) or value == 0:
+    if isinstance(value, Mapping | bool) or not Number(0, 1).accepts(value) or value == 0:
         per_label = ", or one per label" if name == "confidence" else ""
         raise OptionError(f"{name} is {quote(value)}: give a number above 0 and at most 1{per_label}")
     return float(value)
