@@ -170,7 +170,7 @@ def test_on_the_command_line(adjudge, tmp_path, monkeypatch, arguments, words, m
     monkeypatch.chdir(tmp_path)
     CROWD.votes.write_csv("votes.csv")
     pl.DataFrame({"worker": ["w0"], "true": ["l0"], "given": ["l1"], "count": [1e308]}).write_csv("history.csv")
-    code, out, err = adjudge("aggregate", "votes.csv", "--model", model, *arguments)
+    code, out, err = adjudge("aggregate", "votes.csv", *([] if "--model" in arguments else ["--model", model]), *arguments)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert words in err

@@ -54,6 +54,7 @@ SHOWN_EXAMPLES: Final = 3  # in `--help` of these commands
 MOST_USED_PANEL: Final = "Most used"
 OTHERS_PANEL: Final = "More options (--help-all explains them)"
 JOINED_BY_COMMAS: Final = "joined by commas"  # in the help of options that take several values at once
+NUMBER_TYPES: Final = (int, float, "integer", "float", "integer range", "float range")
 HELP_ALL: Final = "adjudge.help_all"  # set in the context of a command for which every option is explained
 
 Flags: TypeAlias = dict[str, Any]  # the values of a block of options, by the names that the library has for them
@@ -435,7 +436,10 @@ class PlainCommand(TyperCommand):
     """A command that spares flags, text and paths the validation of typer, which loads a library as large as NumPy for it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; an option of one value that is given twice is an error, as the parser would drop the first."""
+        """Parse the arguments; an option that names one thing and is given twice is an error, as the parser would drop the first.
+
+        Of numbers the last one counts, as usual, so that scripts and aliases can be overridden.
+        """
         if not ctx.resilient_parsing:
             typed: list[Any] = list(self.make_parser(ctx).parse_args(list(args))[2])
             for parameter, times in Counter(filter(_takes_one, typed)).items():
@@ -526,7 +530,10 @@ def _write_sections(formatter: Any, sections: Mapping[str, list[tuple[str, str]]
 
 
 def _takes_one(parameter: Any) -> bool:
-    return parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
+    if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag or parameter.count:
+        return False
+    described = getattr(parameter, "type_descriptor", None)  # an older typer has none
+    return (parameter.type.name if described is None else described.annotation) not in NUMBER_TYPES
 
 
 def _plain(parameter: Any) -> Any:
