@@ -54,7 +54,6 @@ SHOWN_EXAMPLES: Final = 3  # in `--help` of these commands
 MOST_USED_PANEL: Final = "Most used"
 OTHERS_PANEL: Final = "More options (--help-all explains them)"
 JOINED_BY_COMMAS: Final = "joined by commas"  # in the help of options that take several values at once
-NUMBER_TYPES: Final = (int, float, "integer", "float", "integer range", "float range")
 HELP_ALL: Final = "adjudge.help_all"  # set in the context of a command for which every option is explained
 
 Flags: TypeAlias = dict[str, Any]  # the values of a block of options, by the names that the library has for them
@@ -436,16 +435,16 @@ class PlainCommand(TyperCommand):
     """A command that spares flags, text and paths the validation of typer, which loads a library as large as NumPy for it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; an option that names one thing and is given twice is an error, as the parser would drop the first.
+        """Parse the arguments; a list that is given twice is an error, as the parser would drop the first.
 
-        Of numbers the last one counts, as usual, so that scripts and aliases can be overridden.
+        Of any other option the last value counts, as usual, so that aliases and scripts can be overridden.
         """
         if not ctx.resilient_parsing:
             typed: list[Any] = list(self.make_parser(ctx).parse_args(list(args))[2])
-            for parameter, times in Counter(filter(_takes_one, typed)).items():
-                if times > 1:
-                    joined = ", its values joined by commas" if JOINED_BY_COMMAS in (parameter.help or "") else ""
-                    ctx.fail(f"{parameter.opts[-1]} is given {times} times: give it once{joined}")
+            lists = [one for one in typed if JOINED_BY_COMMAS in (getattr(one, "help", None) or "")]
+            for parameter, times in Counter(lists).items():
+                if times > 1 and not getattr(parameter, "multiple", False):
+                    ctx.fail(f"{parameter.opts[-1]} is given {times} times: give it once, its values joined by commas")
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -527,13 +526,6 @@ def _write_sections(formatter: Any, sections: Mapping[str, list[tuple[str, str]]
         if lines:
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(widest), f"\b\n{fill(text)}" if text else "") for name, text in lines])
-
-
-def _takes_one(parameter: Any) -> bool:
-    if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag or parameter.count:
-        return False
-    described = getattr(parameter, "type_descriptor", None)  # an older typer has none
-    return (parameter.type.name if described is None else described.annotation) not in NUMBER_TYPES
 
 
 def _plain(parameter: Any) -> Any:
