@@ -8,7 +8,7 @@ namespace adjudge {
 
 struct RankRows {
     const int64_t *left, *right, *judge;  // IN [rows]
-    const double *count, *points;         // IN [rows] comparisons, and what the left item scored in them
+    const double *count, *points;         // IN [rows] number of comparisons, and the points of the left item
     const double* style;                  // IN [rows, styles]
     int64_t rows, styles;
 };
@@ -32,7 +32,7 @@ struct RankPlaces {
 // chance OUT [rows]: that the left item wins; told OUT [judges]: sum of count p (1 - p) gap^2. Returns the log-likelihood.
 double rank_chances(const RankRows& r, const RankModel& m, double* chance, double* told, int threads);
 
-// Sums of the residuals with what the reliabilities' variances add: by_item OUT [items] times the slope in the strength,
+// Sums of the residuals plus the terms for the reliabilities' variances: by_item OUT [items] times the slope in the strength,
 // by_judge OUT [judges, 2] alone and times the gap, by_style OUT [styles] times the style.
 void rank_slopes(const RankRows& r, const RankModel& m, const double* chance, const double* variance, double* by_item,
                  double* by_judge, double* by_style, int threads);

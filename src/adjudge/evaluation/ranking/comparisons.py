@@ -304,7 +304,7 @@ class _Winners:
         )
 
     def outcomes(self, left: Codes, right: Codes, sides: tuple[pl.Series, pl.Series], columns: Mapping[str, str]) -> Floats:
-        """Return what the left item scored in every comparison, [comparisons]; NaN where nobody is said to have won.
+        """Return the points of the left item in every comparison, [comparisons]; NaN if the winner is missing.
 
         Winners are ids of items where all of them can be, and words for the sides otherwise: an item may be called "a".
         """
