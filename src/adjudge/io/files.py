@@ -476,7 +476,7 @@ def _explain(path: Path, form: FileFormat, error: Exception) -> str:
 
 
 def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
-    """Return the fault of the first line that is not UTF-8 or has a different number of fields from the header."""
+    """Return the fault of the first line that is not UTF-8, not JSON, or has a different number of fields from the header."""
     number = 0
 
     def lines() -> Iterator[str]:
@@ -486,8 +486,9 @@ def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
 
     try:
         if form.reader == "lines":
-            for _ in lines():
-                pass
+            for line in lines():
+                if line.strip() and not isinstance(json.loads(line), dict):
+                    return f"line {number} is not a JSON object: give one object per line"
             return None
         width = None
         reader = csv.reader(lines(), delimiter=form.separator, strict=True)
@@ -503,6 +504,8 @@ def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
         )
     except csv.Error as bad:
         return f"line {number}: {bad}: correct or remove that line"
+    except (json.JSONDecodeError, RecursionError) as bad:
+        return f"line {number} is not JSON ({bad}): correct or remove that line"
     return None
 
 
