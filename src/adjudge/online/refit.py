@@ -1,23 +1,27 @@
-"""A batch fit of a stream's votes, and the content of a stream as files, pickles and bytes hold it."""
+"""Batch fits of a stream's votes, and its content in files, pickles and bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.options import DEFAULTS, Confidence, StreamedModel
+from adjudge.data.vocabulary import text_of
 from adjudge.data.votes import FrameKind, Votes
 from adjudge.engines.registry import EngineChoice
 from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
-from adjudge.io import stream_file
+from adjudge.io import container, stream_file
 from adjudge.io.container import Bounds
 from adjudge.io.stream_file import LabelNames, stream_gold, stream_history, stream_votes
 from adjudge.kernels.online_honest import to_units
 from adjudge.models.base import MODELS
 from adjudge.models.temperature import posterior_of
+from adjudge.online.reading import RULES
 from adjudge.results.result import Result
 
 if TYPE_CHECKING:
@@ -92,6 +96,121 @@ class Refit:
     def _has_votes(self) -> NDArray[np.bool_]:
         has: NDArray[np.bool_] = np.diff(self._now["task_ptr"]) > 0
         return has
+
+
+class WholeStream:
+    """The methods of a stream that take all of it: refits, files and bytes."""
+
+    def refit(self, *, warm: bool = False, engine: EngineChoice = DEFAULTS.engine) -> Result:
+        """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
+
+        `engine` says where it runs, as for `adj.aggregate`.
+
+        Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
+        settled as by a vote, under the parameters of the fit.
+        """
+        refit = self.begin_refit(warm=warm)
+        refit.run(engine=engine)
+        return self.finish_refit(refit)
+
+    def begin_refit(self, *, warm: bool = False) -> Refit:
+        """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
+
+        Parameters
+        ----------
+        warm : bool, default False
+            Start from the current labels.
+
+        Returns
+        -------
+        Refit
+            A batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
+
+        Notes
+        -----
+        The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
+        while votes arrive, and gets the same stream again if it repeats the steps at the same moments.
+
+        Examples
+        --------
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
+        >>> refit = online.begin_refit()
+        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(engine=adj.Cpu(threads=2))
+        >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
+        ([2, 1], 2)
+
+        """
+        online = cast("Online", self)
+        return Refit(
+            online._state.snapshot(),
+            online._names,
+            model=online._model,
+            options={"seed": online._seed, **online._options},
+            confidence=online._confidence,
+            frame_kind=online._frame_kind,
+            warm=warm,
+        )
+
+    def finish_refit(self, refit: Refit) -> Result:
+        """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
+
+        If it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
+        under the parameters of the fit.
+        """
+        online = cast("Online", self)
+        if not isinstance(refit, Refit) or refit.model != online._model:
+            raise InputError(f"cannot finish {quote(refit)}: give a refit that this stream has begun")
+        return refit.adopt_into(online._state)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
+
+        A stream that is loaded answers forever after, to the bit, as the one that was saved. What was last measured for honest
+        confidence is part of it, so that `renew`, and a read that renews, count as events.
+        """
+        container.save(Path(path), "online", stream_file.VERSION, *content_of(cast("Online", self), path))
+
+    def to_bytes(self) -> bytes:
+        """Return what `save` writes, as bytes.
+
+        >>> import adjudge as adj
+        >>> online = adj.Online(labels=["cat", "dog"])
+        >>> online.learn("t1", "ann", "cat")
+        >>> adj.Online.from_bytes(online.to_bytes()).predict("t1").label
+        'cat'
+        """
+        return b"".join(container.pack("online", stream_file.VERSION, *content_of(cast("Online", self), "bytes")))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Online:
+        """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
+        meta, arrays = container.unpack("a stream in bytes", bytes(data), "online", stream_file.VERSION, stream_file.META)
+        return stream_of(cast("type[Online]", cls), Bounds("a stream in bytes"), (meta, arrays))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        labels: Iterable[object] | None = None,
+        confidence: Confidence | None = None,
+    ) -> Online:
+        """Return the stream that was saved at `path`.
+
+        `labels`, if given, must be the labels of the stream; `confidence` replaces its confidence.
+        """
+        path = Path(path)
+        if confidence is not None:
+            RULES["confidence"].check("confidence", confidence)
+        meta, arrays = container.load(path, "online", stream_file.VERSION, stream_file.META)
+        online = stream_of(cast("type[Online]", cls), Bounds(path), (meta, arrays))
+        if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
+            raise InputError(f"{path} has the labels {itemize(meta['labels'])}, not those given")
+        if confidence is not None:
+            online._confidence = confidence
+        return online
 
 
 def shares(result: Result, has: NDArray[np.bool_], model: StreamedModel) -> dict[str, NDArray[Any]]:

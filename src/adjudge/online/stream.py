@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
+from adjudge.data.options import STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
 from adjudge.data.vocabulary import Id, text_of
 from adjudge.data.votes import FrameKind, Votes, require_unweighted
-from adjudge.engines.registry import EngineChoice
 from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
-from adjudge.io import container, stream_file
 from adjudge.io.answers import read_gold
 from adjudge.io.container import Bounds
 from adjudge.io.encode import MISSING_CODE
@@ -40,11 +36,11 @@ from adjudge.online.reading import (
     task_frame,
     worker_frame,
 )
-from adjudge.online.refit import Refit, content_of, shares, stream_of
+from adjudge.online.refit import WholeStream, content_of, shares, stream_of
 from adjudge.results.result import Result
 
 
-class Online:
+class Online(WholeStream):
     """Labels that follow a stream of votes (the paper's section 5), for ds, fds, hybrid and auto.
 
     Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
@@ -472,117 +468,8 @@ class Online:
             raise InputError(f"worker {quote(worker)} has no votes here")
         return to_native(confusion_frame(matrix, self._names), self._frame_kind)
 
-    def refit(self, *, warm: bool = False, engine: EngineChoice = DEFAULTS.engine) -> Result:
-        """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
-
-        `engine` says where it runs, as for `adj.aggregate`.
-
-        Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
-        settled as by a vote, under the parameters of the fit.
-        """
-        refit = self.begin_refit(warm=warm)
-        refit.run(engine=engine)
-        return self.finish_refit(refit)
-
-    def begin_refit(self, *, warm: bool = False) -> Refit:
-        """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
-
-        Parameters
-        ----------
-        warm : bool, default False
-            Start from the current labels.
-
-        Returns
-        -------
-        Refit
-            A batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
-
-        Notes
-        -----
-        The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
-        while votes arrive, and gets the same stream again if it repeats the steps at the same moments.
-
-        Examples
-        --------
-        >>> import adjudge as adj
-        >>> online = adj.Online(labels=["cat", "dog"])
-        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
-        >>> refit = online.begin_refit()
-        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(engine=adj.Cpu(threads=2))
-        >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
-        ([2, 1], 2)
-
-        """
-        return Refit(
-            self._state.snapshot(),
-            self._names,
-            model=self._model,
-            options={"seed": self._seed, **self._options},
-            confidence=self._confidence,
-            frame_kind=self._frame_kind,
-            warm=warm,
-        )
-
-    def finish_refit(self, refit: Refit) -> Result:
-        """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
-
-        If it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
-        under the parameters of the fit.
-        """
-        if not isinstance(refit, Refit) or refit.model != self._model:
-            raise InputError(f"cannot finish {quote(refit)}: give a refit that this stream has begun")
-        return refit.adopt_into(self._state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
-
-        A stream that is loaded answers forever after, to the bit, as the one that was saved. What was last measured for honest
-        confidence is part of it, so that `renew`, and a read that renews, count as events.
-        """
-        container.save(Path(path), "online", stream_file.VERSION, *content_of(self, path))
-
-    def to_bytes(self) -> bytes:
-        """Return what `save` writes, as bytes.
-
-        >>> import adjudge as adj
-        >>> online = adj.Online(labels=["cat", "dog"])
-        >>> online.learn("t1", "ann", "cat")
-        >>> adj.Online.from_bytes(online.to_bytes()).predict("t1").label
-        'cat'
-        """
-        return b"".join(container.pack("online", stream_file.VERSION, *content_of(self, "bytes")))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Online:
-        """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
-        meta, arrays = container.unpack("a stream in bytes", bytes(data), "online", stream_file.VERSION, stream_file.META)
-        return stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))
-
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
         return _unpickle, content_of(self, "a pickle")
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        labels: Iterable[object] | None = None,
-        confidence: Confidence | None = None,
-    ) -> Online:
-        """Return the stream that was saved at `path`.
-
-        `labels`, if given, must be the labels of the stream; `confidence` replaces its confidence.
-        """
-        path = Path(path)
-        if confidence is not None:
-            RULES["confidence"].check("confidence", confidence)
-        meta, arrays = container.load(path, "online", stream_file.VERSION, stream_file.META)
-        online = stream_of(cls, Bounds(path), (meta, arrays))
-        if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
-            raise InputError(f"{path} has the labels {itemize(meta['labels'])}, not those given")
-        if confidence is not None:
-            online._confidence = confidence
-        return online
 
     def _check_batch(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""

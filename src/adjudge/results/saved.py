@@ -1,6 +1,6 @@
 """What outlives a fit: models that predict other votes, their files, and what several of them know together.
 
-A file is a checksummed container (`adjudge.io.container`) of kind "model"; docs/reference/files.md names its parts.
+A file is a checksummed container (`adjudge.io.container`) of kind "model" or "sets"; docs/reference/files.md names its parts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import column
 from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sets import NO_YES
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 KIND: Final = "model"
 VERSION: Final = 1
+SETS_KIND: Final = "sets"
+SETS_VERSION: Final = 1
+SETS_META: Final[Types] = {"options": list, "models": list}
 Floats = NDArray[np.float64]
 PROBABILITY_TOLERANCE: Final = 1e-6  # probabilities may be this far beyond what they should be
 # docs/reference/files.md describes each part.
@@ -200,6 +204,36 @@ class FittedModel:
         write_model(Path(path), self.content)
 
 
+@dataclass(frozen=True, eq=False)
+class LearnedSets:
+    """All that a fit of sets knows of workers and options, without votes and tasks."""
+
+    options: Vocabulary
+    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
+
+    def __post_init__(self) -> None:
+        if not len(self.options):
+            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
+        if len(self.parts) not in (1, len(self.options)):
+            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
+        for part in self.parts:
+            labels = tuple(part.knowledge.labels.ids())
+            if labels != NO_YES:
+                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
+
+    def option(self, option: object) -> int:
+        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
+        code = int(self.options.codes([option])[0])
+        if code < 0:
+            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
+        return code
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.parts[0].model
+
+
 def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
     """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
 
@@ -212,7 +246,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
         return cast(FittedModel, load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path)))  # it predicts as one does
     if kind != "sets":
         return FittedModel(read_model(Path(path)))
-    from adjudge.results.sets import FittedSets, read_set_model
+    from adjudge.results.sets import FittedSets
 
     return FittedSets(read_set_model(Path(path)))
 
@@ -380,6 +414,36 @@ def check_model(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]
     told = {name: value for name, value in meta.items() if name not in ("labels", "worker_kind")}
     own: dict[str, Any] = {name: array for name, array in arrays.items() if name not in (*OF_KNOWLEDGE, *ID_ARRAYS["string"])}
     return Learned(**{**told, "temperature": float(meta["temperature"])}, **own, knowledge=known)
+
+
+def write_set_model(path: Path, learned: LearnedSets) -> None:
+    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
+    arrays: dict[str, NDArray[Any]] = {}
+    models = []
+    for number, part in enumerate(learned.parts):
+        meta, own = model_contents(part)
+        models.append(meta)
+        arrays |= {f"{number}.{name}": array for name, array in own.items()}
+    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
+
+
+def read_set_model(path: Path) -> LearnedSets:
+    """Return what was saved; a damaged, forged or foreign file is an error."""
+    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
+    bounds, parts = Bounds(path), []
+    for number, one in enumerate(meta["models"]):
+        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
+        bounds.fields(f"its model {number}", one, META)
+        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
+        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
+        bounds.arrays(own, ARRAYS)
+        parts.append(check_model(path, one, own))
+    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
+    bounds.need(parts, "it has no model")
+    try:
+        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
+    except AdjudgeError as error:
+        raise InputError(f"{path} is not valid: {error}") from error
 
 
 def _check_knowledge(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Knowledge:

@@ -1,7 +1,4 @@
-"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6).
-
-A saved model of sets is a checksummed container (`adjudge.io.container`) of kind "sets"; docs/reference/files.md names its parts.
-"""
+"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -18,89 +15,22 @@ from numpy.typing import NDArray
 
 from adjudge.data.fit import Fit, FitOutcome, Parameters
 from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
-from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Understood, abstention_rates
 from adjudge.engines.registry import EngineChoice, resolve
-from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
-from adjudge.io import container, frames
-from adjudge.io.container import Bounds, Types
+from adjudge.errors import InputError, OptionError, itemize, quote
+from adjudge.io import frames
 from adjudge.io.frames import Frame, column, label_columns, numbers
 from adjudge.io.reading import PLAIN_READING, Reading
-from adjudge.io.sets import NO_YES, SetVotes, read_sets
+from adjudge.io.sets import SetVotes, read_sets
 from adjudge.io.sources import Source
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.models.knowledge import Learned, columns_as_facts, columns_of_facts
+from adjudge.models.knowledge import columns_as_facts, columns_of_facts
 from adjudge.results.result import Result
-from adjudge.results.saved import ARRAYS, META, FittedModel, check_model, model_contents, predict
+from adjudge.results.saved import FittedModel, LearnedSets, predict, write_set_model
 from adjudge.results.workers import gold_frame
 
 if TYPE_CHECKING:
     from adjudge.results.explanation import SetExplanation
-
-SETS_KIND: Final = "sets"
-SETS_VERSION: Final = 1
-SETS_META: Final[Types] = {"options": list, "models": list}
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedSets:
-    """All that a fit of sets knows of workers and options, without votes and tasks."""
-
-    options: Vocabulary
-    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
-
-    def __post_init__(self) -> None:
-        if not len(self.options):
-            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
-        if len(self.parts) not in (1, len(self.options)):
-            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
-        for part in self.parts:
-            labels = tuple(part.knowledge.labels.ids())
-            if labels != NO_YES:
-                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
-
-    def option(self, option: object) -> int:
-        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
-        code = int(self.options.codes([option])[0])
-        if code < 0:
-            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
-        return code
-
-    @property
-    def model(self) -> str:
-        """The name of the model that was fitted."""
-        return self.parts[0].model
-
-
-def write_set_model(path: Path, learned: LearnedSets) -> None:
-    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
-    arrays: dict[str, NDArray[Any]] = {}
-    models = []
-    for number, part in enumerate(learned.parts):
-        meta, own = model_contents(part)
-        models.append(meta)
-        arrays |= {f"{number}.{name}": array for name, array in own.items()}
-    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
-
-
-def read_set_model(path: Path) -> LearnedSets:
-    """Return what was saved; a damaged, forged or foreign file is an error."""
-    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
-    bounds, parts = Bounds(path), []
-    for number, one in enumerate(meta["models"]):
-        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
-        bounds.fields(f"its model {number}", one, META)
-        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
-        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
-        bounds.arrays(own, ARRAYS)
-        parts.append(check_model(path, one, own))
-    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
-    bounds.need(parts, "it has no model")
-    try:
-        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
-    except AdjudgeError as error:
-        raise InputError(f"{path} is not valid: {error}") from error
-
 
 YES = 1  # the code of "yes"
 

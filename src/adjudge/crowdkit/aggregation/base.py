@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from adjudge.crowdkit.frames import pd
+from adjudge.crowdkit.frames import Encoded, Floats, first_best, pd
 
 __all__ = [
     "BaseClassificationAggregator",
@@ -93,6 +93,20 @@ class BaseClassificationAggregator(Aggregator):
     alphas_: pd.Series[Any]
     betas_: pd.Series[Any]
     loss_history_: list[float]
+
+
+class ProbabilityAggregator(BaseClassificationAggregator):
+    """An aggregator with a probability or vote share for every task and label."""
+
+    def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
+        """Fit the votes of a frame and return the probabilities of every task's labels; takes the arguments of `fit`."""
+        self.fit_predict(data, *known, **named)
+        return self.probas_
+
+    def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
+        """Set labels and probabilities from a posterior, [tasks, K]; an empty one gives empty frames."""
+        self.probas_ = votes.probabilities(posterior, name) if len(votes) else pd.DataFrame()
+        self.labels_ = votes.name_labels(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
 
 
 class BasePairwiseAggregator(Aggregator):

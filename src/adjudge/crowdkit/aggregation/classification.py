@@ -5,17 +5,15 @@ Every class documents which of our models runs and which settings it maps. Ties 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator
+from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator, ProbabilityAggregator
 from adjudge.crowdkit.aggregation.utils import add_skills_to_data, get_accuracy
-from adjudge.crowdkit.frames import Encoded, Floats, Integers, encode, first_best, keep_labelled, pd
-from adjudge.errors import NotConverged
+from adjudge.crowdkit.frames import Encoded, Floats, encode, first_best, fit_model, keep_labelled, pd, random_state, vote_shares
 
 __all__ = [
     "GLAD",
@@ -34,35 +32,6 @@ FLOOR = 1e-10  # pseudo-votes in every cell of a confusion matrix, in place of c
 MACE_SMOOTHING = 0.01  # pseudo-votes of a worker's strategy in plain EM: crowd-kit ignores `smoothing`
 ASSIGNED_VOTES = 1e6  # pseudo-votes that outweigh all others, for errors that replace the first estimate
 MAX_STALLED_ITERATIONS = 100  # iterations without progress after which M-MSR gives up
-
-
-def fit_model(name: str, votes: Encoded, settings: Mapping[str, Any], **known: Any) -> tuple[Any, Floats]:
-    """Return the result of one of our models and its posterior, [tasks, K]; `n_iter` is the caller's choice, so do not warn."""
-    from adjudge.models.base import MODELS
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
-        result = MODELS[name](**settings).fit(votes.votes, confidence="posterior", **known)
-    return result, np.asarray(result.posterior.drop("task").to_numpy(), np.float64)
-
-
-def random_state(seed: Any) -> Any:
-    """Return the generator of a seed; generators are returned as they are."""
-    return seed if hasattr(seed, "uniform") else np.random.RandomState(seed)
-
-
-class ProbabilityAggregator(BaseClassificationAggregator):
-    """An aggregator with a probability or vote share for every task and label."""
-
-    def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
-        """Fit the votes of a frame and return the probabilities of every task's labels; takes the arguments of `fit`."""
-        self.fit_predict(data, *known, **named)
-        return self.probas_
-
-    def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
-        """Set labels and probabilities from a posterior, [tasks, K]; an empty one gives empty frames."""
-        self.probas_ = votes.probabilities(posterior, name) if len(votes) else pd.DataFrame()
-        self.labels_ = votes.name_labels(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
 
 
 @dataclass(eq=False)
@@ -103,14 +72,6 @@ def weigh_votes(
         return encode(data), None
     with_skill = add_skills_to_data(keep_labelled(data), skills, on_missing_skill, default_skill)
     return encode(with_skill), with_skill["skill"].to_numpy("float64")
-
-
-def vote_shares(votes: Encoded, weights: Floats | None) -> tuple[pd.DataFrame, Integers]:
-    """Return each label's share of a task's weights, and the winners' codes, [tasks]: NaN and -1 if the weights sum to 0."""
-    scores = votes.scores(weights)
-    total = scores.sum(axis=1, keepdims=True)
-    shares = np.divide(scores, total, out=np.full_like(scores, np.nan), where=total != 0)
-    return votes.probabilities(shares), np.where(total[:, 0] == 0, -1, first_best(scores))
 
 
 class SkillAggregator(BaseClassificationAggregator):

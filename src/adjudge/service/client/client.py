@@ -9,20 +9,8 @@ from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
 from adjudge.service.client.base import ClientOptions
 from adjudge.service.client.blocking import iterate, run
-from adjudge.service.client.request import (
-    Address,
-    Request,
-    path,
-    policy_document,
-    reader,
-    text,
-)
-from adjudge.service.client.streams import (
-    DEFAULT_WINDOW,
-    EventCursor,
-    Events,
-    Refused,
-)
+from adjudge.service.client.request import Address, Request, path, policy_document, reader, text
+from adjudge.service.client.streams import DEFAULT_WINDOW, EventCursor, Events, Refused
 from adjudge.service.client.votes import Vote, task_of, vote_of, with_id
 from adjudge.service.http import types as t
 
