@@ -189,43 +189,59 @@ class ResultMethods:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> Result:
-        """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
+        """Label other tasks with what was learned here; nothing is learned from their votes.
 
-        Workers without a vote here count as the mean worker; `unknown_workers` lists them.
+        Workers without votes here count as the average worker; `unknown_workers` lists them.
 
-        - `votes`: anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
-        - `engine`: where to run, as for `adj.aggregate`.
-        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
-        - `reading`: the options of `adj.read`.
+        Parameters
+        ----------
+        votes : Votes or source
+            Anything that `adj.read` accepts, or a Spark frame, which returns a result of Spark frames.
+        engine : str or engine, optional
+            The engine to run on, as for `adj.aggregate`.
+        confidence : {"honest", "posterior"}, optional
+            "honest" (if the fit was) or "posterior"; by default that of the fit.
+        **reading
+            Options of `adj.read`.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=200, workers=10, seed=1)
         >>> found = adj.aggregate(crowd.votes).predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "zoe", "l0")])
         >>> found.labels["label"].to_list(), found.unknown_workers
         (['l2'], ['zoe'])
+
         """
         from adjudge.results.saved import predict
 
         return predict(cast("Result", self).learned(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own frame with the label of each row's task added: it keeps its rows, their order and its columns.
+        """Add the label of each row's task to your own frame, keeping its rows, their order and its columns.
 
         Four columns are added: `consensus` (the label), `consensus_confidence`, `consensus_votes` and `consensus_tie`. They are
-        null for tasks without votes. Ids are compared as text: 7 and "7" are one task.
+        null for tasks without votes. Ids are compared as text: 7 and "7" are the same task.
 
-        - `frame`: a pandas, polars or pyarrow frame, which comes back as the same kind; one row per task or several. Or the path
-          of a table, which comes back as a polars frame; columns of text files stay text.
-        - `task`: the task column, or index level; by default the one that the votes were read from, or else a column with a
-          usual name.
-        - `prefix`: start of the names of the new columns, if `consensus` is taken.
+        Parameters
+        ----------
+        frame : source
+            A pandas, polars or pyarrow frame with one or more rows per task. Or the path of a table; columns of text files stay
+            text.
+        task : str, optional
+            The task column, or index level; by default the one that the votes were read from, or a column with a usual name.
+        prefix : str, default "consensus"
+            Start of the names of the new columns, if `consensus` is taken.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> import polars as pl
         >>> judged = {"example_id": [7, 7, 8], "judge": ["a", "b", "a"], "score": ["good", "good", "bad"]}
         >>> texts = pl.DataFrame({"example_id": ["8", "9", "7"], "text": ["x", "y", "z"]})
         >>> adj.aggregate(judged, model="mv").join(texts).select("example_id", "text", "consensus").rows()
         [('8', 'x', 'bad'), ('9', 'y', None), ('7', 'z', 'good')]
+
         """
         from adjudge.io.write_back import join
 
@@ -233,20 +249,28 @@ class ResultMethods:
         return join(result.labels_frame(), frame, result.understood, task=task, prefix=prefix)
 
     def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
-        """Return why a task has its label: what every vote adds, who could change it, how many more votes would settle it.
+        """Explain the label of a task: what each vote adds, who could change it, and how many votes would settle it.
 
-        Print it, take its figures (`log_odds`, `evidence`, `steps`), its frame (`votes`) or its picture (`plot()`); see
-        docs/explaining-a-label.md. `adjudge.results.explain.explain_many` explains many tasks at once.
+        Print the explanation, or use its figures (`log_odds`, `evidence`, `steps`), its frame (`votes`) or its picture
+        (`plot()`); see docs/explaining-a-label.md. `adjudge.results.explain.explain_many` explains many tasks at once.
 
-        - `task`: its id; 7 and "7" are one task.
-        - `settled`: the confidence from which a label counts as settled, for `more_votes`.
-        - `by`: "confidence" explains the probabilities that are reported, "model" the model's own posterior, which decides.
+        Parameters
+        ----------
+        task : object
+            Id of the task; 7 and "7" are the same task.
+        settled : float, default 0.95
+            Confidence at which a label counts as settled, for `more_votes`.
+        by : {"confidence", "model"}, default "confidence"
+            "confidence" explains the reported probabilities; "model" the model's own posterior, which decides.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
         >>> why = adj.aggregate(votes, model="ds").explain("t1")
         >>> why.label, why.runner_up, why.votes["worker"].to_list()
         ('cat', 'dog', ['ann', 'bob', 'eve'])
+
         """
         from adjudge.results.explain import explain
 
@@ -255,15 +279,16 @@ class ResultMethods:
     def soft(self) -> Frame:
         """Return the distribution of the crowd's answers per task, and whether a task is ambiguous or short of votes.
 
-        A frame of task, one column per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own
-        distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
-        answer has less than two thirds of the crowd, with a probability of .8), "settled" (it has more) or "ask more". All three
-        are null where halves of the votes do not agree on which tasks are ambiguous; see docs/soft-labels.md.
+        All three of the last columns are null if the two halves of the votes disagree on which tasks are ambiguous; see
+        docs/soft-labels.md.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=8, skill=0.7, seed=1)
         >>> adj.aggregate(crowd.votes).soft().columns
         ['task', 'l0', 'l1', 'l2', 'ambiguity', 'doubt', 'verdict']
+
         """
         from adjudge.results.soft import soft_labels
 
@@ -278,23 +303,32 @@ class ResultMethods:
         cost: Cost | None = None,
         budget: float | None = None,
     ) -> Frame:
-        """Return the tasks where one more vote is worth most, and among candidates the worker to ask: most gain per cost first.
+        """List the tasks on which one more vote is worth most, the largest gain per cost first.
 
-        A frame of task, worker (where candidates were given), expected_gain (in right labels), label, confidence, votes, and
-        cost (where given). Each task comes once: ask again when its vote is in. Gold is not asked about. A task with nothing but
-        abstentions comes first, without label. See docs/asking-next.md.
+        Each task is listed once: ask again after its vote has arrived. Gold tasks are not listed. A task with nothing but
+        abstentions comes first, without a label. See docs/asking-next.md.
 
-        - `n`: maximum number of tasks; by default all with a gain.
-        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task; a
-          worker without votes counts as the mean worker. By default the vote is the mean worker's, and the frame names no worker.
-        - `cost`: price of a vote: a number, a dict worker -> cost, or a table with the columns worker and cost, which then lists
-          the workers who can be asked.
-        - `budget`: maximum total price of the votes.
+        Parameters
+        ----------
+        n : int, optional
+            Maximum number of tasks; by default all with a gain.
+        worker : object, optional
+            Whom you can ask: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task; a worker
+            without votes counts as the average worker. By default the vote is the average worker's, and the frame names no
+            worker.
+        cost : cost, optional
+            Price of a vote: a number, a dict of worker to cost, or a table with columns worker and cost, which then also lists
+            the workers you can ask.
+        budget : float, optional
+            Maximum total price of the votes.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "dog"), (2, "bob", "dog"), (2, "eve", "dog")]
         >>> adj.aggregate(votes, model="mv").ask_next(1, worker=["ann", "eve"]).select("task", "worker").rows()
         [(1, 'eve')]
+
         """
         from adjudge.results.ask_next import ask_next
 
@@ -302,17 +336,23 @@ class ResultMethods:
         return to_native(ask_next(result, n, worker=worker, cost=cost, budget=budget), result.votes.frame_kind)
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
-        """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
+        """Write the labels in the format of the file that the votes came from; see docs/formats.md.
 
-        An export of Label Studio becomes its tasks with the labels as predictions, records of Argilla get them as suggestions,
-        a log of Inspect becomes a table of its samples, and a table gets the columns of `join`. The file that was read is
-        not changed.
+        A Label Studio export gets the labels as predictions, Argilla records get them as suggestions, an Inspect log becomes a
+        table of its samples, and a table gets the columns of `join`. The source file is not changed.
 
-        - `path`: the new file; it is written completely or not at all.
-        - `source`: the file, or the records, that the votes were read from.
-        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat", "inspect" or "table", which
-          must be one that the source has.
+        Parameters
+        ----------
+        path : str or path
+            The new file; it is written completely or not at all.
+        source : source
+            The file, or the records, that the votes were read from.
+        format : str, default "auto"
+            "auto" for the format of the source, or one that fits it: "label-studio", "argilla", "argilla-flat", "inspect" or
+            "table".
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> import polars as pl, tempfile, pathlib
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -321,6 +361,7 @@ class ResultMethods:
         ...     adj.aggregate(wide, wide=True, model="mv").write(out, wide)
         ...     print(out.read_text().splitlines()[0])
         item,ann,bob,consensus,consensus_confidence,consensus_votes,consensus_tie
+
         """
         from adjudge.io.formats.export import Consensus
         from adjudge.io.write_back import write_back

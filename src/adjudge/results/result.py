@@ -210,12 +210,25 @@ class Result(ResultMethods):
         return len(self.votes.unvoted)
 
     def confusion(self, worker: object) -> Frame:
-        """Return pi_cl of one `worker`: a row per true label, a column per given label.
+        """Return the confusion (pi) of a worker: a row per true label, a column per given label.
 
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+
+        Raises
+        ------
+        InputError
+            If the worker has no votes, or votes as part of a group.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
         >>> result.confusion("eve").rows()
         [('cat', 0.0, 1.0), ('dog', 0.0, 0.0)]
+
         """
         return self._native(confusion_frame(self.votes.labels, self.confusion_matrix(worker)))
 
@@ -247,7 +260,14 @@ class Result(ResultMethods):
         )
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
-        """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""
+        """Return `confusion` as an array.
+
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+
+        """
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             group = None if self.grouping is None else self.grouping.mapping.get(text_of(worker))
@@ -311,7 +331,14 @@ class Result(ResultMethods):
         return found if self.grouping is None else replace(found, groups=self.grouping.mapping)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned (not the votes, nor the labels of tasks) to one file at `path`, for `adjudge.load`."""
+        """Write what was learned about workers and labels to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all. It contains neither votes nor the labels of tasks.
+
+        """
         from adjudge.results.saved import write_model
 
         check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
@@ -327,16 +354,25 @@ class Result(ResultMethods):
         title: str | None = None,
         comparison: object = None,
     ) -> None:
-        """Write one page that shows this result: labels in doubt, workers, what they confuse, who answers alike; docs/report.md.
+        """Write an HTML report: labels in doubt, workers, what they confuse, and who answers alike; see docs/report.md.
 
-        The page is a single HTML file. It needs no network, and opens in any browser.
+        The report is a single HTML file that needs no network and opens in any browser.
 
-        - `path`: the new file; it is written completely or not at all.
-        - `truth`: known labels, as for `adj.evaluate`, which are never learned from. The page then has accuracy, too.
-        - `truth_task`, `truth_label`: the columns of the truth, if they do not have usual names.
-        - `title`: the heading of the page.
-        - `comparison`: what `adj.compare` returned for the same votes and truth; by default a few models are fitted for the page.
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+        truth : Result or source, optional
+            Known labels, as for `adj.evaluate`, for figures of accuracy; they are never learned from.
+        truth_task, truth_label : str, optional
+            Columns of the truth, if they do not have usual names.
+        title : str, optional
+            Heading of the page.
+        comparison : object, optional
+            What `adj.compare` returned for the same votes and truth; by default a few models are fitted for the page.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> import tempfile, pathlib
         >>> crowd = adj.simulate(tasks=100, workers=8, seed=1)
@@ -345,6 +381,7 @@ class Result(ResultMethods):
         ...     adj.aggregate(crowd.votes).report(page, truth=crowd.truth)
         ...     print("Can I trust these labels?" in page.read_text())
         True
+
         """
         from adjudge.results.plotting import load  # few callers write a report
 
@@ -388,7 +425,14 @@ class Result(ResultMethods):
             yield pl.DataFrame({"task": ids}).select(**nothing)
 
     def probability_batches(self, *, posterior: bool = False) -> Iterator[pl.DataFrame]:
-        """Yield `probabilities` (or the model's own `posterior`) as polars frames: at once, unless the votes are on disk."""
+        """Yield `probabilities` as polars frames: a single one, unless the votes are on disk.
+
+        Parameters
+        ----------
+        posterior : bool, default False
+            Whether to yield the model's own posterior instead.
+
+        """
         names = label_columns(self.votes.labels.texts(), "task")
         pieces = (posterior_pieces if posterior else probability_pieces)(self.fit, self.session)
         rest = np.zeros((0, len(names)))
@@ -403,7 +447,14 @@ class Result(ResultMethods):
         next(pieces, None)  # lets them close what they have opened
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Return `workers` as a polars frame; without `trust`, skip the columns that need a pass of their own."""
+        """Return `workers` as a polars frame.
+
+        Parameters
+        ----------
+        trust : bool, default True
+            False skips the columns that need a pass of their own.
+
+        """
         return self.judged.frame(trust=trust)
 
     @cached_property

@@ -151,11 +151,25 @@ class FittedModel:
         return pl.DataFrame({"worker": list(pairs), "group": list(pairs.values())}, schema=schema)
 
     def confusion(self, worker: object = None) -> pl.DataFrame:
-        """Return pi_cl of one `worker`, or of the population: a row per true label, a column per given label."""
+        """Return the confusion (pi) of a worker or of the population: a row per true label, a column per given label.
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         return confusion_frame(self.content.knowledge.labels, self.confusion_matrix(worker))
 
     def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
-        """Return pi_cl of one `worker`, or of the population, [K true, K given]."""
+        """Return `confusion` as an array, shape (K true, K given).
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         if worker is None:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
@@ -200,7 +214,14 @@ class FittedModel:
         return self.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        """Write the model to a file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         write_model(Path(path), self.content)
 
 
@@ -235,9 +256,18 @@ class LearnedSets:
 
 
 def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
-    """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
+    """Return the model in a file that `save` or `adjudge aggregate --save` wrote.
 
-    A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file is not a saved model, or is damaged.
+
     """
     kind = container.kind_of(Path(path))
     if kind == "scores":
@@ -252,14 +282,20 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
 
 
 def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
-    """Return a model that knows what all of these know.
+    """Merge what several models know about their workers.
 
-    `first`, `second` and `more` are results, loaded models or files of saved ones, over the same labels.
+    Parameters
+    ----------
+    first, second, *more : result, model, str or path
+        Results, loaded models, or files of saved models, all over the same labels.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> monday, tuesday = (adj.aggregate(adj.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
     >>> adj.merge(monday, tuesday)
     FittedModel(auto: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
+
     """
     whole = as_learned(first, "the first model")
     for other in (second, *more):

@@ -156,7 +156,16 @@ class MultiResult:
         return self._native(self.priors_frame())
 
     def confusion(self, worker: object, option: object = None) -> Frame:
-        """Return the 2 x 2 confusion of a `worker` (for one `option` where each was fitted apart): rows true, columns said."""
+        """Return the 2 x 2 confusion of a worker: rows are true (no, yes), columns are given.
+
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+        option : object, optional
+            The option, if each was fitted separately.
+
+        """
         if self._is_pooled:
             return self.results[0].confusion(worker)
         return self.results[self.learned_sets().option(option)].confusion(worker)
@@ -167,7 +176,14 @@ class MultiResult:
         return LearnedSets(self.votes.options, tuple(replace(part, facts={**part.facts, **columns}) for part in parts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned (not the votes, nor the sets of tasks) to one file at `path`, for `adjudge.load`."""
+        """Write what was learned about workers and options to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all. It contains neither votes nor the sets of tasks.
+
+        """
         write_set_model(Path(path), self.learned_sets())
 
     def predict(
@@ -209,7 +225,14 @@ class MultiResult:
         return predict_sets(self.learned_sets(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own `frame` with the set of each row's task added; `task` and `prefix` are as for `Result.join`."""
+        """Add the set of each row's task to your own frame.
+
+        Parameters
+        ----------
+        frame, task, prefix : as for `Result.join`
+            The frame, and how to join it.
+
+        """
         from adjudge.io.write_back import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
@@ -217,12 +240,20 @@ class MultiResult:
     def explain(
         self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence"
     ) -> SetExplanation:
-        """Return why a `task` has its set: the yes or no of every option; `settled` and `by` are as for `Result.explain`.
+        """Explain the set of a task: the yes or no of every option.
 
+        Parameters
+        ----------
+        task, settled, by : as for `Result.explain`
+            The task, and how to explain it.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> adj.aggregate(votes, multi=True).explain("t1").options["joy"].label
         'yes'
+
         """
         from adjudge.results.explain import explain_set
 
@@ -258,7 +289,14 @@ class MultiResult:
         return self._native(ask_next_sets(self, n, cost=cost, budget=budget))
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
-        """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
+        """Write the sets in the format of the file that the votes came from.
+
+        Parameters
+        ----------
+        path, source, format : as for `Result.write`
+            The new file, the source, and the format.
+
+        """
         from adjudge.io.formats.export import Consensus
         from adjudge.io.write_back import write_back
 
@@ -275,7 +313,14 @@ class MultiResult:
         truth_label: str | None = None,
         title: str | None = None,
     ) -> None:
-        """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
+        """Write an HTML report in a single file.
+
+        Parameters
+        ----------
+        path, truth, truth_task, truth_label, title : as for `Result.report`
+            The file, known sets, and the heading.
+
+        """
         from adjudge.results.plotting import load  # few callers write a report
 
         load("adjudge.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
@@ -307,7 +352,14 @@ class MultiResult:
         return column(self.votes.tasks, np.zeros(0, np.int64) if given is None else np.flatnonzero(given))
 
     def first_sets(self, limit: int) -> list[tuple[list[int], float]]:
-        """Return the chosen options, as codes, and the confidence of the first tasks, `limit` of them at most."""
+        """Return the chosen options, as codes, and the confidence of the first tasks.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of tasks.
+
+        """
         chosen, confidence = self._matrix("labels")[:limit] == YES, self._matrix("confidence")[:limit].prod(axis=1)
         return [(np.flatnonzero(line).tolist(), float(sure)) for line, sure in zip(chosen, confidence, strict=True)]
 
@@ -498,7 +550,16 @@ class FittedSets:
         return pl.DataFrame({"option": column(options), "prior": pl.Series(yes, dtype=pl.Float64)})
 
     def confusion(self, worker: object = None, option: object = None) -> pl.DataFrame:
-        """Return the 2 x 2 confusion of a `worker`, or of the population (for one `option` where each was fitted apart)."""
+        """Return the 2 x 2 confusion of a worker, or of the population.
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+        option : object, optional
+            The option, if each was fitted separately.
+
+        """
         parts = self.content.parts
         if len(parts) == 1:
             return FittedModel(parts[0]).confusion(worker)
@@ -512,9 +573,13 @@ class FittedSets:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> MultiResult:
-        """Return the sets of votes under what was learned; unknown workers count as the mean worker and are listed.
+        """Label the sets of other tasks; unknown workers count as the average worker and are listed.
 
-        `votes`, `engine`, `confidence` and `reading` are those of `MultiResult.predict`.
+        Parameters
+        ----------
+        votes, engine, confidence, **reading : as for `MultiResult.predict`
+            The votes, and how to predict.
+
         """
         return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))
 
@@ -523,5 +588,12 @@ class FittedSets:
         raise OptionError("this is a model of sets (multi=True), which only predict can use: give a model of single labels")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        """Write the model to a file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         write_set_model(Path(path), self.content)
