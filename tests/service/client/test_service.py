@@ -153,7 +153,9 @@ def test_both_clients_have_the_same_calls():
         for parameter in own:
             assert (own[parameter].default, own[parameter].kind) == (other[parameter].default, other[parameter].kind), name
         assert theirs[name] is call or f"s for `Client.{name}`" in theirs[name].__doc__ or name == "close"
-        missing = [parameter for parameter in own if parameter != "self" and not re.search(rf"\b{parameter}\b.* : ", call.__doc__)]
+        missing = [
+            parameter for parameter in own if parameter != "self" and not re.search(rf"\b{parameter}\b.* : ", call.__doc__)
+        ]
         assert missing == [], name
 
 
