@@ -178,7 +178,14 @@ class WorkerRows:
         return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
     def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the row of each (worker, given label) pair, [pairs]; -1 if it does not occur."""
+        """Return the row of each (worker, given label) pair, [pairs]; -1 if it does not occur.
+
+        Parameters
+        ----------
+        worker, label : array of integer
+            Codes of the pairs, shape (pairs,).
+
+        """
         k = max(self.n_labels, 1)
         rows = self.row_worker() * k + self.row_label
         wanted = worker.astype(np.int64) * k + label
@@ -195,7 +202,14 @@ class WorkerRows:
         return out
 
     def by_worker(self, by_row: NDArray[Any] | Cells) -> NDArray[Any]:
-        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …]."""
+        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …].
+
+        Parameters
+        ----------
+        by_row : array of Any or Cells
+            One value or line of values per row.
+
+        """
         if isinstance(by_row, Cells):
             return by_row.by_worker(self)
         starts = self.worker_ptr[:-1]
@@ -322,11 +336,25 @@ class Votes(WorkerRows):
         )
 
     def plain(self, **changes: Any) -> Votes:
-        """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
+        """Return the same votes as arrays in memory, with some fields replaced and everything checked again.
+
+        Parameters
+        ----------
+        **changes : object
+            New values by field name.
+
+        """
         return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
 
     def with_fields(self, **changes: Any) -> Self:
-        """Return the same votes with other values of some fields, which are not checked; the other arrays are shared."""
+        """Return the same votes with some fields replaced, unchecked; the other arrays are shared.
+
+        Parameters
+        ----------
+        **changes : object
+            New values by field name.
+
+        """
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__ | changes)
         return out
@@ -360,16 +388,37 @@ class Votes(WorkerRows):
         return out
 
     def votes_on(self, task: int) -> int:
-        """Return how many votes a task has, given by its code."""
+        """Return the number of votes on a task.
+
+        Parameters
+        ----------
+        task : int
+            Code of the task.
+
+        """
         return int(self.task_ptr[task + 1] - self.task_ptr[task])
 
     def votes_in(self, tasks: slice) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return (where the votes of each task begin, the votes' rows) of a range of tasks."""
+        """Return the votes of a range of tasks: where each task's votes begin, and the rows of the votes.
+
+        Parameters
+        ----------
+        tasks : slice
+            Codes of the tasks.
+
+        """
         ptr = self.task_ptr[tasks.start : tasks.stop + 1]
         return ptr - ptr[0], self.row[ptr[0] : ptr[-1]]
 
     def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
-        """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
+        """Return the votes of the remaining workers, and the codes of the tasks that still have some.
+
+        Parameters
+        ----------
+        left_out : array of bool_
+            Shape (workers,): True for each worker to drop.
+
+        """
         length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]
         kept_vote = kept_row[self.row]
         size = np.add.reduceat(kept_vote, self.task_ptr[:-1], dtype=np.int64) if self.n_tasks else np.zeros(0, np.int64)

@@ -301,9 +301,22 @@ class Simulation:
             )
 
     def write(self, folder: str | Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
-        """Write votes, truth, workers and confusions into a `folder`, each whole or not at all.
+        """Write votes, truth, workers and confusions into a folder, each file completely or not at all.
 
-        `suffix` names their format; `progress` is called with the name of a file and the rows written, after every batch.
+        Parameters
+        ----------
+        folder : str or path
+            An existing folder.
+        suffix : str, default "csv"
+            Format of the files.
+        progress : Callable[[str, int], None], optional
+            Called with the name of a file and the number of rows written, after every batch.
+
+        Raises
+        ------
+        InputError
+            If the folder does not exist.
+
         """
         folder = Path(folder)
         if not folder.is_dir():

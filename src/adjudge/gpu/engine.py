@@ -91,7 +91,14 @@ class CudaResult(Result):
         return len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
-        """Return why a task has its label, as `Result.explain` does; votes of a device come to the host for it."""
+        """Return why a task has its label, as `Result.explain` does; the device's votes are copied to the host for it.
+
+        Parameters
+        ----------
+        task, settled, by : as for `Result.explain`
+            The task, and how to explain it.
+
+        """
         from adjudge.results.explain import explain
 
         return explain(self._with_votes_here, task, settled=settled, by=by)

@@ -143,7 +143,19 @@ class Model:
         return {f.name: f.default for f in fields(cls)}
 
     def require_engine(self, engine: Engine) -> None:
-        """Raise if an engine cannot run this model: before votes are read, and before a cluster is used."""
+        """Raise if an engine cannot run this model, before votes are read or a cluster is used.
+
+        Parameters
+        ----------
+        engine : Engine
+            The engine that will run the fit.
+
+        Raises
+        ------
+        OptionError
+            If it cannot run this model.
+
+        """
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
             raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
@@ -153,15 +165,41 @@ class Model:
             require_engine(engine)
 
     def adapt_to(self, votes: Votes) -> Model:
-        """Return the settings for these votes: the same, but where they say what the caller has left open."""
+        """Return the settings with what the caller left open filled in from the votes.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        """
         return self
 
     def over(self, labels: Sequence[object]) -> Model:
-        """Return the settings for labels that were declared in this order: the same, but where their order matters."""
+        """Return the settings for labels declared in this order; only ordered models change.
+
+        Parameters
+        ----------
+        labels : sequence of object
+            The labels, in their declared order.
+
+        """
         return self
 
     def require_votes(self, votes: Votes) -> None:
-        """Raise unless the method is defined for these votes: one that is not for any labels says for which."""
+        """Raise unless the method is defined for these votes.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        Raises
+        ------
+        InputError
+            If there are more labels than the method can handle.
+
+        """
         if self.most_labels is not None and votes.n_labels > self.most_labels:
             raise InputError(
                 f"model {self.name!r} is made for {self.most_labels} labels, and these votes have {votes.n_labels} "

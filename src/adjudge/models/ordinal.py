@@ -74,13 +74,27 @@ class Ordinal(Model):
             object.__setattr__(self, "order", check_order(self.order))
 
     def adapt_to(self, votes: Votes) -> Ordinal:
-        """Return the settings with the order in force, which is saved with the parameters."""
+        """Return the settings with the order of the labels, which is saved with the parameters.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        """
         texts = votes.labels.texts()
         grades = grades_of(texts, self._order, is_declared=votes.labels.is_declared)
         return self if self.order is not None or not texts else replace(self, order=tuple(texts[code] for code in grades.codes))
 
     def over(self, labels: Sequence[object]) -> Ordinal:
-        """Return the settings with declared labels as the order, unless one was given or they are numbers."""
+        """Return the settings with declared labels as the order, unless one was given or the labels are numbers.
+
+        Parameters
+        ----------
+        labels : sequence of object
+            The labels, in their declared order.
+
+        """
         texts = [text_of(label) for label in labels]
         return self if self.order is not None or not texts or numbers_of(texts) is not None else replace(self, order=texts)
 

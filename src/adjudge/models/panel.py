@@ -92,7 +92,19 @@ class PanelStack(Model):
     spread: float = 1.0
 
     def require_votes(self, votes: Votes) -> None:
-        """Raise if there are more judges than the regression can solve for."""
+        """Raise if there are more judges than the regression can solve for.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        Raises
+        ------
+        InputError
+            If there are too many judges.
+
+        """
         super().require_votes(votes)
         if votes.n_workers > MAX_JUDGES:
             raise InputError(

@@ -260,7 +260,14 @@ class Picture:
             self.altair().save(str(target), **options)
 
     def with_theme(self, theme: Theme) -> Picture:
-        """Return the picture in another theme."""
+        """Return the picture in another theme.
+
+        Parameters
+        ----------
+        theme : {"light", "dark", "none"}
+            The other theme.
+
+        """
         return replace(self, theme=theme)
 
     def _repr_html_(self) -> str:

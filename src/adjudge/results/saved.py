@@ -1,6 +1,6 @@
 """What outlives a fit: models that predict other votes, their files, and what several of them know together.
 
-A file is a checksummed container (`adjudge.io.container`) of kind "model"; docs/reference/files.md names its parts.
+A file is a checksummed container (`adjudge.io.container`) of kind "model" or "sets"; docs/reference/files.md names its parts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import column
 from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sets import NO_YES
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 KIND: Final = "model"
 VERSION: Final = 1
+SETS_KIND: Final = "sets"
+SETS_VERSION: Final = 1
+SETS_META: Final[Types] = {"options": list, "models": list}
 Floats = NDArray[np.float64]
 PROBABILITY_TOLERANCE: Final = 1e-6  # probabilities may be this far beyond what they should be
 # docs/reference/files.md describes each part.
@@ -147,11 +151,25 @@ class FittedModel:
         return pl.DataFrame({"worker": list(pairs), "group": list(pairs.values())}, schema=schema)
 
     def confusion(self, worker: object = None) -> pl.DataFrame:
-        """Return pi_cl of one `worker`, or of the population: a row per true label, a column per given label."""
+        """Return the confusion (pi) of a worker or of the population: a row per true label, a column per given label.
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         return confusion_frame(self.content.knowledge.labels, self.confusion_matrix(worker))
 
     def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
-        """Return pi_cl of one `worker`, or of the population, [K true, K given]."""
+        """Return `confusion` as an array, shape (K true, K given).
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         if worker is None:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
@@ -196,14 +214,60 @@ class FittedModel:
         return self.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        """Write the model to a file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         write_model(Path(path), self.content)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
-    """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
+@dataclass(frozen=True, eq=False)
+class LearnedSets:
+    """All that a fit of sets knows of workers and options, without votes and tasks."""
 
-    A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
+    options: Vocabulary
+    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
+
+    def __post_init__(self) -> None:
+        if not len(self.options):
+            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
+        if len(self.parts) not in (1, len(self.options)):
+            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
+        for part in self.parts:
+            labels = tuple(part.knowledge.labels.ids())
+            if labels != NO_YES:
+                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
+
+    def option(self, option: object) -> int:
+        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
+        code = int(self.options.codes([option])[0])
+        if code < 0:
+            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
+        return code
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.parts[0].model
+
+
+def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
+    """Return the model in a file that `save` or `adjudge aggregate --save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file is not a saved model, or is damaged.
+
     """
     kind = container.kind_of(Path(path))
     if kind == "scores":
@@ -212,20 +276,26 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
         return cast(FittedModel, load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path)))  # it predicts as one does
     if kind != "sets":
         return FittedModel(read_model(Path(path)))
-    from adjudge.results.sets import FittedSets, read_set_model
+    from adjudge.results.sets import FittedSets
 
     return FittedSets(read_set_model(Path(path)))
 
 
 def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
-    """Return a model that knows what all of these know.
+    """Merge what several models know about their workers.
 
-    `first`, `second` and `more` are results, loaded models or files of saved ones, over the same labels.
+    Parameters
+    ----------
+    first, second, *more : result, model, str or path
+        Results, loaded models, or files of saved models, all over the same labels.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> monday, tuesday = (adj.aggregate(adj.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
     >>> adj.merge(monday, tuesday)
     FittedModel(auto: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
+
     """
     whole = as_learned(first, "the first model")
     for other in (second, *more):
@@ -380,6 +450,36 @@ def check_model(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]
     told = {name: value for name, value in meta.items() if name not in ("labels", "worker_kind")}
     own: dict[str, Any] = {name: array for name, array in arrays.items() if name not in (*OF_KNOWLEDGE, *ID_ARRAYS["string"])}
     return Learned(**{**told, "temperature": float(meta["temperature"])}, **own, knowledge=known)
+
+
+def write_set_model(path: Path, learned: LearnedSets) -> None:
+    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
+    arrays: dict[str, NDArray[Any]] = {}
+    models = []
+    for number, part in enumerate(learned.parts):
+        meta, own = model_contents(part)
+        models.append(meta)
+        arrays |= {f"{number}.{name}": array for name, array in own.items()}
+    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
+
+
+def read_set_model(path: Path) -> LearnedSets:
+    """Return what was saved; a damaged, forged or foreign file is an error."""
+    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
+    bounds, parts = Bounds(path), []
+    for number, one in enumerate(meta["models"]):
+        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
+        bounds.fields(f"its model {number}", one, META)
+        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
+        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
+        bounds.arrays(own, ARRAYS)
+        parts.append(check_model(path, one, own))
+    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
+    bounds.need(parts, "it has no model")
+    try:
+        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
+    except AdjudgeError as error:
+        raise InputError(f"{path} is not valid: {error}") from error
 
 
 def _check_knowledge(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Knowledge:

@@ -312,16 +312,30 @@ class SparkStream:
         return self._folder.online()
 
     def start(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Any:
-        """Return the running StreamingQuery over `votes`, a streaming frame; `name` is the query's.
+        """Start the stream and return its running StreamingQuery.
 
-        `trigger` is Spark's (`availableNow=True`, …).
+        Parameters
+        ----------
+        votes : frame
+            A streaming frame.
+        name : str, optional
+            Name of the query.
+        **trigger
+            Spark's trigger, such as `availableNow=True`.
+
         """
         return self._start(votes, name, trigger)[0]
 
     def run(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Progress:
-        """Return how far the stream came when it ended; `votes`, `name` and `trigger` are as for `start`.
+        """Run the stream until it ends, and return its progress.
 
-        Without a trigger it takes what is there now, and ends.
+        Parameters
+        ----------
+        votes, name : as for `start`
+            The streaming frame, and the name of the query.
+        **trigger
+            Spark's trigger; by default the stream takes what is available now, and ends.
+
         """
         query, job = self._start(votes, name, trigger or {"availableNow": True})
         try:

@@ -193,7 +193,14 @@ class Agreement:
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
     def matrix_array(self, pairs: PairFigures) -> Floats:
-        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared."""
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared.
+
+        Parameters
+        ----------
+        pairs : structured frame
+            The pairs of workers with their shares, as in `pairs`.
+
+        """
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
         square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement

@@ -207,7 +207,14 @@ class PanelStudy:
         return {word: number[word] for word in JUDGE_VERDICTS if word in number}
 
     def names(self, codes: Sequence[int]) -> str:
-        """Return some workers by name, joined by commas, of many the first."""
+        """Return the names of some judges, joined by commas; a long list is cut.
+
+        Parameters
+        ----------
+        codes : sequence of int
+            Codes of the judges.
+
+        """
         return itemize([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:

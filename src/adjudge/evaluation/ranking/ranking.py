@@ -132,9 +132,13 @@ class Ranking:
         return Card(repr(self), figures, self.sentences()[1:], tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return the strengths with their intervals, the strongest first.
+        """Draw the strengths with their intervals, the strongest first.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : {"light", "dark", "none"}, default "light"
+            "none" leaves the look to Altair's own themes.
+
         """
         return draw("studies:ranking", self, theme=theme)
 
@@ -272,9 +276,13 @@ class Ranking:
         return self.fitted.trace
 
     def probability(self, a: object, b: object) -> float:
-        """Return the probability that the mean judge prefers item `a` to item `b`, whichever is on the left.
+        """Return the probability that the average judge prefers item `a` to item `b`, whichever is on the left.
 
-        - `a`, `b`: ids of items of one component.
+        Parameters
+        ----------
+        a, b : object
+            Ids of two items of the same component.
+
         """
         codes = self.items.codes([a, b])
         for given, code in zip((a, b), codes, strict=True):

@@ -168,7 +168,14 @@ class Rates:
         return to_native(self.tasks_needed_frame(difference, power), self.frame_kind)
 
     def tasks_needed_frame(self, difference: float, power: float = 0.8) -> pl.DataFrame:
-        """Return `tasks_needed` as a polars frame."""
+        """Return `tasks_needed` as a polars frame.
+
+        Parameters
+        ----------
+        difference, power : as for `tasks_needed`
+            The difference to detect, and the probability of detecting it.
+
+        """
         options.check({"difference": difference, "power": power}, POWER_RULES)
         rows = []
         for pair in self.compared:

@@ -102,7 +102,14 @@ class ScorePanel:
         ).with_columns(pl.col(*shown).fill_nan(None))
 
     def estimate(self, score: Floats, variance: Floats) -> ScoreEstimates:
-        """Return scores with intervals and probabilities, from posterior means and variances in the panel's units, [items]."""
+        """Return scores with intervals and probabilities.
+
+        Parameters
+        ----------
+        score, variance : Floats
+            Posterior means and variances in the panel's units, shape (items,).
+
+        """
         out, sd = score, truth.panel_deviation(variance, self.spread, self.validity)
         if self.gold is not None:
             out, sd = self.gold.apply(score, variance)
@@ -174,7 +181,14 @@ class ScorePanel:
         return x, variance, kept != y
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the panel to one file at `path`, whole or not at all; `adj.load` reads it."""
+        """Write the panel to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         from adjudge.evaluation.scores.saved import write_panel
 
         write_panel(Path(path), self)

@@ -209,7 +209,14 @@ class Scores:
         load("adjudge.report.scores:write")(self, Path(path), title)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned of the judges to one file at `path`; `adj.load` reads it."""
+        """Write what was learned about the judges to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         self.panel.save(path)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:

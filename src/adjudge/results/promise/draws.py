@@ -162,7 +162,14 @@ class Draw:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the draw that `write` recorded: from its record, or from the file of tasks next to it."""
+        """Return the draw that `write` recorded.
+
+        Parameters
+        ----------
+        path : str or path
+            The record, or the file of tasks next to it.
+
+        """
         given = Path(path)
         place = record_path(given)
         if given.suffix == ".json" and given.exists() and not place.exists():
