@@ -159,7 +159,7 @@ def _judge_honestly(parts, decision, outcome):
     pairs = parts.sum(partial(sum_votes, source=decision.source, job=PairSums(), inputs=Broadcast({"values": values}))).sums
     np.testing.assert_allclose(pairs, session.run(PairSums(), lambda *_: values), atol=1e-9)
 
-    dependence = measure(session)
+    dependence, _ = measure(session)
     classes = session.recount(outcome.labels).class_counts
     found = _judge(session, dependence, votes.given_labels() | (classes > 0), classes.astype(np.float64))
     judged = Broadcast(HonestTables(*session.gather(found.lines), found.rule))
