@@ -293,12 +293,16 @@ class LiveCampaign:
     def applying(self, event: events.Event) -> Steps[Touched | None]:
         """Apply the next event to the state, in another thread if that takes long."""
         state = self.state
-        apply = partial(state.apply, state.position + 1, event)
-        if not is_heavy(state, event):
-            return apply()
-        touched: Touched | None = yield apply
+        return self.running(partial(state.apply, state.position + 1, event), is_heavy=is_heavy(state, event))
+
+    def running(self, work: Callable[[], T], *, is_heavy: bool) -> Steps[T]:
+        """Do work on the state, in another thread if that takes long."""
+        if not is_heavy:
+            return work()
+        state = self.state
+        result: T = yield work
         self.require_state(state)
-        return touched
+        return result
 
     @contextmanager
     def whole(self) -> Iterator[None]:
