@@ -26,6 +26,7 @@ from adjudge.data.votes import Notes
 from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
 from adjudge.io import spreadsheet, unsupported
 from adjudge.io.columns import Shape, is_known, shape_of
+from adjudge.io.quotes import quote_fault
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.kernels.cpu import compiled, cores
 
@@ -478,13 +479,17 @@ def _explain(path: Path, form: FileFormat, error: Exception) -> str:
         return plain
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
-            return _bad_line(raw, form) or plain
+            found = _bad_line(raw, form)
+            if found is None and form.is_text:
+                raw.seek(0)
+                found = quote_fault((line.decode() for line in raw), form.separator)
+            return found or plain
     except (OSError, EOFError, zlib.error):
         return plain  # the packing itself is damaged
 
 
 def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
-    """Return the fault of the first line that is not UTF-8, not JSON, or has a different number of fields from the header."""
+    """Return the fault of the first line that is not UTF-8, not JSON, or has more fields than the header; None for quotes."""
     number = 0
 
     def lines() -> Iterator[str]:
@@ -498,20 +503,23 @@ def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
                 if line.strip() and not isinstance(json.loads(line), dict):
                     return f"line {number} is not a JSON object: give one object per line"
             return None
-        width = None
+        width, before = None, 0
         reader = csv.reader(lines(), delimiter=form.separator, strict=True)
         for fields in reader:
             width = width or len(fields)
             if len(fields) > width:
+                if number > before + 1:  # a quoted field took several lines
+                    return None
                 return f"line {number} has {len(fields)} fields, the header {width}: correct or remove that line"
+            before = number
     except UnicodeDecodeError as bad:
         value = bad.object[bad.start]
         return (
             f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8, "
             "or name its encoding (encoding='cp1252', --encoding cp1252, for files from Windows)"
         )
-    except csv.Error as bad:
-        return f"line {number}: {bad}: correct or remove that line"
+    except csv.Error:
+        return None
     except (json.JSONDecodeError, RecursionError) as bad:
         return f"line {number} is not JSON ({bad}): correct or remove that line"
     return None
