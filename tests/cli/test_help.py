@@ -121,7 +121,7 @@ def folder(tmp_path, monkeypatch):
     crowd.votes.write_csv("votes.csv")
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
-    drawn = adj.aggregate("votes.csv").draw_gold(50)
+    drawn = adj.aggregate("votes.csv").draw_gold(50, seed=1)
     drawn.write("gold.csv")
     drawn.frame.select("task").join(crowd.truth, on="task", maintain_order="left").write_csv("gold.csv")
     systems = crowd.truth.select("task", group=pl.int_range(pl.len()) % 2, prompt=pl.int_range(pl.len()) // 2)
