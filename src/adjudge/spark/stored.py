@@ -24,9 +24,9 @@ from adjudge.spark.executor import (
     Counted,
     FitSettings,
     LabelSource,
-    Part,
     PartCounts,
     TableSource,
+    VotesOfTasks,
     add_counts,
     sum_parts,
 )
@@ -114,7 +114,9 @@ def store(settings: Broadcast, fit: str, ended: tuple[str, ...], number: int, pa
     yield number
 
 
-def run(settings: Broadcast, fit: str, work: Callable[[FitSettings, Part], Counted], numbers: Iterable[int]) -> Iterator[Found]:
+def run(
+    settings: Broadcast, fit: str, work: Callable[[FitSettings, VotesOfTasks], Counted], numbers: Iterable[int]
+) -> Iterator[Found]:
     """Yield the sum over the parts of a partition."""
     spare_loaded()
     every = {number: _open(fit, number, settings.value) for number in list(numbers)}
@@ -128,7 +130,7 @@ def remove(fit: str, numbers: Iterable[int]) -> Iterator[int]:
     shutil.rmtree(_folder(fit), ignore_errors=True)
 
 
-def _write(settings: FitSettings, folder: Path, parts: Iterable[Part]) -> None:
+def _write(settings: FitSettings, folder: Path, parts: Iterable[VotesOfTasks]) -> None:
     """Write parts as one part to the files of a folder, which then appears with all of them."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent))

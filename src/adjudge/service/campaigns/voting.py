@@ -30,7 +30,7 @@ _Prediction: TypeAlias = tuple[int, Task, int, int, int]
 _FIRST: Final = itemgetter(0)
 
 
-class Votes(NamedTuple):
+class RequestVotes(NamedTuple):
     """The votes of a request."""
 
     names: list[str]  # of the tasks
@@ -72,7 +72,7 @@ class VoteFold:
         self.touched[event.task] = touched[1]
         self.events.append(event)
 
-    def fold(self, votes: Votes, start: int) -> int:
+    def fold(self, votes: RequestVotes, start: int) -> int:
         """Fold votes from one on, in order and as far as possible in this way; return how many."""
         known = self._find(votes, start) if self._is_plain else []
         if not known:
@@ -102,7 +102,7 @@ class VoteFold:
         self._unfinished = None
         self._follow([(*vote, label, votes, IS_TIE * tie + IS_GOLD * gold)], likely)
 
-    def _find(self, votes: Votes, start: int) -> list[tuple[Task, Worker]]:
+    def _find(self, votes: RequestVotes, start: int) -> list[tuple[Task, Worker]]:
         """Return tasks and workers of votes, up to one that has to be applied on its own; make those that are new."""
         state, time, end = self._state, self._time, start + MAX_RUN_VOTES
         tasks, crowd, tallies, may_have = state.tasks.by_name, state.crowd.all, state.tallies, state.archive.may_have

@@ -17,7 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
-from adjudge.service.campaigns.voting import VoteFold, Votes
+from adjudge.service.campaigns.voting import RequestVotes, VoteFold
 from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -124,7 +124,7 @@ class Campaign(LiveCampaign):
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
         numbers = self.names.numbers
-        columns = Votes(
+        columns = RequestVotes(
             [vote.task for vote in votes],
             [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
             codes,
