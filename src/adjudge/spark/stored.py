@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from adjudge.errors import AdjudgeError
 from adjudge.spark.executor import (
+    AnyPart,
     Broadcast,
     Counted,
     FitSettings,
     LabelSource,
     PartCounts,
     TableSource,
-    VotesOfTasks,
     add_counts,
     sum_parts,
 )
@@ -115,7 +115,7 @@ def store(settings: Broadcast, fit: str, ended: tuple[str, ...], number: int, pa
 
 
 def run(
-    settings: Broadcast, fit: str, work: Callable[[FitSettings, VotesOfTasks], Counted], numbers: Iterable[int]
+    settings: Broadcast, fit: str, work: Callable[[FitSettings, AnyPart], Counted], numbers: Iterable[int]
 ) -> Iterator[Found]:
     """Yield the sum over the parts of a partition."""
     spare_loaded()
@@ -130,7 +130,7 @@ def remove(fit: str, numbers: Iterable[int]) -> Iterator[int]:
     shutil.rmtree(_folder(fit), ignore_errors=True)
 
 
-def _write(settings: FitSettings, folder: Path, parts: Iterable[VotesOfTasks]) -> None:
+def _write(settings: FitSettings, folder: Path, parts: Iterable[AnyPart]) -> None:
     """Write parts as one part to the files of a folder, which then appears with all of them."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
