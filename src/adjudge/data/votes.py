@@ -36,8 +36,11 @@ NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say
 class Understood:
     """What reading made of a source of votes; `str()` of it is one line.
 
+    Examples
+    --------
     >>> print(Understood("table (csv)", {"task": "item", "worker": "judge", "label": "score"}, votes=5, repeated=1))
     table (csv): task=item, worker=judge, label=score; 5 votes, 1 repeated vote
+
     """
 
     format: str  # "table (csv)", "pandas frame", "tuples", …
@@ -261,12 +264,15 @@ class Votes(WorkerRows):
 
     `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
     >>> votes
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     >>> votes.task_ptr.tolist(), votes.row.tolist()
     ([0, 2, 3], [0, 1, 0])
+
     """
 
     task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
@@ -371,10 +377,13 @@ class Votes(WorkerRows):
         It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
         there is neither.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = adj.read({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"], "body": ["hello"] * 2}, show="body")
         >>> votes.items.rows()
         [('1', 'hello')]
+
         """
         return None if self.item_source is None else self.item_source.native(self.frame_kind)
 

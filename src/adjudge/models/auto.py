@@ -39,10 +39,13 @@ MIN_GOLD_TASKS: Final = 10  # gold tasks with two votes or more from which skill
 class AutoModel(Model):
     """The default: careful hard EM that falls back to majority vote where workers err together more than they differ.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.AutoModel().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "auto"

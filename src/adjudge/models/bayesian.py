@@ -42,6 +42,8 @@ class LFC(Model):
     `tol` and `max_iter` are as for `DawidSkene`: the fit stops when the class priors change by less than `tol` in sum, after
     `max_iter` iterations at the latest. `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.LFC().fit(votes)
@@ -49,6 +51,7 @@ class LFC(Model):
     ['cat', 'dog']
     >>> result.confusion_matrix("ann").round(2).tolist()  # two votes, and ten pseudo-votes
     [[0.82, 0.18], [0.19, 0.81]]
+
     """
 
     name: ClassVar[str] = "lfc"
@@ -104,11 +107,14 @@ class IBCC(Model):
     `result.confusion` and `result.predict` use the means of the distributions. `seed` and `ties` decide between labels that
     score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.IBCC().fit(votes)
     >>> result.labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "ibcc"
@@ -252,11 +258,14 @@ class EBCC(Model):
     after `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels
     that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=15, votes_per_task=5, seed=2)
     >>> result = adj.EBCC(restarts=2).fit(crowd.votes)
     >>> adj.evaluate(result, crowd.truth).accuracy > 0.9
     True
+
     """
 
     name: ClassVar[str] = "ebcc"

@@ -282,7 +282,7 @@ class DawidSkene(Model):
     smoothing : float, default 0.0
         Added to every cell of every confusion. 0 is the paper.
     strength : Strength, default 0.0
-        Votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+        Pseudo-votes of the average worker for every worker; "auto" estimates their number. 0 is the paper.
     accelerate : bool, default False
         True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood never falls. Not
         on Spark. False is the paper.
@@ -324,10 +324,13 @@ class FastDawidSkene(DawidSkene):
 
     Settings are those of `DawidSkene`, except for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.FastDawidSkene().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "fds"
@@ -343,10 +346,13 @@ class Hybrid(DawidSkene):
 
     The other settings are those of `DawidSkene`.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.Hybrid().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "hybrid"

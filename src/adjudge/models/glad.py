@@ -168,6 +168,8 @@ class GLAD(Model):
     gold nor priors name, is none. `max_iter` bounds the iterations of EM; `class_priors` is "uniform" or "estimated"; `seed`
     and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.GLAD().fit(votes)
@@ -175,6 +177,7 @@ class GLAD(Model):
     ['cat', 'dog']
     >>> result.workers.sort("ability")["worker"].to_list()[0]
     'eve'
+
     """
 
     name: ClassVar[str] = "glad"

@@ -36,6 +36,8 @@ class KOS(Model):
     votes decides; a task that no message reaches has its majority. Confidence is the label's share of the weights. `seed` and
     `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [(t, w, "yes" if (t < 3) == (w != "eve") else "no") for t in range(6) for w in ("ann", "bob", "eve", "zoe")]
     >>> result = adj.KOS().fit(votes)
@@ -43,6 +45,7 @@ class KOS(Model):
     ['yes', 'yes', 'yes', 'no', 'no', 'no']
     >>> result.workers.filter(worker="eve")["weight"].item()
     -1.0
+
     """
 
     name: ClassVar[str] = "kos"

@@ -44,6 +44,8 @@ class MACE(Model):
     likely beforehand, unless priors are given. `result.workers` has the probability of `spamming`, and `trust`, the
     rest of it. `ties` decides between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.MACE().fit(votes)
@@ -51,6 +53,7 @@ class MACE(Model):
     ['cat', 'dog']
     >>> result.workers.sort("spamming")["worker"].to_list()[-1]
     'eve'
+
     """
 
     name: ClassVar[str] = "mace"

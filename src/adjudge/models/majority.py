@@ -116,12 +116,15 @@ class MajorityVote(Model):
     Workers' confusions are counted against the winners, so that they can be looked at all the same. `seed` and `ties`
     decide between labels with the same number of votes.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")])
     >>> result.posterior.rows()
     [('t1', 0.6666666666666666, 0.3333333333333333)]
     >>> result.labels.row(0)  # three votes on one task say little about their workers
     ('t1', 'cat', 0.525, 3, False)
+
     """
 
     name: ClassVar[str] = "mv"
@@ -144,11 +147,14 @@ class Wawa(Model):
     A worker's weight is the share of votes that agree with majority vote. The posterior of a label is its share of the weights
     of its task. `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.Wawa().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', 0.0)]
+
     """
 
     name: ClassVar[str] = "wawa"
@@ -182,11 +188,14 @@ class IWMV(Model):
     vote. One who is wrong more often than by chance has a negative weight. Confidence is the label's share of the
     positive weights. `max_iter` bounds the iterations; `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.IWMV().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', -1.0)]
+
     """
 
     name: ClassVar[str] = "iwmv"
@@ -216,11 +225,14 @@ class CATD(Model):
     until no label changes. The posterior of a label is its share of the weights of its task. `max_iter` bounds the iterations;
     `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.CATD().fit(votes)
     >>> result.workers["weight"].round(4).to_list()  # of ann and bob, who always agree, and eve, who never does
     [0.1013, 0.1013, 0.001]
+
     """
 
     name: ClassVar[str] = "catd"
@@ -249,11 +261,14 @@ class GoldMajorityVote(Model):
     all votes on gold. One who was never right gets a millionth, so that such votes decide only without others. The
     posterior of a label is its share of the weights of its task. `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "eve", "cat"), ("t2", "new", "cat")]
     >>> result = adj.GoldMajorityVote().fit(votes, gold={"t1": "cat"})
     >>> result.workers.select("worker", "weight", "gold_votes").rows()
     [('ann', 1.0, 1.0), ('eve', 1e-06, 1.0), ('new', 0.5, 0.0)]
+
     """
 
     name: ClassVar[str] = "goldmv"
@@ -292,11 +307,14 @@ class ZeroBasedSkill(Model):
     fit stops when no skill moves by `tol` or more, after `max_iter` rounds at the latest. The posterior of a label is its share
     of the weights of its task. `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.ZeroBasedSkill().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', 0.0)]
+
     """
 
     name: ClassVar[str] = "zbs"
@@ -382,11 +400,14 @@ class LightAggregation(Model):
     K * accuracy - 1. Gold tasks come first, then the others by a hash of `seed` and task, so that the order of rows does not
     matter. `seed` and `ties` also decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.LightAggregation().fit(votes)
     >>> result.workers["weight"].round(4).to_list()  # of ann and bob, who are right twice, and eve, who is wrong once
     [0.5, 0.5, -0.3333]
+
     """
 
     name: ClassVar[str] = "la"

@@ -190,11 +190,14 @@ class MMSR(Model):
     others has the mean skill. Confidence is the label's share of the positive weights. `seed` and `ties` decide between labels
     that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=6, adversaries=0.25, seed=1)
     >>> result = adj.MMSR().fit(crowd.votes)
     >>> adj.evaluate(result, crowd.truth).accuracy > adj.evaluate(adj.aggregate(crowd.votes, "mv"), crowd.truth).accuracy
     True
+
     """
 
     name: ClassVar[str] = "mmsr"

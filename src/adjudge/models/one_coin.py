@@ -39,11 +39,14 @@ class OneCoin(Model):
     `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `accelerate`, `seed`
     and `ties` are as for `DawidSkene`.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.OneCoin().fit(votes)
     >>> result.labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "one-coin"
@@ -165,10 +168,13 @@ class ZenCrowd(Model):
     labels change by less than `tol` in sum, after `max_iter` iterations at the latest. Priors that the caller gives replace the
     equal ones. `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.ZenCrowd().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "zc"

@@ -40,6 +40,8 @@ class Ordinal(Model):
     the order in which they were declared (`labels=` of `adj.read` and `adj.aggregate`, or an ordered type of their column).
     `tol` and `max_iter` end the iterations, as for `DawidSkene`; `seed` and `ties` decide between labels that score the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> grades = {"a": [1, 2, 3, 2], "b": [1, 2, 3, 2], "c": [2, 3, 3, 3]}
     >>> votes = [(task, judge, grade) for judge, given in grades.items() for task, grade in enumerate(given)]
@@ -48,6 +50,7 @@ class Ordinal(Model):
     [1, 2, 3, 2]
     >>> result.workers.filter(worker="c")["bias"].item() > 0
     True
+
     """
 
     name: ClassVar[str] = "ordinal"

@@ -73,11 +73,14 @@ class PanelStack(Model):
     gold may move the weight of a judge. `result.workers` has the `weight` of each judge: what its vote adds to
     the log-odds of its label. Below 0 a vote speaks against its own label, as for a judge who errs with others.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, labels=2, skill=0.6, shared_error=0.4, seed=3)
     >>> result = adj.PanelStack().fit(crowd.votes, gold=crowd.truth.head(50))
     >>> result.workers.columns[-3:]
     ['weight', 'gold_votes', 'gold_right']
+
     """
 
     name: ClassVar[str] = "panel"

@@ -63,10 +63,13 @@ class Plots:
     same picture as a chart of Altair, which you can change; it needs the extra `report`, and so do .png, .pdf and .html.
     Every method takes `theme`: "light", "dark", or "none", which has no background and leaves the chart to Altair's own themes.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate(adj.simulate(tasks=300, workers=8, seed=1).votes)
     >>> result.plot.workers()
     Picture('None of 8 workers guesses, works against the others, or answers like another more often than the labels explain.')
+
     """
 
     result: Result

@@ -56,6 +56,8 @@ class Agreement:
 
     NaN stands for figures without a value: AC2 of labels without order, kappa where everybody always says the same.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> a = adj.agreement([(1, "ann", "x"), (1, "bob", "x"), (2, "ann", "y"), (2, "bob", "x"), (3, "ann", "y"), (3, "bob", "y")])
     >>> a
@@ -64,6 +66,7 @@ class Agreement:
     (0.6667 [0, 1], 0.0, 1.0)
     >>> a.pairs.select("worker_a", "worker_b", "shared", "kappa").rows()
     [('ann', 'bob', 3, 0.39999999999999997)]
+
     """
 
     scale: str  # the kind of labels: nominal, ordinal or interval

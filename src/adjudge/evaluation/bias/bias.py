@@ -40,6 +40,8 @@ FLOATS: Final = ("effect", "low", "high", "p_value", "p_adjusted")
 class Bias:
     """Effects of columns on judges' verdicts, given the estimated truth. `print` says which are shown.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=400, workers=6, labels=2, votes_per_task=6, skill=0.85, seed=1)
     >>> length = {f"t{n}": n * 37 % 400 for n in range(400)}
@@ -48,6 +50,7 @@ class Bias:
     Bias(6 judges, 1 column, no effect shown)
     >>> found.effects.columns
     ['worker', 'column', 'value', 'effect', 'low', 'high', 'p_value', 'p_adjusted', 'shown', 'votes']
+
     """
 
     label: str  # whose share of verdicts is looked at

@@ -70,6 +70,8 @@ PAIR_COLUMNS: Final[Mapping[str, type[pl.DataType]]] = {
 class Comparison:
     """Models side by side on the same votes. Figures that need truth or gold are null without.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=12, seed=1)
     >>> c = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto", "fds"])
@@ -77,6 +79,7 @@ class Comparison:
     Comparison(advises fds, 3 models, judged by the truth of 300 tasks)
     >>> c.models.select("model", "accuracy").rows()
     [('fds', 0.94), ('auto', 0.93), ('mv', 0.9133333333333333)]
+
     """
 
     best: str  # the name of the model that is advised

@@ -101,6 +101,8 @@ class RequirementFinding:
 class CheckResult:
     """Whether votes meet requirements. `verdict` is holds, fails or inconclusive; `print` gives a sentence per requirement.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=9, labels=2, skill=0.9, seed=1)
     >>> checked = adj.check(crowd.votes, ["votes_per_task>=3", "accuracy>=0.8"], gold=crowd.truth)
@@ -110,6 +112,7 @@ class CheckResult:
     inconclusive: accuracy >= 80.0%; not measured, no known labels; confidence expects 95.8%, which only known labels can
     check; 50 more known labels of random tasks would decide
     label these 50 tasks, drawn at random: ...
+
     """
 
     findings: Sequence[RequirementFinding]

@@ -42,6 +42,8 @@ class BestPanel:
 class PanelStudy:
     """How many judges are enough, what each adds, and which panels to take. `print` says it in sentences.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
     >>> study = adj.panel(crowd.votes, truth=crowd.truth, subsets=10)
@@ -49,6 +51,7 @@ class PanelStudy:
     PanelStudy(7 judges, 200 tasks, measured by truth: 4 are enough)
     >>> study.sizes.columns[:6]
     ['size', 'panels', 'votes_per_task', 'accuracy', 'low', 'high']
+
     """
 
     by: str  # what a panel is made of: "judges", or "votes" per task

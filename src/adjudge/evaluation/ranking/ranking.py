@@ -81,6 +81,8 @@ def _swapped_pairs(t: Tournament) -> tuple[Floats, Floats]:
 class Ranking:
     """Items by strength, with intervals; what is known of judges; and which neighbours are still to be separated.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
     >>> ranking = adj.rank(games)
@@ -90,6 +92,7 @@ class Ranking:
     [(1, 'x', 1, 3, 2, 1, 1), (2, 'z', 1, 3, 1, 1, 1), (3, 'y', 1, 3, 2, 3, 0)]
     >>> round(ranking.probability("x", "y"), 3)
     0.636
+
     """
 
     items: Vocabulary

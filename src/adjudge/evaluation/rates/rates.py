@@ -63,6 +63,8 @@ class GroupRate:
 class Rates:
     """The true share of each label in each group, with intervals. `print` says what they rest on.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=9, labels=2, label_weights=[3, 1], skill=0.85, seed=2)
     >>> found = adj.rates(crowd.votes)
@@ -70,6 +72,7 @@ class Rates:
     Rates(1 group, 2 labels, 300 tasks, by votes)
     >>> found.rates.columns
     ['group', 'label', 'share', 'low', 'high', 'tasks', 'gold', 'naive', 'method']
+
     """
 
     groups: Vocabulary

@@ -45,6 +45,8 @@ class ScoreEstimates(NamedTuple):
 class ScorePanel:
     """What scores have shown of judges; `adj.load` returns it, and `predict` scores other items.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "panel.adjudge"
@@ -54,6 +56,7 @@ class ScorePanel:
     ScorePanel(3 judges, learned from 27 scores)
     >>> panel.predict([("new", "ann", 4.5), ("new", "bob", 3.5)]).items["score"].round(1).to_list()
     [4.0]
+
     """
 
     workers: Vocabulary

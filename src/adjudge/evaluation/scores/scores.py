@@ -86,6 +86,8 @@ class ScorePlots:
 class Scores:
     """A score per item with an interval, and the judges behind them. `print` says what the figures rest on.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]
     >>> found = adj.scores(rows)
@@ -93,6 +95,7 @@ class Scores:
     Scores(9 items, 3 judges, 27 scores)
     >>> found.judges.columns
     ['worker', 'n', 'bias', 'slope', 'noise', 'agreement', 'agreement_low', 'agreement_high', 'reversed', 'constant']
+
     """
 
     table: ScoreTable

@@ -68,6 +68,8 @@ class Look(NamedTuple):
 class Draw:
     """Gold tasks drawn at random: `draw["task"]` to answer, and everything a certificate has to check.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=500, workers=20, seed=1)
     >>> draw = adj.aggregate(crowd.votes).draw_gold(100, seed=7)
