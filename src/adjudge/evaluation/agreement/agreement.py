@@ -266,7 +266,7 @@ def agreement(
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
 ) -> Agreement:
-    """Return how far the workers agree, with intervals, and how many independent votes they amount to.
+    """Measure how far workers agree, with intervals, and how many independent votes they are worth.
 
     Parameters
     ----------
@@ -276,15 +276,14 @@ def agreement(
         The kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or numbers
         ("interval").
     truth : Result or source, optional
-        Known labels that errors are measured against, as for `adj.evaluate`. Without it errors are measured against
-        majority vote, so that `effective_votes` is that of `result.facts`.
+        Known labels to measure errors against, as for `adj.evaluate`. By default errors are measured against majority vote, so
+        `effective_votes` equals that of `result.facts`.
     truth_task, truth_label : str, optional
         The columns of the truth, if they do not have usual names.
     model : ModelName, default "fds"
-        The model whose labels show common wrong answers and copies without truth; None measures no errors, and looks for no
-        copies.
+        The model whose labels reveal common wrong answers and copies without truth; None skips both.
     pairs : bool, default True
-        False leaves out pairs of workers and copies; so do crowds with too many pairs.
+        False leaves out pairs of workers and copies, as happens for crowds with too many pairs.
     resamples : int, default 1000
         Number of bootstraps over tasks; 0 draws none.
     level : float, default 0.95

@@ -140,8 +140,8 @@ def bias(
 ) -> Bias:
     """Measure whether columns of tasks move the verdicts of judges, given the estimated truth.
 
-    Each judge is measured against the truth that the other judges estimate, or against known labels: does it say "pass"
-    more often for long answers than these deserve?
+    Each judge is measured against the truth that the other judges estimate, or against known labels: for example, does it say
+    "pass" more often for long answers than they deserve?
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def bias(
     gold : source of known labels, optional
         Known labels to measure by, instead of the other judges; only their tasks count then.
     good : label, optional
-        The label whose share of verdicts is looked at; by default one called pass, good, yes, …, or else the last.
+        The label whose share of verdicts is measured; by default one called pass, good, yes, …, otherwise the last.
     cluster : dict, source or column, optional
         The prompt, document or conversation of each task, as for `adj.rates`.
     level : float
@@ -162,7 +162,7 @@ def bias(
     model : str or Model
         The model that estimates the truth.
     seed : int
-        That of the model, which decides ties.
+        Seed of the model, which breaks ties.
     **reading
         The options of `adj.read`.
 

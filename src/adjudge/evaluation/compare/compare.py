@@ -257,7 +257,7 @@ def compare(
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
 ) -> Comparison:
-    """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
+    """Compare models on the same votes: how accurate each is, which differences are real, and which model to choose.
 
     Parameters
     ----------
@@ -268,14 +268,14 @@ def compare(
     truth_task, truth_label : str, optional
         The columns of the truth, if they do not have usual names.
     gold : source, optional
-        Known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated, so
-        that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
+        Known labels to learn from, as for `adj.aggregate`. Without truth they also judge the models, by cross-validation, so that
+        no fit is judged by labels it was given. With truth, models are judged by the truth of other tasks.
     models : iterable of ModelName or Model or Any or {"all"}, optional
-        Names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as `adj.aggregate`
-        takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers
-        merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to beat.
+        Names of models, models with settings (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as for `adj.aggregate`, or "all";
+        by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers merged as by
+        `adj.scores`, and rounded). Majority vote always takes part, as the baseline.
     own_labels : dict, optional
-        Labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every task with votes
+        Your own labels by name (each a dict of task to label, a frame or a file), judged like the models. Every task with votes
         needs one.
     resamples : int, default 1000
         Number of bootstraps over tasks; 0 draws none.
@@ -284,15 +284,15 @@ def compare(
     folds : int, default 5
         Parts of the gold, each hidden from the fit that it judges.
     refits : int, optional
-        How often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to see which
-        labels stay; by default 5 without truth and gold, else 0.
+        How often each model is fitted without a fifth of the workers, and without a fifth of the tasks, to see which labels are
+        stable; by default 5 without truth and gold, otherwise 0.
     seed : int, default 0
         Decides ties, folds and resamples.
     cluster : ClusterSource, optional
         The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
         `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
     threads : int, optional
-        How many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
+        Number of threads; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
     groups : source, optional
         Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".

@@ -218,7 +218,7 @@ def check(
     gold : source of known labels, optional
         Known labels of random tasks, which the fit does not learn from.
     baseline : Votes or source, optional
-        Earlier votes: accuracy, rates and alpha, where required, must be no worse than theirs by more than `no_worse`.
+        Earlier votes: required accuracy, rates and alpha must be no worse than theirs by more than `no_worse`.
     baseline_gold : source of known labels, optional
         Known labels for the baseline; by default those of `gold`, except for rates of tasks that both sets have, whose answers
         may differ.

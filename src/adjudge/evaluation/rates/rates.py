@@ -290,7 +290,7 @@ def rates(
     seed: int = 0,
     **reading: Unpack[ReadOptions],
 ) -> Rates:
-    """Return the true share of each label in each group of tasks, corrected for what judges get wrong, with intervals.
+    """Estimate the true share of each label in each group of tasks, corrected for errors of judges, with intervals.
 
     Parameters
     ----------
@@ -301,20 +301,19 @@ def rates(
         for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are left out,
         and counted in `facts`.
     gold : source, optional
-        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
-        labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
-        them. From 10 known labels in a group on, they correct what the votes say.
+        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group: labels
+        of the hardest tasks, or of the first ones, correct in the wrong direction. The fit does not use them; 10 or more in a
+        group correct its shares.
     cluster : ClusterSource, optional
-        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
-        intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
-        difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
+        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other: intervals
+        allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their difference. A
+        column called prompt, document or conversation is used automatically; "" takes tasks as independent.
     baseline : object, optional
-        The group that all others are compared with; by default every two groups are compared.
+        The group that all others are compared with; by default every pair of groups is compared.
     good : object, optional
-        The label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or else
-        the last.
+        The good label, which verdicts are about; by default one called pass, good, yes, …, otherwise the last.
     level : float, default 0.9
-        How often an interval is to hold the truth.
+        Level of the intervals.
     sample : bool, default True
         True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of the
         week). False if the interval is for these tasks only.
@@ -324,7 +323,7 @@ def rates(
     model : str or Model, default "auto"
         The model that judges the workers, as for `adj.aggregate`.
     seed : int, default 0
-        That of the model, which decides ties.
+        Seed of the model, which breaks ties.
     **reading
         The options of `adj.read`.
 

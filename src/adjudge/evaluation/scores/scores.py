@@ -297,9 +297,9 @@ def scores(
     level: float = 0.9,
     **reading: Unpack[ReadOptions],
 ) -> Scores:
-    """Return one score per item of numeric scores by several judges, with intervals, and the bias, slope and noise of each judge.
+    """Merge numeric scores of several judges into one per item with an interval, and estimate how each judge uses the scale.
 
-    A judge says centre + bias + slope * (item - centre) + error. All are estimated together: judges are shrunk towards the
+    A judge's score is centre + bias + slope * (item - centre) + error. All are estimated jointly: judges are shrunk towards the
     typical one, and scores far from their judge's line count less. Runs in memory, with about 90 bytes per score.
 
     Parameters
@@ -308,21 +308,21 @@ def scores(
         Scores by task and worker, whole numbers or decimals: anything that `adj.read` takes. The column may be called score,
         rating, value, grade, or as a label would be.
     gold : source, optional
-        Known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the gold's scale, and intervals
-        hold the truth as gold shows it. Gold of nothing but 0 and 1 (or true and false) are labels: every item gets the
-        probability of label 1.
+        Known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the scale of the gold, and
+        intervals are calibrated by it. Gold of only 0 and 1 (or true and false) are labels: every item then gets the probability
+        of label 1.
     groups : source, optional
-        Judges that are one voice on an item, as several prompts of one model: a table of worker and group, or a dict.
+        Judges that count once per item, such as several prompts of one model: a table of worker and group, or a dict.
     units : Units, default "auto"
-        "shared" where all judges use one range, "own" puts each into standard deviations first; "auto" does so where ranges
-        differ more than fivefold.
+        "shared" if all judges use one range; "own" converts each to standard deviations first; "auto" does so if ranges differ
+        more than fivefold.
     validity : float, default 0.5
         The share of the judges' common signal that is true, assumed if no gold scores are given: people reach .99, panels of
-        language models .34 to .66. 1 asks for the mean of such judges.
+        language models .34 to .66. 1 estimates the mean of such judges.
     threshold : float, optional
         The score that separates labels: items get the probability of a truth above it.
     level : float, default 0.9
-        How often an interval is to hold the truth.
+        Level of the intervals.
     **reading
         The options of `adj.read`, without those for labels.
 
