@@ -34,7 +34,7 @@ NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say
 
 @dataclass(frozen=True)
 class Understood:
-    """What reading made of a source of votes; `str()` of it is one line.
+    """How a source of votes was read; `str()` of it is one line.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Understood:
         return f"{self.format}{': ' if columns else ''}{columns}; {self.counts()}"
 
     def counts(self) -> str:
-        """Return what became of the lines, in words."""
+        """Return the counts of votes, abstentions and other rows, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
         said += [f"{self.resent} sent twice (same time) and counted once"] if self.resent else []
@@ -74,7 +74,7 @@ class Understood:
 
     @property
     def has_workers(self) -> bool:
-        """Whether votes say who gave them; those of majority vote need not."""
+        """Whether votes have workers; majority vote does not need them."""
         return self.columns.get("worker") != NO_WORKER_COLUMN
 
     def table_columns(self) -> dict[str, str]:
@@ -262,7 +262,7 @@ def require_weights(name: str, weights: NDArray[np.float64]) -> None:
 class Votes(WorkerRows):
     """All votes, sorted by task (in order of first appearance), within a task by row.
 
-    `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
+    `adjudge.read` returns them; arrays from a caller are checked in full, and copied unless they are read-only.
 
     Examples
     --------
@@ -372,10 +372,10 @@ class Votes(WorkerRows):
 
     @property
     def items(self) -> Any:
-        """What was judged in each task: a frame with the task's id as text, and a column of text for each part of the item.
+        """The items: a frame with the task's id as text, and a column of text for each part of the item.
 
-        It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
-        there is neither.
+        It is read from the votes' source on access, from formats that contain items or from the columns that `show` names. None
+        if there is neither.
 
         Examples
         --------

@@ -170,7 +170,7 @@ def _spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """Accuracy, the figures of every label, the confusion of labels, and what confidence is worth, on tasks with truth.
+    """Accuracy, figures per label, the confusion of labels, and calibration, on tasks with truth.
 
     Figures of confidence are NaN (the curve None) where no confidence is known. Tasks whose label was given as gold
     count in the accuracy, not in the figures of confidence.
@@ -245,7 +245,7 @@ class Evaluation:
 
     @property
     def expected_calibration_error(self) -> float:
-        """The mean over tasks of how far the confidence of their bin is from its accuracy."""
+        """The mean over tasks of the distance between the confidence and the accuracy of their bin."""
         return self.calibration.expected_calibration_error
 
     @property
@@ -265,12 +265,12 @@ class Evaluation:
 
     @property
     def expected_errors(self) -> float:
-        """The number of wrong labels that the confidence predicts: compare `calibration.errors`."""
+        """The number of wrong labels that confidence predicts; compare it with `calibration.errors`."""
         return self.calibration.expected_errors
 
     @property
     def mean_absolute_error(self) -> float:
-        """How far labels with an order are from the truth, in grades; NaN for labels without order."""
+        """The mean distance of labels with an order from the truth, in grades; NaN for labels without order."""
         return (self.grades or GradeFigures()).mean_absolute_error
 
     @property
@@ -285,7 +285,7 @@ class Evaluation:
 
     @property
     def rank_correlation_of_means(self) -> float:
-        """The same of the mean grades of a result that has them, as those of model "ordinal"; else NaN."""
+        """The same for the mean grades of a result that has them (model "ordinal"); otherwise NaN."""
         return (self.grades or GradeFigures()).rank_correlation_of_means
 
     def per_label_frame(self) -> pl.DataFrame:

@@ -81,7 +81,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What `result.explain` returns: why a task has its label, and how sure that is.
+    """The explanation of a label, as `result.explain` returns it: why the task has it, and how certain that is.
 
     Examples
     --------

@@ -37,7 +37,7 @@ YES = 1  # the code of "yes"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiResult:
-    """What `aggregate(multi=True)` returns: the chosen set of every task, the probability of every option, the workers.
+    """The result of `aggregate(multi=True)`: the chosen set of every task, the probability of every option, the workers.
 
     Examples
     --------
@@ -89,8 +89,8 @@ class MultiResult:
     def expected_errors(self) -> float:
         """The expected number of wrong sets: the sum of 1 - confidence over the tasks.
 
-        A set is wrong if one of its options is. Its confidence is the product over options, which takes errors about one task
-        for independent; docs/several-options.md compares it with truth.
+        A set is wrong if one of its options is. Its confidence is the product over options, which assumes independent errors
+        within a task; docs/several-options.md compares it with truth.
         """
         return float((1.0 - self._confidence()).sum())
 
@@ -101,7 +101,7 @@ class MultiResult:
 
     @property
     def ties(self) -> int:
-        """The number of tasks with an option whose yes or no had to be picked, as both scored the same."""
+        """The number of tasks with an option whose yes and no scored the same."""
         return int(self._matrix("tie").any(axis=1).sum())
 
     @property
@@ -148,7 +148,7 @@ class MultiResult:
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes (sets), and what `Result.workers` tells, of the answers to the (task, option) questions.
+        """Worker, votes (sets), and the columns of `Result.workers` for the answers to the (task, option) questions.
 
         `accuracy` and `agreement` are shares of right answers and of answers equal to the chosen sets, `information` is in bits
         per answer; `abstained` is the share of missing sets. The answers of one set may be right or wrong together, so they count
@@ -177,7 +177,7 @@ class MultiResult:
         return self.results[self.learned_sets().option(option)].confusion(worker)
 
     def learned_sets(self) -> LearnedSets:
-        """Return what was learned of workers and options: what `save` writes."""
+        """Return what was learned about workers and options, as `save` writes it."""
         parts, columns = (r.learned() for r in self.results), columns_as_facts(self.understood)
         return LearnedSets(self.votes.options, tuple(replace(part, facts={**part.facts, **columns}) for part in parts))
 

@@ -38,7 +38,7 @@ FLOATS: Final = ("effect", "low", "high", "p_value", "p_adjusted")
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Bias:
-    """Effects of columns on judges' verdicts, given the estimated truth. `print` says which are shown.
+    """Effects of columns on judges' verdicts, given the estimated truth; `print` reports the significant ones.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Bias:
 
     @cached_property
     def effects(self) -> Frame:
-        """A line per judge and effect, those with the smallest p-value first.
+        """One row per judge and effect, the smallest p-value first.
 
         `effect` is how much more often the judge gives `label` with the value (or per step of a number), the estimated truth
         being the same, with its interval from `low` to `high`. `p_adjusted` is corrected for the number of lines by Holm's
@@ -87,7 +87,7 @@ class Bias:
         return self.table
 
     def sentences(self) -> list[str]:
-        """Return what was found, as sentences."""
+        """Return the findings as sentences."""
         shown = self.table.filter("shown")
         out = []
         for row in shown.head(MAX_NAMED_EFFECTS).iter_rows(named=True):

@@ -126,7 +126,7 @@ class Comparison:
         return Card(repr(self), figures, self.advice, [CardTable("models", columns, rows)], warnings, steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return the accuracy of the models with intervals, majority vote the rule to beat.
+        """Draw the accuracy of the models with intervals; majority vote is the baseline.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Comparison:
 
     @property
     def models(self) -> Frame:
-        """A line per model, the most accurate first; without truth and gold in the order of the registry.
+        """One row per model, the most accurate first; without truth and gold in the order of the registry.
 
         - `accuracy`, `accuracy_low`, `accuracy_high`: share of right labels on the judged tasks, and its interval.
         - `f1`: mean of the labels' F1; `calibration_error`, `log_loss`: what confidence is worth there.
@@ -158,7 +158,7 @@ class Comparison:
 
     @property
     def differences(self) -> Frame:
-        """A line for every two models, the more accurate one first.
+        """One row per pair of models, the more accurate one first.
 
         - `differing`, `same`: on how many tasks labels differ, and the share of those with the same label.
         - `difference`, `low`, `high`: of the accuracies of a and b on the same tasks, with its interval.
@@ -169,7 +169,7 @@ class Comparison:
 
     @property
     def disagreements(self) -> Frame:
-        """A line for every task and label that some model gives against majority vote, most models first.
+        """One row per task and label that a model chooses against majority vote, most models first.
 
         - `task`, `votes`: the task, and how many votes it has.
         - `majority`, `majority_votes`, `majority_accuracy`: its label by majority vote, the votes for it, and the mean accuracy
@@ -181,7 +181,7 @@ class Comparison:
 
     @property
     def labels(self) -> Frame:
-        """Task, and the label by every model: a column each."""
+        """Task, and one column per model with its label."""
         return to_native(self.labels_frame(), self.frame_kind)
 
     def models_frame(self) -> pl.DataFrame:

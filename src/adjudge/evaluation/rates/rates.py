@@ -61,7 +61,7 @@ class GroupRate:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Rates:
-    """The true share of each label in each group, with intervals. `print` says what they rest on.
+    """The true share of each label in each group, with intervals; `print` states their assumptions.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Rates:
         return Card(repr(self), figures, self.sentences(), [table], next_steps=steps).html()
 
     def plot(self, *, label: object = None, theme: Theme = "light") -> Picture:
-        """Return shares with their intervals, a line per group.
+        """Draw shares with their intervals, a line per group.
 
         Parameters
         ----------
@@ -124,30 +124,30 @@ class Rates:
 
     @cached_property
     def rates(self) -> Frame:
-        """A line per group and label: group, label, share, low, high, tasks, gold, naive, method.
+        """One row per group and label: group, label, share, low, high, tasks, gold, naive, method.
 
-        `share` is the estimated true share, and the truth is to lie between `low` and `high` as often as `level` says
-        (docs/rates.md has how often it did). `tasks` have votes, and `gold` of them a known label. `naive` is the share of the
-        labels as the fit gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the
-        group's own gold), "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
+        `share` is the estimated true share, and `low` to `high` its interval (docs/rates.md shows how often such intervals hold).
+        `tasks` have votes, and `gold` of them a known label. `naive` is the share of the labels as the fit gives them, which
+        judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the group's own gold), "rogan-gladen"
+        (by the gold of all groups) or "gold" (every label is known).
         """
         return to_native(self.rates_frame(), self.frame_kind)
 
     @cached_property
     def differences(self) -> Frame:
-        """A line per two groups and label: group, other, label, difference (of group less other), low, high, p_value, pairs.
+        """One row per pair of groups and label: group, other, label, difference (group minus other), low, high, p_value, pairs.
 
-        `pairs` is the number of clusters that both groups have: luck with these cancels out. `p_value` is the
-        probability of a difference as large where there is none; many of them at once need a correction, which they do not have.
+        `pairs` is the number of clusters that both groups have, whose luck cancels out. `p_value` is the probability of a
+        difference as large where there is none; many of them at once need a correction, which they do not have.
         """
         return to_native(self.differences_frame(), self.frame_kind)
 
     @cached_property
     def gold_needed(self) -> Frame:
-        """A line per group: group, label (with the widest interval), half_width, gold, more, why.
+        """One row per group: group, label (with the widest interval), half_width, gold, more, why.
 
-        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null if no
-        number of them would, as the group has too few tasks.
+        `more` is the number of further known labels, of random tasks of the group, that would halve that interval; null if the
+        group has too few tasks.
         """
         return to_native(self.gold_needed_frame(), self.frame_kind)
 
@@ -231,7 +231,7 @@ class Rates:
         )
 
     def sentences(self) -> list[str]:
-        """Return what the figures rest on, as sentences."""
+        """Return the assumptions behind the figures, as sentences."""
         facts, methods = self.facts, {one.method for one in self.found}
         whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
         out = [one.sentence() for one in self.verdicts[:MAX_NAMED_VERDICTS]]

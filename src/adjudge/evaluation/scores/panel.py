@@ -43,7 +43,7 @@ class ScoreEstimates(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScorePanel:
-    """What scores have shown of judges; `adj.load` returns it, and `predict` scores other items.
+    """The judges of numeric scores, as `adj.load` returns them; `predict` scores other items.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class ScorePanel:
         return f"ScorePanel({len(self.workers)} judges, learned from {int(self.judges.count.sum())} scores)"
 
     def judges_frame(self) -> pl.DataFrame:
-        """Return a line per judge: see `Scores.judges`."""
+        """Return one row per judge; see `Scores.judges`."""
         figures = self.judges
         half = quantile(self.level, np.inf) / np.sqrt(np.maximum(self.compared - 3.0, 1.0))
         fisher = np.arctanh(np.clip(self.agreement, -0.9999, 0.9999))
@@ -127,7 +127,7 @@ class ScorePanel:
         return ScoreEstimates(out, low, high, probability)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
-        """Return the scores of other items by these judges, who are taken as they are known; nothing is learned.
+        """Score other items by these judges; nothing is learned about them.
 
         Parameters
         ----------

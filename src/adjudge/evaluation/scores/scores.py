@@ -84,7 +84,7 @@ class ScorePlots:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Scores:
-    """A score per item with an interval, and the judges behind them. `print` says what the figures rest on.
+    """A score per item with an interval, and the judges behind them; `print` states the assumptions.
 
     Examples
     --------
@@ -124,27 +124,27 @@ class Scores:
 
     @property
     def understood(self) -> Understood:
-        """What reading made of the source."""
+        """How the source was read."""
         return self.table.understood
 
     @cached_property
     def items(self) -> Frame:
-        """A line per item: task, score, low, high, n, clipped; and label, probability with a threshold or gold labels.
+        """One row per item: task, score, low, high, n, clipped; and label, probability with a threshold or gold labels.
 
         `score` is the mean that the whole panel would give, or an estimate of the gold score where gold scores are known. The
-        truth is to lie between `low` and `high` as often as `level` says, if the validity is right. `n` scores were given, of
-        which `clipped` lay so far out that they were drawn in. `label` is True above the threshold (with gold labels: where these
-        would be 1), with its `probability`. Tasks without scores come last, without a score.
+        interval from `low` to `high` contains the truth as often as `level` says, if the validity is right. `n` scores were
+        given, of which `clipped` lay so far out that they were drawn in. `label` is True above the threshold (with gold labels:
+        where these would be 1), with its `probability`. Tasks without scores come last, without a score.
         """
         return to_native(self.items_frame(), self.table.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per judge: worker, n, bias, slope, noise, agreement with an interval, reversed, constant.
+        """One row per judge: worker, n, bias, slope, noise, agreement with an interval, reversed, constant.
 
-        A judge says centre + bias + slope * (score - centre), with the standard deviation `noise`, in the panel's units.
-        `agreement` is the correlation with the other judges on the same items; null below five scores. `reversed` judges
-        surely turn the scale round, `constant` ones say one thing only and count for nothing.
+        A judge gives centre + bias + slope * (score - centre), with standard deviation `noise`, in the panel's units. `agreement`
+        is the correlation with the other judges on the same items; null below five scores. `reversed` judges surely turn the
+        scale round, `constant` ones say one thing only and count for nothing.
         """
         return to_native(self.panel.judges_frame(), self.table.frame_kind)
 
@@ -223,7 +223,7 @@ class Scores:
         self.panel.save(path)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
-        """Return the scores of other items by the same judges, of whom nothing is learned.
+        """Score other items by the same judges; nothing is learned about them.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Scores:
         return self.panel.predict(source, **reading)
 
     def sentences(self) -> list[str]:
-        """Return what the figures rest on, as sentences."""
+        """Return the assumptions behind the figures, as sentences."""
         facts, panel = self.facts, self.panel
         out = [self._about_scale(), *self._about_intervals()]
         if facts["reliability"] is not None:
