@@ -37,7 +37,12 @@ MIN_GOLD_TASKS: Final = 10  # gold tasks with two votes or more from which skill
 
 @dataclass(frozen=True, kw_only=True)
 class AutoModel(Model):
-    """The default: careful hard EM that falls back to majority vote where workers err together more than they differ.
+    """The default: careful hard EM that falls back to majority vote if workers share more errors than they differ in skill.
+
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------

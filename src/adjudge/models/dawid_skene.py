@@ -322,7 +322,17 @@ class DawidSkene(Model):
 class FastDawidSkene(DawidSkene):
     """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
 
-    Settings are those of `DawidSkene`, except for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
+    Settings are those of `DawidSkene`, except for `accelerate`: hard passes are few, and there is nothing to extrapolate.
+
+    Parameters
+    ----------
+    tol, max_iter, stop : optional
+        Stop when the priors change by less than `tol` in total, or with stop="labels" when no label changes; at most `max_iter`
+        iterations.
+    smoothing, strength : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -344,7 +354,14 @@ class FastDawidSkene(DawidSkene):
 class Hybrid(DawidSkene):
     """The paper's Algorithm 3: soft until the priors move by at most `switch`, hard from then on.
 
-    The other settings are those of `DawidSkene`.
+    Parameters
+    ----------
+    switch : float, default 0.005
+        Change of the priors at which passes become hard.
+    tol, max_iter, stop, smoothing, strength, accelerate : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------

@@ -113,8 +113,12 @@ def weighted_fit(
 class MajorityVote(Model):
     """The most frequent label of each task; its posterior is its share of the votes.
 
-    Workers' confusions are counted against the winners, so that they can be looked at all the same. `seed` and `ties`
-    decide between labels with the same number of votes.
+    Workers' confusions are counted against the winners, so that you can still inspect them.
+
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -142,10 +146,15 @@ class MajorityVote(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Wawa(Model):
-    """Worker agreement with aggregate: majority vote, then a second one in which a vote weighs what its worker agrees with it.
+    """Worker agreement with aggregate: majority vote, then a second one weighted by each worker's agreement with the first.
 
-    A worker's weight is the share of votes that agree with majority vote. The posterior of a label is its share of the weights
-    of its task. `seed` and `ties` decide between labels that score the same.
+    A worker's weight is the share of votes that agree with majority vote. The posterior of a label is its share of the weights of
+    its task.
+
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -184,9 +193,15 @@ class OnceRecipe(WeightRecipe):
 class IWMV(Model):
     """Li and Yu 2014 (arXiv 1411.4086): weights K * accuracy - 1, until the labels stop changing.
 
-    A worker's accuracy is the share of votes that agree with the current labels. The labels start from majority
-    vote. One who is wrong more often than by chance has a negative weight. Confidence is the label's share of the
-    positive weights. `max_iter` bounds the iterations; `seed` and `ties` decide between labels that score the same.
+    A worker's accuracy is the share of votes that agree with the current labels, which start from majority vote. A worker below
+    chance has a negative weight. Confidence is the label's share of the positive weights.
+
+    Parameters
+    ----------
+    max_iter : int, default 100
+        Maximum number of iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -219,11 +234,19 @@ class IWMV(Model):
 class CATD(Model):
     """Li et al. 2014, confidence-aware truth discovery: a worker's weight is 1 / an upper bound of its error.
 
-    Of n votes of which e disagree with the current labels, the bound of a 1 - `alpha` interval gives the weight
-    chi2(alpha / 2, n) / e, where chi2 is the quantile of the chi-square distribution: few votes weigh little, however good. A
-    worker whose votes all agree has half a wrong vote instead of none. Labels start from majority vote, and the steps repeat
-    until no label changes. The posterior of a label is its share of the weights of its task. `max_iter` bounds the iterations;
-    `seed` and `ties` decide between labels that score the same.
+    If e of n votes disagree with the current labels, the weight is chi2(alpha / 2, n) / e, where chi2 is the quantile of the
+    chi-square distribution: few votes count little, however good they are. A worker whose votes all agree counts as having half a
+    wrong vote. Labels start from majority vote, and the steps repeat until no label changes. The posterior of a label is its
+    share of the weights of its task.
+
+    Parameters
+    ----------
+    max_iter : int, default 100
+        Maximum number of iterations.
+    alpha : float, default 0.05
+        One minus the level of the interval.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -255,11 +278,16 @@ class CATD(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class GoldMajorityVote(Model):
-    """Majority vote in which a vote weighs its worker's share of right votes on gold tasks; nothing else is learned.
+    """Majority vote weighted by each worker's share of right votes on gold tasks; nothing else is learned.
 
-    A worker without votes on gold tasks (or in a history) gets the weight of the mean worker: the share of right votes among
-    all votes on gold. One who was never right gets a millionth, so that such votes decide only without others. The
-    posterior of a label is its share of the weights of its task. `seed` and `ties` decide between labels that score the same.
+    A worker without votes on gold tasks (or in a history) gets the average weight: the share of right votes among all votes on
+    gold. One who was never right gets a millionth, so that such votes decide only alone. The posterior of a label is its share of
+    the weights of its task.
+
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -299,13 +327,24 @@ def _count_agreeing(block: WorkerBlock, counts: Any) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroBasedSkill(Model):
-    """Weighted majority vote whose weights, the skills, are learned by small steps, as crowd-kit's method of this name does.
+    """Weighted majority vote whose weights, the skills, are learned in small steps, as in crowd-kit's method of this name.
 
-    All skills start at 1 / K, so that the first labels are those of majority vote. A round adds `rate` * (agreement - skill) to
-    the skill of each worker, where agreement is the share of its votes that agree with the current labels; then votes are
-    weighted by the new skills. The rate is multiplied by `rate_factor` in every round whose number divides by `rate_steps`. The
-    fit stops when no skill moves by `tol` or more, after `max_iter` rounds at the latest. The posterior of a label is its share
-    of the weights of its task. `seed` and `ties` decide between labels that score the same.
+    All skills start at 1 / K, so the first labels are those of majority vote. A round adds `rate` * (agreement - skill) to the
+    skill of each worker, where agreement is the share of votes that agree with the current labels; then votes are weighted by the
+    new skills. The posterior of a label is its share of the weights of its task.
+
+    Parameters
+    ----------
+    rate : float, default 1.0
+        Step of the skills.
+    rate_steps, rate_factor : optional
+        The rate is multiplied by `rate_factor` every `rate_steps` rounds.
+    tol : float, default 1e-05
+        Stop when no skill moves by this much.
+    max_iter : int, default 100
+        Maximum number of rounds.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
@@ -393,12 +432,16 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True)
 class LightAggregation(Model):
-    """Yang et al. 2022 (arXiv 2212.00007), the version of two passes over the votes.
+    """Yang et al. 2022 (arXiv 2212.00007), the version with two passes over the votes.
 
-    The first pass decides task after task, by votes weighted with the accuracy of their worker so far, (right + 1) / (votes + 2),
-    and counts the votes on each as right or wrong before the next. The second decides all tasks by the weights
-    K * accuracy - 1. Gold tasks come first, then the others by a hash of `seed` and task, so that the order of rows does not
-    matter. `seed` and `ties` also decide between labels that score the same.
+    The first pass decides task after task, weighting votes by the accuracy of their worker so far, (right + 1) / (votes + 2), and
+    counts the votes on each task as right or wrong before the next. The second pass decides all tasks with the weights K *
+    accuracy - 1. Gold tasks come first, then the others by a hash of `seed` and task, so the order of rows does not matter.
+
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
     Examples
     --------
