@@ -169,8 +169,7 @@ class CudaSession(LocalSession):
         fit_device, (before, now) = self._rules.fit_devices[0], (self._kept[0].summed, self._counted[0].summed)
         with fit_device.device.current():
             counts = recipe.anchor * before + (1.0 - recipe.anchor) * now if recipe.anchor else now
-            ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label
-            return TableLines(*careful_lines(fit_device.device, counts, *ids, recipe))
+            return TableLines(*careful_lines(fit_device.ids, counts, recipe))
 
     def blend(self) -> None:
         """Average the saved and the current table and log priors, in place."""

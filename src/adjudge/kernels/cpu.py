@@ -201,9 +201,9 @@ def careful_moments(met: Floats, right: Floats, votes: Floats, own: Floats, thre
     return sums
 
 
-def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1) -> Floats:
-    """Return x times one plus y times the other, [rows, K]."""
-    out = np.empty(one.shape)
+def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1, out: Floats | None = None) -> Floats:
+    """Return x times one plus y times the other, [rows, K]; OUT may be one of them."""
+    out = np.empty(one.shape) if out is None else out
     required().blend_counts(one, other, x, y, out, threads=threads)
     return out
 

@@ -28,7 +28,7 @@ from adjudge.io.encode import over_labels
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Opened, Source
 from adjudge.models.em import FitOptions, Progress, WarmStart
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, find_labels, honest_fit, measure
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, honest_fit, measure
 from adjudge.models.knowledge import Learned, loosen, transfer
 from adjudge.models.prior_knowledge import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from adjudge.results.result import Result
@@ -158,7 +158,11 @@ class Model:
         """
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
-            raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+            frames = f"; for a Spark frame call adj.aggregate(frame.toArrow(), model={self.name!r})"
+            raise OptionError(
+                f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}"
+                f"{frames if engine.name == 'spark' else ''}"
+            )
         if getattr(self, "accelerate", False):
             from adjudge.models.acceleration import require_engine
 
@@ -297,8 +301,8 @@ class Model:
             if not hasattr(session, "run"):
                 what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
                 raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
-            named = known.named()
-            known = replace(known, dependence=measure(session), exists=find_labels(session, named))
+            dependence, present = measure(session)
+            known = replace(known, dependence=dependence, exists=known.named() | present)
         fit = model._fit(session, known)
         marked, gold_given = session.gold(), session.gold_given
         if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says

@@ -295,17 +295,20 @@ def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
     return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
 
-def measure(session: Session) -> Dependence:
-    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks are left out."""
-    session.start(hard=True)
+def measure(session: Session) -> tuple[Dependence, NDArray[np.bool_]]:
+    """Return whether workers err together, and which labels tasks have, [K], gold ones too.
+
+    Both are by majority vote; the errors are from one pass over pairs of votes that leaves gold tasks out.
+    """
+    present = np.asarray(session.start(hard=True).class_counts) > 0
     once = AgreementOnce()
     hits, votes = session.gather(partial(_hits, once), gold=False)
     if not votes:
-        return UNMEASURED_DEPENDENCE
+        return UNMEASURED_DEPENDENCE, present
     mean = hits / votes
     together, apart, _, pairs = session.run(PairSums(), partial(_errors, once, mean))
     moments = session.gather(partial(_spread_of_hits, once, mean), gold=False)
-    return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean))
+    return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean)), present
 
 
 def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArray[np.bool_]) -> Fit:
@@ -341,14 +344,8 @@ def has_room(votes: Votes) -> bool:
 
 def measure_and_judge(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
     """Return the same of a fit without honest confidence; `named`, [K], are the existing labels, besides those of gold."""
-    dependence = measure(session)
-    return judge_labels(session, labels, dependence, find_labels(session, named))
-
-
-def find_labels(session: Session, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which labels there are, [K]: the `named` ones, and those of tasks as they were counted last, gold among them."""
-    counted: NDArray[np.bool_] = session.gather(lambda _, counts: counts.sum(axis=0)) > 0
-    return named | counted
+    dependence, present = measure(session)
+    return judge_labels(session, labels, dependence, named | present)
 
 
 class StreamSums(NamedTuple):

@@ -186,6 +186,7 @@ def rank(
         level=level,
         component=component,
         has_maximum=exists,
+        comparisons=known,
         effect_names=known.effects,
         seed=seed,
         told=told,
