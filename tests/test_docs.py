@@ -14,7 +14,7 @@ import pytest
 
 import adjudge as adj
 from adjudge.cli.main import COMMANDS
-from adjudge.models.base import MODELS
+from adjudge.models.base import MODELS, Model
 from spark_there import missing
 
 ROOT = Path(__file__).parents[1]
@@ -198,7 +198,7 @@ def parameters():
         if inspect.isfunction(thing):
             yield name, thing, thing.__doc__
         elif inspect.isclass(thing) and not issubclass(thing, BaseException):
-            if inspect.isfunction(thing.__init__) and not hasattr(thing, "__dataclass_fields__"):
+            if inspect.isfunction(thing.__init__) and (issubclass(thing, Model) or not hasattr(thing, "__dataclass_fields__")):
                 kinds = (*thing.mro()[:-1], thing.__init__)
                 yield name, thing.__init__, "\n".join(kind.__doc__ or "" for kind in kinds)
             for method, function in inspect.getmembers(thing, inspect.isroutine):

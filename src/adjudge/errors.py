@@ -46,7 +46,7 @@ class OneLine(Exception):  # noqa: N818 (of warnings, too)
 
 
 class AdjudgeError(OneLine):
-    """Base of every error that adjudge raises on purpose; the message is one line for people."""
+    """Base of all errors that adjudge raises deliberately; the message is one line for people."""
 
     def _render_traceback_(self) -> list[str]:  # a notebook asks an error for it
         """Return the caller's own lines and the message: what is inside adjudge tells its developers alone."""
@@ -75,7 +75,7 @@ class MissingLabels(OneLine, UserWarning):
 
 
 class SuspiciousVotes(OneLine, UserWarning):
-    """Votes look as if they were not meant as they were read; the message says what would put it right."""
+    """Votes look misread; the message names the remedy."""
 
 
 class UnknownWorkers(OneLine, UserWarning):
@@ -87,11 +87,11 @@ class CopiedVotes(OneLine, UserWarning):
 
 
 class DamagedCheckpoint(OneLine, UserWarning):
-    """A fit that was to be resumed starts again: what an earlier run has left of it is damaged."""
+    """A fit could not be resumed and starts again, because the files of the earlier run are damaged."""
 
 
 class NotCompiled(OneLine, UserWarning):
-    """The compiled core is not there; the reference kernels do its work, more slowly."""
+    """The compiled core is missing; the reference kernels do its work, more slowly."""
 
 
 def itemize(values: Iterable[object], limit: int = 12) -> str:

@@ -253,9 +253,12 @@ MAX_INTEGER_ID: Final = 2**63 - 1
 class Vocabulary:
     """An immutable list of distinct ids; an id's code is its index in the list.
 
+    Examples
+    --------
     >>> v = Vocabulary.of(["cat", "dog"])
     >>> v[1], v.codes(["dog", "cow"]).tolist(), len(v)
     ('dog', [1, -1], 2)
+
     """
 
     kind: Kind

@@ -34,10 +34,13 @@ NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say
 
 @dataclass(frozen=True)
 class Understood:
-    """What reading made of a source of votes; `str()` of it is one line.
+    """How a source of votes was read; `str()` of it is one line.
 
+    Examples
+    --------
     >>> print(Understood("table (csv)", {"task": "item", "worker": "judge", "label": "score"}, votes=5, repeated=1))
     table (csv): task=item, worker=judge, label=score; 5 votes, 1 repeated vote
+
     """
 
     format: str  # "table (csv)", "pandas frame", "tuples", …
@@ -63,7 +66,7 @@ class Understood:
         return f"{self.format}{': ' if columns else ''}{columns}; {self.counts()}"
 
     def counts(self) -> str:
-        """Return what became of the lines, in words."""
+        """Return the counts of votes, abstentions and other rows, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
         if self.repeated > 0 and self.duplicates in ("last", "first"):
@@ -75,7 +78,7 @@ class Understood:
 
     @property
     def has_workers(self) -> bool:
-        """Whether votes say who gave them; those of majority vote need not."""
+        """Whether votes have workers; majority vote does not need them."""
         return self.columns.get("worker") != NO_WORKER_COLUMN
 
     def table_columns(self) -> dict[str, str]:
@@ -265,14 +268,17 @@ def require_weights(name: str, weights: NDArray[np.float64]) -> None:
 class Votes(WorkerRows):
     """All votes, sorted by task (in order of first appearance), within a task by row.
 
-    `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
+    `adjudge.read` returns them; arrays from a caller are checked in full, and copied unless they are read-only.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
     >>> votes
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     >>> votes.task_ptr.tolist(), votes.row.tolist()
     ([0, 2, 3], [0, 1, 0])
+
     """
 
     task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
@@ -372,15 +378,18 @@ class Votes(WorkerRows):
 
     @property
     def items(self) -> Any:
-        """What was judged in each task: a frame with the task's id as text, and a column of text for each part of the item.
+        """The items: a frame with the task's id as text, and a column of text for each part of the item.
 
-        It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
-        there is neither.
+        It is read from the votes' source on access, from formats that contain items or from the columns that `show` names. None
+        if there is neither.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = adj.read({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"], "body": ["hello"] * 2}, show="body")
         >>> votes.items.rows()
         [('1', 'hello')]
+
         """
         return None if self.item_source is None else self.item_source.native(self.frame_kind)
 

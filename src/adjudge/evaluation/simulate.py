@@ -356,29 +356,29 @@ def simulate(
     Parameters
     ----------
     tasks, workers, labels : int
-        How many there are.
+        Numbers of tasks, workers and labels.
     votes_per_task : int or tuple[int, int], default 5
         A number, or (least, most) to draw from.
     skill, skill_spread : float
         Mean and standard deviation of the probability of a right answer.
     spammers, adversaries, colluders : float, default 0.0
-        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders sit
-        in rings of `ring` workers who all copy one of them.
+        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders are in
+        rings of `ring` workers who all copy one of them.
     ring : int, default 4
         Workers per ring.
     power : float, default 0.0
         0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
     repeats : float, default 0.0
-        The share of votes that their worker casts a second time, perhaps otherwise.
+        Share of votes that their worker casts a second time, possibly with another label.
     shared_error : float, default 0.0
-        The share of the tasks on which one wrong label attracts most of those who err, and a majority of the weaker half of the
-        workers: votes are then not independent given the truth.
+        Share of tasks on which one wrong label attracts most workers who are wrong, and a majority of the weaker half: votes are
+        then not independent given the truth.
     label_weights : sequence of float, optional
         How frequent each label is.
     confusions : array, [workers, K true, K given], optional
         The confusions of the workers, instead of random ones.
     worker_names, label_names : sequence of str, optional
-        What they are called; else w0, w1, … and l0, l1, ….
+        Names; by default w0, w1, … and l0, l1, ….
     seed : int, default 0
         The same settings and seed give the same votes on every machine.
 

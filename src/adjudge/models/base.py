@@ -225,7 +225,7 @@ class Model:
         warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
         confidence: Confidence = DEFAULTS.confidence,
     ) -> Result:
-        """Return the labels, the workers and the rest, decoded.
+        """Fit votes and return the result.
 
         Parameters
         ----------
@@ -234,21 +234,21 @@ class Model:
         engine : str or engine, default "auto"
             The engine to run on; described in `adjudge.aggregate`.
         trace : {"full", "light"}, default "full"
-            "light" spares hard passes the likelihood, which more than halves their time on the compiled engine; labels and the
-            final likelihood are the same.
+            "light" skips the likelihood of each iteration in hard passes, which more than halves their time on the compiled
+            engine; labels and the final likelihood are the same.
         progress : callable, optional
             Called after every iteration.
         start : ArrayLike, optional
-            Label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+            Initial label codes, shape (tasks,), for models that otherwise start from majority vote.
         gold, history, priors, priors_weight, warm_start : optional
-            What callers know beforehand, described in `adjudge.aggregate`.
+            Prior knowledge, as for `adjudge.aggregate`.
         confidence : {"honest", "posterior"}, default "honest"
-            "posterior" or "honest", described there, too.
+            As for `adjudge.aggregate`.
 
         Returns
         -------
         Result
-            The labels, the workers and the rest, decoded.
+            Labels, confidence and workers.
 
         """
         options.check({"trace": trace, "confidence": confidence}, CHECKED)

@@ -67,17 +67,27 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PanelStack(Model):
-    """A dense panel whose judges are believed as far as gold tasks say.
+    """A dense panel whose judges are weighted by regression on gold tasks.
 
-    For panels in which every judge votes on most tasks, such as LLM judges, with 20 gold tasks or more. `spread` is how far
-    gold may move the weight of a judge. `result.workers` has the `weight` of each judge: what its vote adds to
-    the log-odds of its label. Below 0 a vote speaks against its own label, as for a judge who errs with others.
+    It is for panels in which every judge votes on most tasks, such as LLM judges, with at least 20 gold tasks. `result.workers`
+    has the `weight` of each judge, which its vote adds to the log-odds of its label. A negative weight counts against the label,
+    as for a judge who shares the errors of others.
 
+    Parameters
+    ----------
+    spread : float, default 1.0
+        How far gold may move the weight of a judge.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, labels=2, skill=0.6, shared_error=0.4, seed=3)
     >>> result = adj.PanelStack().fit(crowd.votes, gold=crowd.truth.head(50))
     >>> result.workers.columns[-3:]
     ['weight', 'gold_votes', 'gold_right']
+
     """
 
     name: ClassVar[str] = "panel"

@@ -58,8 +58,8 @@ class Online(WholeStream):
         A worker's second vote on a task replaces the first ("last"), or is added ("all"). `adj.aggregate` adds by default,
         because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
     strength : float, default 1.0
-        Votes of the mean worker lent to every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is 1, because
-        a stream judges workers from their first vote on: newcomers start like the population.
+        Pseudo-votes of the average worker for every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is 1,
+        because a stream judges workers from their first vote on: newcomers start like the population.
     confidence : {"honest", "posterior"}, default "honest"
         "honest" is judged from the votes of other tasks and the errors that workers share, which are measured again when a
         tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
@@ -125,12 +125,12 @@ class Online(WholeStream):
 
     @property
     def abstentions(self) -> int:
-        """The number of votes without a label, which count for nothing else."""
+        """The number of votes without a label."""
         return int(self._state.abstentions)
 
     @property
     def state(self) -> Any:
-        """The state in which everything is that changes: what a service calls vote by vote, in codes and texts.
+        """The mutable state, which a service calls vote by vote, in codes and texts.
 
         `adjudge.kernels.online_reference.Online` has its methods; the compiled one has the same. A reader that gets False
         calls `renew_due`, and asks again with the kind `adjudge.online.LASTING`.
@@ -147,7 +147,7 @@ class Online(WholeStream):
 
     @property
     def settings(self) -> OnlineSettings:
-        """What the stream was made with: labels, model, seed, duplicates, strength, confidence."""
+        """The settings of the stream: labels, model, seed, duplicates, strength, confidence."""
         return {
             "labels": list(self._labels().ids),
             "model": self._model,
@@ -296,7 +296,7 @@ class Online(WholeStream):
             raise InputError(f"task {quote(task)} has no gold to take back")
 
     def gold_labels(self) -> Frame:
-        """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
+        """Return task and label of all gold, including tasks without votes, in order of the ids as text."""
         gold = stream_gold(self._state.snapshot())
         frame = pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
         return to_native(frame, self._frame_kind)
@@ -490,17 +490,20 @@ class Online(WholeStream):
         return task_frame(found, self._names)
 
     def workers(self) -> Frame:
-        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
+        """Return worker, votes and accuracy (expected share of right votes) of every worker with votes.
 
-        With honest confidence the accuracy is that of `adj.aggregate`, with `accuracy_low` and `accuracy_high`, the bounds of its
-        90% interval: the mean honest probability of the worker's answers. A worker with fewer than five votes is lent the others
-        by the mean worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
+        With honest confidence the accuracy is the mean honest probability of the worker's answers, as for `adj.aggregate`, and
+        `accuracy_low` and `accuracy_high` are its 90% interval. A worker with fewer than five votes borrows the others from the
+        average worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
         >>> online.workers()["accuracy"].round(2).to_list()
         [0.86, 0.89]
+
         """
         kind = CONFIDENCE_CODES[self._confidence]
         found = self._renewal.read(kind, self._state.worker_table)
@@ -508,37 +511,43 @@ class Online(WholeStream):
         return to_native(worker_frame(found, law), self._frame_kind)
 
     def renew(self) -> None:
-        """Measure now what honest confidence rests on: shared errors, and the mean worker.
+        """Renew now the measurements of honest confidence: shared errors, and the average worker.
 
         Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is read
         after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"], confidence="honest")
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "cat")])
         >>> online.renew()
         >>> online.predict("t1").confidence, online.predict("t1").tie
         (0.5, True)
+
         """
         self._renewal.now()
 
     def expect_every_label(self) -> None:
-        """Let honest confidence count every label of the list as possible, also one that nobody has given yet.
+        """Let honest confidence treat every declared label as possible, even if nobody has given it yet.
 
         Without it, a stream whose votes so far all have one label knows no other, and is certain, as a batch fit is. It is
         for callers who chose the labels beforehand; it is not saved.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn("t1", "ann", "cat")
         >>> online.expect_every_label()
         >>> 0.5 < online.predict("t1").confidence < 0.9
         True
+
         """
         self._renewal.every_label = True
 
     def renew_due(self) -> None:
-        """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
+        """Renew measurements that are due; only needed by callers that read `state` directly."""
         self._renewal.due()
 
     def confusion(self, worker: object) -> Frame:

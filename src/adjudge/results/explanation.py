@@ -81,8 +81,10 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What `result.explain` returns: why a task has its label, and how sure that is.
+    """The explanation of a label, as `result.explain` returns it: why the task has it, and how certain that is.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> why = adj.aggregate(votes, model="mv").explain("t1")
@@ -92,6 +94,7 @@ class Explanation:
     ['prior', 'ann: cat', 'bob: cat', 'eve: dog', 'shared error', 'chance agreement', 'vote shares']
     >>> abs(sum(bar.change for bar in why.bars()) - why.log_odds) < 1e-9
     True
+
     """
 
     task: Id
@@ -350,11 +353,14 @@ def _members(members: tuple[MemberVote, ...], limit: int) -> str:
 class SetExplanation:
     """What `explain` returns of a task with several correct options: the yes or no of every option.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
     >>> why = adj.aggregate(votes, model="mv", multi=True).explain("t1")
     >>> why.chosen, why.options["fear"].label
     (['joy'], 'no')
+
     """
 
     task: Id

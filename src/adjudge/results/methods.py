@@ -194,7 +194,7 @@ class ResultMethods:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> Result:
-        """Label other tasks with what was learned here; nothing is learned from their votes.
+        """Label other tasks with the knowledge of this fit; nothing is learned from their votes.
 
         Workers without votes here count as the average worker; `unknown_workers` lists them.
 

@@ -38,14 +38,17 @@ MAX_CONFUSION_CELLS = 20_000_000  # of all workers together
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ResultMethods):
-    """What `fit` and `aggregate` return. Frames are made on first access, and kept.
+    """The result of `fit` and `aggregate`. Frames are made on first access and cached.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
     >>> result
     Result(mv: 2 tasks, 3 workers, 2 labels from 4 votes)
     >>> result.labels.rows()
     [(1, 'cat', 0.525, 3, False), (2, 'dog', 0.55, 1, False)]
+
     """
 
     votes: Votes
@@ -107,7 +110,7 @@ class Result(ResultMethods):
     def facts(self) -> Mapping[str, object]:
         """Measurements of the votes and choices of the fit, by name; see docs/models/auto.md.
 
-        `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent votes
+        `shared_error` (correlation of their errors), `skill_spread` (how much they differ), `effective_votes` (independent votes
         per task after allowing for both), `trust_in_skill`, and for "auto" `chose` and `why`; all are missing if neither model
         nor confidence needed them. With groups: `groups` and `ties_within` (votes that groups did not cast because their members
         tied). With workers left out: `excluded_workers` and `excluded_votes`.
@@ -116,11 +119,14 @@ class Result(ResultMethods):
 
     @property
     def understood(self) -> Understood | None:
-        """What reading made of the votes: format, columns, votes, abstentions, repeated votes; None for arrays of your own.
+        """How the votes were read: format, columns, votes, abstentions, repeated votes; None for your own arrays.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> print(adj.aggregate({"item": [1, 1], "judge": ["a", "b"], "score": [5, 5]}).understood)
         dict of columns: task=item, worker=judge, label=score; 2 votes
+
         """
         return self.votes.understood
 
@@ -166,7 +172,7 @@ class Result(ResultMethods):
 
     @cached_property
     def trace(self) -> Frame:
-        """A line per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
+        """One row per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
         schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
             "iteration": pl.Int64,
             "phase": pl.String,
@@ -181,7 +187,7 @@ class Result(ResultMethods):
 
     @property
     def iterations_before(self) -> int:
-        """The iterations of the earlier fit that this one continued: about what a warm start saved; 0 for a cold one."""
+        """The iterations of the earlier fit that a warm start continued, which are about those it saved; 0 for a cold start."""
         return self.fit.trace[0].iteration - 1 if self.fit.trace else 0
 
     @property
@@ -196,12 +202,12 @@ class Result(ResultMethods):
 
     @property
     def expected_errors(self) -> float:
-        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        """The expected number of wrong labels if confidence holds: the sum of 1 - confidence over the tasks."""
         return sum(float((1.0 - piece(self.fit.outcome.confidence, cut)).sum()) for cut in self._cuts())
 
     @property
     def ties(self) -> int:
-        """The number of tasks whose label had to be picked among tied ones."""
+        """The number of tasks whose label was chosen among tied ones."""
         return sum(int(piece(self.fit.outcome.tie, cut).sum()) for cut in self._cuts())
 
     @property
@@ -239,12 +245,15 @@ class Result(ResultMethods):
 
     @property
     def confusions(self) -> Frame:
-        """The confusions of all workers: worker, true, given, share; a line per worker, true label and given label.
+        """The confusions of all workers: worker, true, given, share; one row per worker, true label and given label.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (2, "ann", "dog")], model="mv")
         >>> result.confusions.filter(worker="bob").rows()
         [('bob', 'cat', 'cat', 1.0), ('bob', 'cat', 'dog', 0.0), ('bob', 'dog', 'cat', 0.0), ('bob', 'dog', 'dog', 0.0)]
+
         """
         return self._native(self.confusions_frame())
 
@@ -291,33 +300,33 @@ class Result(ResultMethods):
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether votes and outcome lie on disk: `label_batches` and `probability_batches` then come in several parts."""
+        """Whether votes and outcome are on disk; `label_batches` and `probability_batches` then yield several parts."""
         return isinstance(self.fit.outcome.labels, np.memmap)
 
     @property
     def strength(self) -> float:
-        """The number of the mean worker's votes that every worker was lent, given or estimated; 0 is the paper."""
+        """Pseudo-votes of the average worker that every worker got, given or estimated; 0 is the paper."""
         return self.fit.strength
 
     @property
     def temperature(self) -> float:
-        """What posteriors were raised to one over, to be as sure as they are right; 1 unless calibrated."""
+        """Temperature T of the calibration, which raises posteriors to the power 1/T; 1 unless calibrated."""
         return self.fit.temperature
 
     @property
     def gold_without_votes(self) -> int:
-        """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
+        """The number of gold tasks without votes, which are ignored."""
         used = self.fit.task_columns.get("gold")
         return self.gold_given - (0 if used is None else int(used.sum()))
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
+        """Workers unknown to the model that predicted this; they count as the average worker."""
         known = self.fit.worker_columns.get("known")
         return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
 
     def learned(self) -> Learned:
-        """Return what was learned of workers and labels: what `save` writes."""
+        """Return what was learned about workers and labels, as `save` writes it."""
         if self.used is not None:
             return self.used
         v = self.votes
@@ -408,7 +417,7 @@ class Result(ResultMethods):
         return _join_frames(self.probability_batches())
 
     def label_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        """Yield `labels` as polars frames: a single one, unless the votes are on disk."""
         outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
         frame = None
         # Both kinds of parts are cut alike.
@@ -476,7 +485,7 @@ class Result(ResultMethods):
 
     @cached_property
     def right_votes(self) -> NDArray[np.float64]:
-        """The expected number of right votes in each row, [rows]: counted in a pass of its own where no other has done so."""
+        """The expected number of right votes in each row, [rows]; takes a pass unless the fit has counted them."""
         right = self.fit.outcome.right_votes
         return right() if callable(right) else right
 
@@ -493,7 +502,7 @@ class Result(ResultMethods):
 
     @property
     def is_here(self) -> bool:
-        """Whether votes and labels are in memory: intervals and verdicts look at all of them together."""
+        """Whether votes and labels are in memory, as intervals and verdicts require."""
         return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def _native(self, frame: pl.DataFrame) -> Frame:

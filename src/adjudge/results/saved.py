@@ -93,6 +93,8 @@ Fitted: TypeAlias = HasLearned | str | os.PathLike[str]  # a result, a loaded mo
 class FittedModel:
     """What `adjudge.load` returns: all that a fit has learned of workers and labels.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> crowd = adj.simulate(tasks=200, workers=10, seed=1)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "crowd.adjudge"
@@ -102,6 +104,7 @@ class FittedModel:
     FittedModel(auto: 10 workers, 3 labels, learned from 1000 votes on 200 tasks)
     >>> model.predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "w3", "l0")]).labels["label"].to_list()
     ['l2']
+
     """
 
     content: Learned
@@ -188,7 +191,7 @@ class FittedModel:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> Result:
-        """Return the labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+        """Label tasks with the model; unknown workers count as the average worker and are listed.
 
         Parameters
         ----------
@@ -204,7 +207,7 @@ class FittedModel:
         Returns
         -------
         Result
-            The labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+            Labels of the tasks.
 
         """
         return predict(self.content, votes, engine, confidence, Reading.of(reading))

@@ -37,12 +37,15 @@ YES = 1  # the code of "yes"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiResult:
-    """What `aggregate(multi=True)` returns: the chosen set of every task, the probability of every option, the workers.
+    """The result of `aggregate(multi=True)`: the chosen set of every task, the probability of every option, the workers.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
     >>> adj.aggregate(votes, model="mv", multi=True).labels.select("task", "label").rows()
     [('t1', ['joy']), ('t2', [])]
+
     """
 
     votes: SetVotes
@@ -64,12 +67,12 @@ class MultiResult:
 
     @property
     def understood(self) -> Understood | None:
-        """What reading made of the votes: format, columns, votes (sets), abstentions, repeated votes."""
+        """How the votes were read: format, columns, votes (sets), abstentions, repeated votes."""
         return self.votes.understood
 
     @property
     def iterations(self) -> int:
-        """The number of iterations; the most of any option where each was fitted apart."""
+        """The number of iterations; the maximum over options if each was fitted separately."""
         return max((r.iterations for r in self.results), default=0)
 
     @property
@@ -86,8 +89,8 @@ class MultiResult:
     def expected_errors(self) -> float:
         """The expected number of wrong sets: the sum of 1 - confidence over the tasks.
 
-        A set is wrong if one of its options is. Its confidence is the product over options, which takes errors about one task
-        for independent; docs/several-options.md compares it with truth.
+        A set is wrong if one of its options is. Its confidence is the product over options, which assumes independent errors
+        within a task; docs/several-options.md compares it with truth.
         """
         return float((1.0 - self._confidence()).sum())
 
@@ -98,7 +101,7 @@ class MultiResult:
 
     @property
     def ties(self) -> int:
-        """The number of tasks with an option whose yes or no had to be picked, as both scored the same."""
+        """The number of tasks with an option whose yes and no scored the same."""
         return int(self._matrix("tie").any(axis=1).sum())
 
     @property
@@ -108,18 +111,21 @@ class MultiResult:
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
+        """Workers unknown to the model that predicted this; they count as the average worker."""
         return self.results[0].unknown_workers
 
     @property
     def facts(self) -> Mapping[str, object]:
         """Measurements of the yes/no votes and choices of the fit, as in `Result.facts`; per option if options were fitted apart.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["joy"])]
         >>> apart = adj.aggregate(votes, model="auto", multi=True, per_option=True, confidence="posterior")
         >>> [(option, found["chose"]) for option, found in apart.facts.items()]
         [('fear', 'careful'), ('joy', 'careful')]
+
         """
         if self._is_pooled:
             return self.results[0].facts
@@ -142,7 +148,7 @@ class MultiResult:
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes (sets), and what `Result.workers` tells, of the answers to the (task, option) questions.
+        """Worker, votes (sets), and the columns of `Result.workers` for the answers to the (task, option) questions.
 
         `accuracy` and `agreement` are shares of right answers and of answers equal to the chosen sets, `information` is in bits
         per answer; `abstained` is the share of missing sets. The answers of one set may be right or wrong together, so they count
@@ -171,7 +177,7 @@ class MultiResult:
         return self.results[self.learned_sets().option(option)].confusion(worker)
 
     def learned_sets(self) -> LearnedSets:
-        """Return what was learned of workers and options: what `save` writes."""
+        """Return what was learned about workers and options, as `save` writes it."""
         parts, columns = (r.learned() for r in self.results), columns_as_facts(self.understood)
         return LearnedSets(self.votes.options, tuple(replace(part, facts={**part.facts, **columns}) for part in parts))
 
@@ -194,14 +200,14 @@ class MultiResult:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> MultiResult:
-        """Return the sets of other tasks under what was learned here; nothing is learned from their votes.
+        """Label the sets of other tasks with the knowledge of this fit; nothing is learned from their votes.
 
         Parameters
         ----------
         votes : SetVotes or source
             Sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
         engine : str or engine, default "auto"
-            Where to run, as for `adj.aggregate`.
+            The engine to run on, as for `adj.aggregate`.
         confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
@@ -210,7 +216,7 @@ class MultiResult:
         Returns
         -------
         MultiResult
-            The sets of other tasks under what was learned here; nothing is learned from their votes.
+            Sets of the other tasks.
 
         Examples
         --------
@@ -265,9 +271,9 @@ class MultiResult:
         return explain_set(self, task, settled=settled, by=by)
 
     def ask_next(self, n: int | None = None, *, cost: float | None = None, budget: float | None = None) -> Frame:
-        """Return the tasks where one more vote is worth most, as `Result.ask_next` does.
+        """List the tasks on which one more vote is worth most, as `Result.ask_next` does.
 
-        A vote answers the questions of all options, so its gain is their sum: expected_gain is in right options.
+        A vote answers the questions of all options, so its gain is their sum: expected_gain is in correct options.
 
         Parameters
         ----------
@@ -279,7 +285,7 @@ class MultiResult:
         Returns
         -------
         Frame
-            The tasks where one more vote is worth most, as `Result.ask_next` does.
+            Columns as for `Result.ask_next`.
 
         Examples
         --------
@@ -479,6 +485,8 @@ class MultiResult:
 class FittedSets:
     """What `adjudge.load` returns for a fit of sets (`multi=True`): all that it has learned of workers and options.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "moods.adjudge"
@@ -488,6 +496,7 @@ class FittedSets:
     FittedSets(mv: 2 workers, 2 options)
     >>> model.predict([("new", "ann", ["joy"]), ("new", "bob", ["joy"])]).labels["label"].to_list()
     [['joy']]
+
     """
 
     content: LearnedSets
@@ -512,7 +521,7 @@ class FittedSets:
 
     @property
     def iterations(self) -> int:
-        """The iterations that led here; the most of any option where each was fitted apart."""
+        """The iterations of the fit; the maximum over options if each was fitted separately."""
         return max(part.iterations for part in self.content.parts)
 
     @property
@@ -525,7 +534,7 @@ class FittedSets:
 
     @property
     def priors(self) -> pl.DataFrame:
-        """Option and prior: the share of tasks that have it; the same for all options unless each was fitted apart."""
+        """Option and prior: the share of tasks that have it; the same for all options unless each was fitted separately."""
         parts, options = self.content.parts, self.content.options
         yes = [float(parts[n if len(parts) > 1 else 0].priors[1]) for n in range(len(options))]
         return pl.DataFrame({"option": column(options), "prior": pl.Series(yes, dtype=pl.Float64)})

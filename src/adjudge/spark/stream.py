@@ -253,21 +253,21 @@ class SparkStream:
     Parameters
     ----------
     online : Online
-        The stream to begin with, in a new folder; its gold holds for the whole job.
+        The initial stream of a new folder; its gold applies to the whole job.
     state : str or path
-        The job's folder: started again with it, the job continues where it was, after a kill too.
+        The job's folder: started with the same folder, the job continues where it was, even after a kill.
     sink : Sink or str or path, optional
-        Given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label changed): a
-        function that takes the frame and the batch's id, or the name of a folder with a known suffix, which gets a folder
-        `batch_id=N` per batch.
+        Receives, after each batch, a row for every task that got votes (and, after a refit, for every task whose label changed):
+        a function of the frame and the batch's id, or the name of a folder with a known suffix, which gets a folder `batch_id=N`
+        per batch.
     task, worker, label : str, optional
-        The columns, where their usual names do not tell.
+        The columns, if they do not have usual names.
     order : str or sequence of str, default ()
         Columns by which the votes of a batch are ordered, before task, worker and label.
     bad : OnBadRows, default "fail"
         A row without task or worker, or with an undeclared label: "fail" ends the batch, "skip" leaves the row out.
     refit_every : int, default 0
-        Refits after every so many batches; 0 never does.
+        Refit after every so many batches; 0 means never.
 
     Examples
     --------

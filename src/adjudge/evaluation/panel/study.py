@@ -28,7 +28,7 @@ JUDGE_VERDICTS: Final = (ADDS, REPEATS, ADDS_NOTHING, UNCLEAR, TOO_FEW, NOT_LOOK
 
 @dataclass(frozen=True)
 class BestPanel:
-    """The panel to take: who, at what cost per task, and how often such panels are right."""
+    """The best panel: its judges, its cost per task, and how often such panels are right."""
 
     size: int
     workers: tuple[Id, ...]  # none where a panel is a number of votes per task
@@ -40,8 +40,10 @@ class BestPanel:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PanelStudy:
-    """How many judges are enough, what each adds, and which panels to take. `print` says it in sentences.
+    """How many judges are enough, what each adds, and the best panels; `print` reports it in sentences.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
     >>> study = adj.panel(crowd.votes, truth=crowd.truth, subsets=10)
@@ -49,6 +51,7 @@ class PanelStudy:
     PanelStudy(7 judges, 200 tasks, measured by truth: 4 are enough)
     >>> study.sizes.columns[:6]
     ['size', 'panels', 'votes_per_task', 'accuracy', 'low', 'high']
+
     """
 
     by: str  # what a panel is made of: "judges", or "votes" per task
@@ -98,7 +101,7 @@ class PanelStudy:
         return Card(repr(self), figures, self.sentences(), tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return accuracy and effective votes by the size of a panel, with its cost.
+        """Draw accuracy and effective votes by the size of a panel, with its cost.
 
         Parameters
         ----------
@@ -139,7 +142,7 @@ class PanelStudy:
 
     @cached_property
     def panels(self) -> Frame:
-        """A line per chosen panel: size, workers, accuracy, low, high (a 90% interval), effective_votes, cost.
+        """One row per chosen panel: size, workers, accuracy, low, high (a 90% interval), effective_votes, cost.
 
         `workers` are in the order in which they were chosen. `accuracy` is that of panels chosen the same way, on tasks that the
         choice has not seen. Empty for a crowd.
@@ -148,21 +151,21 @@ class PanelStudy:
 
     @property
     def enough(self) -> int:
-        """The smallest size from which on random panels fall short of all votes by no more than `within`, on average."""
+        """The smallest size from which random panels fall short of all votes by at most `within`, on average."""
         return enough(self.points, self.within)
 
     @property
     def effective_votes(self) -> float:
-        """How many independent votes per task all votes amount to."""
+        """The number of independent votes per task that all votes are worth."""
         return self.points[-1].effective_votes
 
     @property
     def ceiling(self) -> float:
-        """The independent votes that more and more judges of this kind never pass; infinite where they do not err together."""
+        """The limit of independent votes for any number of such judges; infinite if they share no errors."""
         return 1.0 / self.error_correlation if self.error_correlation > 0 else math.inf
 
     def best(self, budget: float | None = None) -> BestPanel:
-        """Return the panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
+        """Return the best panel: the cheapest within `within` of the most accurate one that `budget` allows.
 
         Parameters
         ----------
@@ -197,7 +200,7 @@ class PanelStudy:
         return min((one for one in paid if one.accuracy >= enough), key=lambda one: (one.cost or 0.0, one.size, -one.accuracy))
 
     def sentences(self) -> list[str]:
-        """Return what was found, as sentences, the answer first."""
+        """Return the findings as sentences, the answer first."""
         lines = (answer(self), choice(self), worth(self), additions(self), basis(self), doubt(self))
         return [line for line in lines if line]
 

@@ -86,8 +86,10 @@ def _swapped_pairs(t: Tournament) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking:
-    """Items by strength, with intervals; what is known of judges; and which neighbours are still to be separated.
+    """Items by strength with intervals, judges, and neighbours that are not separated yet.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
     >>> ranking = adj.rank(games)
@@ -97,6 +99,7 @@ class Ranking:
     [(1, 'x', 1, 3, 2, 1, 1), (2, 'z', 1, 3, 1, 1, 1), (3, 'y', 1, 3, 2, 3, 0)]
     >>> round(ranking.probability("x", "y"), 3)
     0.636
+
     """
 
     items: Vocabulary
@@ -152,7 +155,7 @@ class Ranking:
 
     @cached_property
     def leaderboard(self) -> Frame:
-        """A line per item, the strongest first: rank, item, strength, low, high, rank_low, rank_high and what it rests on.
+        """One row per item, the strongest first: rank, item, strength, low, high, rank_low, rank_high and the counts behind them.
 
         `strength` is in nats, with the mean 0 over the items of a component; `low` and `high` are its interval. `rank` is within
         the `component`, and so are `rank_low` and `rank_high`: one more than the items that are better beyond doubt, and as many
@@ -165,31 +168,31 @@ class Ranking:
 
     @cached_property
     def neighbours(self) -> Frame:
-        """A line per two items that follow each other: component, upper, lower, difference, low, high, probability, further.
+        """One row per pair of consecutive items: component, upper, lower, difference, low, high, probability, further.
 
-        `probability` is how sure it is that the upper one is better. `further` estimates how many comparisons of the two would
-        separate them: 0 where they are separated, null where they are equal, or a billion would not do.
+        `probability` is that of the upper one being better. `further` estimates how many comparisons of the two would separate
+        them: 0 where they are separated, null where they are equal, or a billion would not do.
         """
         return to_native(self.neighbours_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per judge: worker, comparisons, reliability and position_bias with intervals, and what it answered.
+        """One row per judge: worker, comparisons, reliability and position_bias with intervals, and figures of its answers.
 
-        `reliability` is 1 for the mean judge, 0 for one who guesses, below 0 for one who prefers the worse. `position_bias` is
-        what the left side gains with the judge, in nats. Both are null where they were not estimated. `agreement` is the share
-        of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count half in both. `repeats`
-        counts pairs of comparisons of the same items in the same order, `consistency` the share of them with the same answer;
-        `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win. With
-        clusters, only comparisons of one cluster repeat each other.
+        `reliability` is 1 for the average judge, 0 for one who guesses, negative for one who prefers the worse item.
+        `position_bias` is the gain of the left side with the judge, in nats. Both are null if they were not estimated.
+        `agreement` is the share of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count
+        half in both. `repeats` counts pairs of comparisons of the same items in the same order, `consistency` the share of them
+        with the same answer; `swapped_repeats` and `swapped_consistency` are the same for opposite orders, with the same item
+        winning. With clusters, only comparisons of one cluster repeat each other.
         """
         return to_native(self.judges_frame(), self.frame_kind)
 
     @cached_property
     def components(self) -> Frame:
-        """A line per component: component, items, comparisons, leader (null where several share the first rank), maximum_exists.
+        """One row per component: component, items, comparisons, leader (null if several share the first rank), maximum_exists.
 
-        Items of different components were never compared, not even through others: nothing is known of which is better.
+        Items of different components were never compared, not even through others, so nobody knows which is better.
         `maximum_exists` is False where some items won, or lost, all comparisons with the others, so that only the prior keeps
         their strengths finite.
         """
@@ -197,7 +200,7 @@ class Ranking:
 
     @cached_property
     def effects(self) -> Frame:
-        """A line per effect of a covariate: covariate, value, against, effect, low, high, unit, win_probability.
+        """One row per effect of a covariate: covariate, value, against, effect, low, high, unit, win_probability.
 
         `effect` is what the left side gains in log-odds from a difference of one `unit`, the standard deviation of differences;
         of a category, what a side with this `value` gains against one with the commonest, `against`. `win_probability` is that
@@ -207,7 +210,7 @@ class Ranking:
 
     @cached_property
     def volatility(self) -> Frame:
-        """A line per item, in the order of the leaderboard: how its rank changes if strengths change within their errors.
+        """One row per item, in the order of the leaderboard: how its rank varies within the errors of the strengths.
 
         The columns are component, rank, item, expected_rank, low, high, keeps, first. `expected_rank` is the mean of drawn ranks,
         `low` and `high` hold them at the `level`, `keeps` is the share of draws with the same rank, `first` that with rank 1.
@@ -216,12 +219,12 @@ class Ranking:
 
     @cached_property
     def rank_probabilities(self) -> Frame:
-        """A line per item and rank that it may have: component, item, rank, probability, by the draws of `volatility`."""
+        """One row per item and possible rank: component, item, rank, probability, by the draws of `volatility`."""
         return to_native(self.rank_probabilities_frame(), self.frame_kind)
 
     @cached_property
     def cycles(self) -> Frame:
-        """Three items in a circle per line: first beats second, second beats third, and third beats first, as most points go.
+        """One row per circle of three items: by most of the points, first beats second, second beats third, third beats first.
 
         The columns are first, second, third, first_share, second_share, third_share (of the points that each has against the
         next), comparisons (the fewest of the three) and p_value: how probable a majority as clear as the weakest of the three is
@@ -231,7 +234,7 @@ class Ranking:
 
     @property
     def intransitivity(self) -> dict[str, Any] | None:
-        """How many `triples` of items were compared all round, how many are `cycles`, and how many are `expected` by chance.
+        """Numbers of `triples` of items that were all compared, of `cycles` among them, and of cycles `expected` by chance.
 
         `expected` is None if comparisons depend on each other (clusters). None beyond 2000 items.
         """
@@ -252,7 +255,7 @@ class Ranking:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was decided and found, as plain values: model, prior, position and judges with the reasons, and more."""
+        """Choices and findings as plain values: model, prior, position and judges with the reasons, and more."""
         t, f = self.tournament, self.fitted
         out = {
             "model": "bradley-terry",
@@ -316,7 +319,7 @@ class Ranking:
         return np.asarray(np.sqrt(self.errors.variance[: len(self.items)]))
 
     def sentences(self) -> list[str]:
-        """Return what there is to know before one reads the leaderboard."""
+        """Return the sentences to read before the leaderboard."""
         facts = self.facts
         judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
         count, ties = pluralize(facts["comparisons"], "comparison"), pluralize(facts["ties"], "tie")

@@ -339,22 +339,23 @@ def encode(
     plan: job.EncodingPlan | None = None,
     **reading: Unpack[ReadOptions],
 ) -> EncodedVotes:
-    """Return votes encoded into a folder; they need not fit in memory.
+    """Encode votes into a folder; they need not fit in memory.
 
     Parameters
     ----------
     source : source
         Anything that `adj.read` takes.
     folder : str or path
-        Where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
+        The folder, which is written under another name and then renamed. Existing encoded votes are replaced; anything else is an
+        error.
     memory : str or int, optional
-        The most to use, as "2GB" or in bytes; by default half of the free memory.
+        Maximum memory, as "2GB" or in bytes; by default half of the free memory.
     resume : bool, default False
         Continue where an earlier call with the same files and options was interrupted.
     progress : job.Progress, optional
         Called with the step, the votes done, and their approximate total.
     plan : job.EncodingPlan, optional
-        Into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
+        Number of partitions and shards, for tests; by default as memory requires.
     **reading
         The options of `adj.read`.
 

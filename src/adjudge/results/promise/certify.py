@@ -31,10 +31,10 @@ CERTIFIED_FIGURES: Final = (
 
 @dataclass(frozen=True)
 class Promise:
-    """What gold certifies: from `threshold` on at most `error` of the labels are wrong, with probability 1 - `risk`.
+    """A certified promise: from `threshold` on, at most `error` of the labels are wrong, with probability 1 - `risk`.
 
     The promise is about the accepted labels as the votes gave them: those with a confidence of at least `threshold`. It says
-    nothing about the other labels. Print it for the sentence to sign.
+    nothing about other labels. Print it for the sentence to sign.
     """
 
     error: float  # share of wrong labels that is promised at most

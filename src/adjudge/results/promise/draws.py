@@ -70,6 +70,8 @@ class Look(NamedTuple):
 class Draw:
     """Gold tasks drawn at random: `draw["task"]` to answer, and everything a certificate has to check.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=500, workers=20, seed=1)
     >>> draw = adj.aggregate(crowd.votes).draw_gold(100, seed=7)
@@ -104,7 +106,7 @@ class Draw:
 
     @cached_property
     def frame(self) -> Frame:
-        """Task and an empty label, in the order of the draw: any number of first tasks is a random sample, too."""
+        """Task and an empty label, in the order of the draw; the first tasks, however many, are also a random sample."""
         return to_native(self._table(), self.frame_kind)
 
     def _table(self) -> pl.DataFrame:
@@ -174,7 +176,7 @@ class Draw:
         write_aside(self.path, lambda aside: aside.write_text(text + "\n", encoding="utf-8"))
 
     def detach(self) -> None:
-        """Forget the file of the record: looks are then kept in memory alone."""
+        """Forget the file of the record, so that looks are stored only in memory."""
         object.__setattr__(self, "path", None)
 
     @classmethod
