@@ -238,10 +238,10 @@ class PanelStudy:
         rows = [
             {
                 "votes": one.votes,
-                **_interval("accuracy", one.accuracy),
                 **_interval("adds", one.adds),
                 "beside": None if one.beside < 0 else self.workers[one.beside],
                 **_interval("lost_without", one.lost_without),
+                **_interval("accuracy", one.accuracy),
                 **{name: getattr(one, name) for name in ("effective_votes", "cost", "word", "why")},
             }
             for one in self.found
