@@ -108,7 +108,7 @@ def test_reference_and_compiled_engines_agree():
 
 
 def test_what_is_refused():
-    with pytest.raises(adj.OptionError, match="'panel' learns from gold alone"):
+    with pytest.raises(adj.OptionError, match="'panel' needs gold to learn from"):
         aggregate(CROWD.votes, "panel")
     with pytest.raises(adj.OptionError, match="spread is 0"):
         adj.PanelStack(spread=0)
