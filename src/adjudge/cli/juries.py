@@ -255,7 +255,10 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
     screen.more(len(frame), MAX_SHOWN_RATES, "-o FILE has all")
     frame = estimated.differences_frame()
     if len(frame):
-        screen.heading("differences of shares, in points")
+        screen.heading("differences of shares, in points: the first group minus the second")
+        turned = {(verdict.other, verdict.better) for verdict in estimated.verdicts}
+        if frame["label"].n_unique() == 2:  # the other label has the same differences, negated
+            frame = frame.filter([str(label) == estimated.verdicts[0].label for label in frame["label"]])
         pairs = ["pairs"] if (frame["pairs"] > 0).any() else []
         rows = [
             (
@@ -264,9 +267,12 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
                 f"{row['p_value']:.2g}" if row["p_value"] >= 1e-4 else "<0.0001",
                 *(row[name] for name in pairs),
             )
-            for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+            for row in (
+                _turn(row) if (str(row["group"]), str(row["other"])) in turned else row
+                for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+            )
         ]
-        screen.table(["group", "less", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
+        screen.table(["group", "minus", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
         screen.more(len(frame), MAX_SHOWN_RATES, "--differences FILE has all")
     if needed is not None and difference is not None:
         screen.heading(f"tasks of each group that show a difference of {100 * difference:g} points in 8 of 10 cases")
@@ -275,6 +281,12 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
     screen.heading("known labels that would halve the widest interval")
     screen.table(["group", "more", "that is"], frame.select("group", "more", "why").head(MAX_SHOWN_RATES).rows(), ids=1)
     screen.more(len(frame), MAX_SHOWN_RATES, "--gold-needed FILE has all")
+
+
+def _turn(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a difference of two groups in the opposite order."""
+    turned = {"group": row["other"], "other": row["group"], "difference": -row["difference"]}
+    return row | turned | {"low": -row["high"], "high": -row["low"]}
 
 
 @command(
@@ -359,7 +371,7 @@ def _show_ranking(ranking: Ranking, board: pl.DataFrame, screen: Screen) -> None
     components = ["component"] if len(ranking.has_maximum) > 1 else []
     neighbours = {(row["component"], row["upper"]): row for row in ranking.neighbours_frame().iter_rows(named=True)}
     names = ["item", *components, "rank", "strength", f"{100 * ranking.level:g}% interval", "ranks"]
-    names += ["points", "comparisons", "above the next", "to separate"]
+    names += ["points", "compared", "above the next", "still needed"]
     rows = []
     for row in board.head(MAX_SHOWN_ITEMS).iter_rows(named=True):
         below = neighbours.get((row["component"], row["item"]))

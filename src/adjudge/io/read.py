@@ -201,7 +201,10 @@ def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, 
         from adjudge.io.sets import SetVotes
 
         if opened.home == "spark":
-            raise InputError(f"{study} is not run on Spark: give the votes of some tasks in memory (frame.toArrow())")
+            raise InputError(
+                f"{study} is not run on Spark: call adj.{study}(frame.toArrow()), on the votes of some tasks if not all fit "
+                "in memory"
+            )
         if isinstance(opened.source, SetVotes):
             raise InputError(f"{study} is for votes with one label: give one yes/no vote per task and option")
     if isinstance(opened.source, Votes):

@@ -127,7 +127,7 @@ def stacked_fit(model: Model, session: OffersWhole, whole: WholeVotes, stack: St
     if whole.gold is not None:
         given = np.flatnonzero(whole.gold >= 0)
         shares[given] = np.eye(votes.n_labels)[whole.gold[given]]
-    right_votes: Floats = np.bincount(votes.row, shares.ravel()[judge_shares(votes)[0]], minlength=votes.n_rows).astype(float)
+    right_votes = np.bincount(votes.row, shares.ravel()[judge_shares(votes)[0]], minlength=votes.n_rows).astype(np.float64)
     outcome = replace(session.decided(scores, shares), right_votes=right_votes)
     params, statistics, _ = session.estimate(ConfusionRecipe(model))
     with np.errstate(invalid="ignore"):

@@ -27,7 +27,9 @@ class ResultMethods:
     latest_draw: Draw | None = None  # that `draw_gold` made, for `certify`
     latest_promise: Promise | None = None  # that `certify` made, for a report
 
-    def draw_gold(self, n: int, *, error: float = 0.05, seed: int = 0, floor: float | None = None, looks: int = 1) -> Draw:
+    def draw_gold(
+        self, n: int, *, error: float = 0.05, seed: int | None = None, floor: float | None = None, looks: int = 1
+    ) -> Draw:
         """Draw tasks at random for a person to answer, before any answer is seen: what `certify` needs.
 
         Parameters
@@ -36,8 +38,9 @@ class ResultMethods:
             Number of tasks; `gold_needed` plans it.
         error : float, default 0.05
             Error rate to be promised. Tasks come from where honest confidence expects at most twice as many errors.
-        seed : int, default 0
-            Of the draw. Another seed draws other tasks; decide for one before you look.
+        seed : int, optional
+            Seed of the draw, to draw the same tasks again. By default it is random, and the record of the draw contains it.
+            Draws with the same seed share their looks.
         floor : float, optional
             Confidence from which tasks are drawn, in place of that rule; 0 draws from all tasks.
         looks : int, default 1
@@ -91,9 +94,10 @@ class ResultMethods:
         Promise
             The certified sentence; its `threshold` is None if nothing can be certified.
 
-        Notes
-        -----
-        `threshold` is None if nothing can be certified.
+        Raises
+        ------
+        InputError
+            If the gold was not drawn from these labels, or its labels are spelled unlike those of the votes.
 
         Examples
         --------
@@ -118,8 +122,9 @@ class ResultMethods:
     def gold_needed(self, share: float = 0.5, error: float = 0.05, risk: float = 0.1) -> int | None:
         """Plan how many gold tasks are likely (80%) to certify the surest `share` of the labels; None if 3,000 are too few.
 
-        The plan believes honest confidence, and is rough: real errors may be half as many or twice as many. It assumes that the
-        gold is drawn from these labels, as `draw_gold` does with `floor` at the confidence of the last of them.
+        The plan relies on honest confidence, and is rough: real errors may be half as many or twice as many, so a draw can
+        certify even if the plan is None. It assumes that the gold is drawn from these labels, as `draw_gold` does with `floor`
+        at the confidence of the last of them.
 
         Parameters
         ----------
@@ -170,7 +175,7 @@ class ResultMethods:
         >>> import adjudge as adj
         >>> crowd = adj.simulate(tasks=2000, workers=20, votes_per_task=5, skill=0.85, seed=1)
         >>> result = adj.aggregate(crowd.votes)
-        >>> draw = result.draw_gold(150, floor=0)
+        >>> draw = result.draw_gold(150, floor=0, seed=0)
         >>> answers = crowd.truth.filter(crowd.truth["task"].is_in(draw["task"].implode()))
         >>> low, high = result.accuracy_interval(answers)
         >>> round(low, 2), round(high, 2)
@@ -199,10 +204,15 @@ class ResultMethods:
             Anything that `adj.read` accepts, or a Spark frame, which returns a result of Spark frames.
         engine : str or engine, optional
             The engine to run on, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             Options of `adj.read`.
+
+        Returns
+        -------
+        Result
+            Labels of the other tasks.
 
         Examples
         --------
@@ -232,6 +242,11 @@ class ResultMethods:
             The task column, or index level; by default the one that the votes were read from, or a column with a usual name.
         prefix : str, default "consensus"
             Start of the names of the new columns, if `consensus` is taken.
+
+        Returns
+        -------
+        frame
+            Your frame with four more columns, of the same kind; polars if a path was given.
 
         Examples
         --------
@@ -263,6 +278,11 @@ class ResultMethods:
         by : {"confidence", "model"}, default "confidence"
             "confidence" explains the reported probabilities; "model" the model's own posterior, which decides.
 
+        Returns
+        -------
+        Explanation
+            The explanation.
+
         Examples
         --------
         >>> import adjudge as adj
@@ -281,6 +301,13 @@ class ResultMethods:
 
         All three of the last columns are null if the two halves of the votes disagree on which tasks are ambiguous; see
         docs/soft-labels.md.
+
+        Returns
+        -------
+        frame
+            Columns task, one per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own distribution,
+            in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top answer has less than two
+            thirds of the crowd, with probability 0.8), "settled" (it has more) or "ask more".
 
         Examples
         --------
@@ -321,6 +348,12 @@ class ResultMethods:
             the workers you can ask.
         budget : float, optional
             Maximum total price of the votes.
+
+        Returns
+        -------
+        frame
+            Columns task, worker (if candidates were given), expected_gain (in correct labels), label, confidence, votes, and cost
+            (if given).
 
         Examples
         --------

@@ -346,7 +346,7 @@ class RoutedPacking(Packing):
 class RoutedPart(NamedTuple):
     """A part in bytes, with the slices of its rows that belong to each block."""
 
-    data: bytes  # of a `Part`, whose `rows` are the labels of its own rows
+    data: bytes  # of a `TaskPart`, whose `rows` are the labels of its own rows
     slices: NDArray[np.int64]  # [blocks + 1] first row of each block
 
     def unpack(self, settings: FitSettings) -> tuple[FitSettings, TaskPart]:

@@ -102,6 +102,11 @@ def rank(
     header : bool, default True
         False if the first line of a text file is a comparison; columns are then called 1, 2, …
 
+    Returns
+    -------
+    Ranking
+        The leaderboard, judges, position and effects.
+
     Raises
     ------
     OptionError
@@ -181,6 +186,7 @@ def rank(
         level=level,
         component=component,
         has_maximum=exists,
+        comparisons=known,
         effect_names=known.effects,
         seed=seed,
         told=told,

@@ -15,6 +15,7 @@ from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, itemize, make_visible, pluralize, quote
 from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by, two_sided
+from adjudge.evaluation.ranking.comparisons import Comparisons
 from adjudge.evaluation.ranking.covariates import Effect
 from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
 from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
@@ -31,19 +32,20 @@ MAX_BOARD_ROWS: Final = 10  # lines of the leaderboard on a card
 POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
 
 
-def judge_figures(t: Tournament, strength: Floats) -> dict[str, Floats]:
+def judge_figures(t: Tournament, strength: Floats, repeated: Tournament | None = None) -> dict[str, Floats]:
     """Return counts and shares of every judge, [judges] each, by the strengths of items, [items]; NaN is a share of nothing.
 
     `left_share` is that of comparisons that the left side won, and `agreement` that of those whose winner is the stronger item,
     ties as half in both. `repeats` are pairs of comparisons of the same two items in the same order, and `consistency` the share
     of these with the same answer; `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same
-    item is preferred, or both are ties.
+    item is preferred, or both are ties. `repeated` has the rows within which comparisons repeat each other; by default `t`.
     """
+    r = t if repeated is None else repeated
     gap = strength[t.left] - strength[t.right]
     right = np.where(np.abs(gap) <= EQUAL, 0.5 * t.count, np.where(gap > 0, t.points, t.count - t.points))
     count = t.per_judge(t.count)
-    again, met = t.per_judge(t.count * (t.count - 1) / 2), _swapped_pairs(t)
-    same = t.per_judge(np.asarray(sum(some * (some - 1) / 2 for some in (t.left_wins, t.right_wins, t.ties))))
+    again, met = r.per_judge(r.count * (r.count - 1) / 2), _swapped_pairs(r)
+    same = r.per_judge(np.asarray(sum(some * (some - 1) / 2 for some in (r.left_wins, r.right_wins, r.ties))))
     return {
         "agreement": ratio(t.per_judge(right), count),
         "left_share": ratio(t.per_judge(t.points), count),
@@ -53,6 +55,11 @@ def judge_figures(t: Tournament, strength: Floats) -> dict[str, Floats]:
         "swapped_repeats": met[0],
         "swapped_consistency": ratio(met[1], met[0]),
     }
+
+
+def _chance(gap: float) -> float:
+    """Return the probability of a win by log-odds."""
+    return float(0.5 * (1 + np.tanh(0.5 * gap)))
 
 
 def with_spread(variance: Floats, deviation: Floats, spread: float) -> Floats:
@@ -100,6 +107,7 @@ class Ranking:
     level: float  # of all intervals
     component: Integers  # [items] 0 is the largest
     has_maximum: Flags  # [components] whether the likelihood alone has a finite maximum
+    comparisons: Comparisons
     told: Mapping[str, Any]  # what was decided, and why
     understood: Understood
     effect_names: tuple[Effect, ...] = ()  # what the effects are of
@@ -172,7 +180,8 @@ class Ranking:
         what the left side gains with the judge, in nats. Both are null where they were not estimated. `agreement` is the share
         of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count half in both. `repeats`
         counts pairs of comparisons of the same items in the same order, `consistency` the share of them with the same answer;
-        `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win.
+        `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win. With
+        clusters, only comparisons of one cluster repeat each other.
         """
         return to_native(self.judges_frame(), self.frame_kind)
 
@@ -276,7 +285,9 @@ class Ranking:
         return self.fitted.trace
 
     def probability(self, a: object, b: object) -> float:
-        """Return the probability that the average judge prefers item `a` to item `b`, whichever is on the left.
+        """Return the probability that the average judge prefers item `a` to item `b` in one comparison.
+
+        It does not depend on which is on the left. How sure it is that `a` is better is the `probability` of `neighbours`.
 
         Parameters
         ----------
@@ -292,7 +303,7 @@ class Ranking:
         if self.component[one] != self.component[other]:
             raise InputError(f"{quote(a)} and {quote(b)} are in different components: no comparisons lead from one to the other")
         gap = self.strength[one] - self.strength[other]
-        return float(0.5 * (1 + np.tanh(0.5 * gap)))
+        return _chance(gap)
 
     @property
     def strength(self) -> Floats:
@@ -321,11 +332,11 @@ class Ranking:
                 out.append(facts[reason])
         if facts["position_bias"] is not None:
             low, high = facts["position_low"], facts["position_high"]
-            share = 1 / (1 + np.exp(-facts["position_bias"]))
+            share, least, most = map(_chance, (facts["position_bias"], low, high))
             word = "an advantage" if low > 0 else "a disadvantage" if high < 0 else "no clear advantage"
             out.append(
-                f"the left side has {word} with the mean judge: it wins {share:.1%} of comparisons between equals "
-                f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
+                f"the left side has {word} with the average judge: it wins {share:.1%} of comparisons between equal items "
+                f"({least:.1%} to {most:.1%}); strengths are corrected for it"
             )
         if facts["clusters"] is not None:
             column = make_visible(self.understood.columns.get("cluster", "cluster"))
@@ -335,8 +346,7 @@ class Ranking:
         out += self._effects_told()
         if MIN_STABILITY_ITEMS <= len(self.items) <= MAX_STABILITY_ITEMS:
             out += self._stability_told()
-        out.append(self._lead())
-        return out
+        return [*out, *self._two_told(), self._lead()]
 
     def _effects_told(self) -> list[str]:
         """Return a sentence per effect of a covariate."""
@@ -348,8 +358,8 @@ class Ranking:
                 what = f"{name} {make_visible(row['value'])} instead of {make_visible(row['against'])}"
             word = "helps" if row["low"] > 0 else "harms" if row["high"] < 0 else "has no clear effect"
             out.append(
-                f"{what} {word}: the side with it wins {row['win_probability']:.1%} of comparisons between equals "
-                f"({row['effect']:+.2f} nats, {row['low']:+.2f} to {row['high']:+.2f}), which strengths are free of"
+                f"{what} {word}: the side with it wins {row['win_probability']:.1%} of comparisons between equal items "
+                f"({_chance(row['low']):.1%} to {_chance(row['high']):.1%}); strengths are corrected for it"
             )
         return out
 
@@ -369,17 +379,37 @@ class Ranking:
         line = f"{found.cycles} of {found.triples} triples of items beat each other in a circle{chance}"
         if found.strongest:
             one = found.strongest[0]
-            names = [make_visible(text_of(self.items[item])) for item in one.items]
+            names = [self._show(item) for item in one.items]
             steps = zip(names, [*names[1:], names[0]], one.shares, strict=True)
             line += ", most clearly " + ", ".join(f"{a} beats {b} ({share:.0%})" for a, b, share in steps)
         return [*out, line]
 
+    def _two_told(self) -> list[str]:
+        """Return how often the stronger of two items is preferred, with the interval and the p-value of a difference."""
+        if len(self.items) != 2:
+            return []
+        two = neighbours(self.strength, self.component, self.errors, self.level)
+        share, low, high = (_chance(two[name][0]) for name in ("difference", "low", "high"))
+        p = 2 * (1 - two["probability"][0])
+        first, second = self._show(two["upper"][0]), self._show(two["lower"][0])
+        order = ", whichever is on the left" if self.told["position"] else ""
+        who = "the average judge prefers" if self.told["judges"] else "judges prefer"
+        return [
+            f"{who} {first} to {second} in {share:.1%} of comparisons ({low:.1%} to {high:.1%}){order}; "
+            f"p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
+        ]
+
+    def _show(self, item: int) -> str:
+        return make_visible(text_of(self.items[int(item)]))
+
     def _lead(self) -> str:
         """Return whether there is a winner, in words."""
-        first = make_visible(text_of(self.items[int(self._order[0])]))
+        first = self._show(self._order[0])
+        if self.winner is not None and len(self.items) == 2:
+            return f"{first} is better than {self._show(self._order[1])} at the {100 * self.level:g}% level"
         if self.winner is not None:
             return f"{first} is better than every other item, each at the {100 * self.level:g}% level"
-        names = itemize([make_visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
+        names = itemize(map(self._show, self._rivals), MAX_RIVALS)
         return f"no winner at the {100 * self.level:g}% level: {first} leads, and {names} may be as strong"
 
     def leaderboard_frame(self) -> pl.DataFrame:
@@ -433,7 +463,7 @@ class Ranking:
                 value, variance = values, with_spread(self.errors.variance[at], values - mean, spread)
                 half = self._deviations[at] * np.sqrt(variance)
             columns |= {bias: value, f"{ends}_low": value - half, f"{ends}_high": value + half}
-        frame = pl.DataFrame({**columns, **judge_figures(t, self.strength)}).fill_nan(None)
+        frame = pl.DataFrame({**columns, **judge_figures(t, self.strength, self.comparisons.within_clusters())}).fill_nan(None)
         return frame.with_columns(pl.col("comparisons", "ties", "repeats", "swapped_repeats").cast(pl.Int64))
 
     def effects_frame(self) -> pl.DataFrame:

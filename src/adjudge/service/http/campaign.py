@@ -17,7 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
-from adjudge.service.campaigns.voting import VoteFold, Votes
+from adjudge.service.campaigns.voting import RequestVotes, VoteFold
 from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -57,21 +57,21 @@ class Campaign(LiveCampaign):
 
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
-        answer = await self.fold_votes(votes)
-        await self.votes_on_disk(votes)
+        answer, has_items = await self.fold_votes(votes)
+        await self.votes_on_disk(has_items=has_items)
         return answer
 
-    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
-        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
+    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> tuple[t.VoteAnswer, bool]:
+        """Fold votes, all or none; return the answer to send once they are on disk, and whether items are written as well."""
         content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
         answer = await self.in_turn(self._vote_steps(votes))
         if content:
             self.campaigns.pending().items.extend(content)
-        return answer
+        return answer, bool(content)
 
-    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
+    async def votes_on_disk(self, *, has_items: bool) -> None:
         """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
-        if all(vote.data is None for vote in votes):
+        if not has_items:
             await self.on_disk_now()
             return
         self.campaigns.require_sound()
@@ -124,7 +124,7 @@ class Campaign(LiveCampaign):
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
         numbers = self.names.numbers
-        columns = Votes(
+        columns = RequestVotes(
             [vote.task for vote in votes],
             [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
             codes,
