@@ -232,6 +232,32 @@ def test_json_has_the_shares(crowd, run):
     assert {"converged", "log_likelihood", "mean_confidence", "ties", "priors", "understood"} <= document.keys()
 
 
+def test_labels_for_another_look_are_counted(crowd, run):
+    confidence = adj.aggregate("votes.csv").labels["confidence"]
+    count = (confidence < 0.95).sum()
+    assert 0 < count < 400
+    ended = run("aggregate", "votes.csv", "--json", "-o", "labels.csv")
+    assert json.loads(ended.out)["labels_below_95"] == count
+    assert f"below 0.95 confidence  {count} of 400 labels" in run("aggregate", "votes.csv", "-o", "labels.csv").err
+
+
+def test_workers_who_answer_alike_are_named(tmp_path, monkeypatch, run):
+    """Once, unless they vote in groups, or are called copies."""
+    monkeypatch.chdir(tmp_path)
+    crowd = adj.simulate(tasks=300, workers=5, votes_per_task=5, labels=2, skill=0.85, seed=2)
+    number = pl.int_range(pl.len())
+    labels = pl.when(number % 33 == 0).then(pl.lit("l0")).otherwise("label")  # some answers of its own
+    copy = crowd.votes.filter(worker="w0").with_columns(worker=pl.lit("w0-copy"), label=labels)
+    pl.concat([crowd.votes, copy]).write_csv("votes.csv")
+    workers = adj.aggregate("votes.csv").workers.filter(pl.col("answers_like").is_not_null())
+    assert workers["verdict"].to_list() == ["informative", "informative"]
+    same = copy.join(crowd.votes.filter(worker="w0"), on=["task", "label"]).height
+    said = f"w0 and w0-copy answer alike ({same} of 300 tasks): --groups answers_like lets them vote once"
+    arguments = ["aggregate", "votes.csv", "-o", "labels.csv", "--workers", "workers.csv"]
+    assert run(*arguments).err.count(said) == 1
+    assert "answer alike" not in run(*arguments, "--groups", "answers_like").err
+
+
 def test_log_lines_are_said_once(run, crowd, monkeypatch):
     import logging
 

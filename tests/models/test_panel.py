@@ -76,7 +76,7 @@ def test_auto_takes_it_where_cross_validation_says_so():
     gold = some_gold(CROWD, 60)
     result = aggregate(CROWD.votes, gold=gold)
     assert result.facts["chose"] == "panel"
-    assert result.facts["why"].startswith("panel stack: 60 gold tasks say whom to believe (most w")
+    assert result.facts["why"].startswith("panel stack: 60 gold tasks say whom to believe (log-odds per vote: most w")
     assert result.labels.equals(aggregate(CROWD.votes, "panel", gold=gold).labels)
     assert aggregate(CROWD.votes, gold=some_gold(CROWD, 19)).facts["chose"] != "panel"
     assert aggregate(CROWD.votes).facts["chose"] != "panel"
@@ -108,7 +108,7 @@ def test_reference_and_compiled_engines_agree():
 
 
 def test_what_is_refused():
-    with pytest.raises(adj.OptionError, match="'panel' learns from gold alone"):
+    with pytest.raises(adj.OptionError, match="'panel' needs gold to learn from"):
         aggregate(CROWD.votes, "panel")
     with pytest.raises(adj.OptionError, match="spread is 0"):
         adj.PanelStack(spread=0)

@@ -134,7 +134,7 @@ def _show_panels(study: PanelStudy, screen: Screen) -> None:
         )
         for point in study.points
     ]
-    screen.table(["size", accuracy, "nine of ten", "points short", "effective votes", *costs], rows)
+    screen.table(["size", accuracy, "nine of ten", "points lost", "effective votes", *costs], rows)
     _show_panel_judges(study, screen)
     if study.chosen:
         screen.heading("chosen panels, measured on tasks that the choice has not seen")
@@ -161,10 +161,18 @@ def _show_panel_judges(study: PanelStudy, screen: Screen) -> None:
         return
     screen.heading("what a judge adds, in points of accuracy" + (": most and least" if len(measured) > len(shown) else ""))
     rows = [
-        (study.workers[one.worker], one.word, f"{100 * adds:.1f}", f"{100 * adds.low:.1f} to {100 * adds.high:.1f}")
+        (
+            study.workers[one.worker],
+            one.word,
+            f"{100 * adds:.1f}",
+            f"{100 * adds.low:.1f} to {100 * adds.high:.1f}",
+            *([] if one.accuracy is None else [out.share(one.accuracy)]),
+            *([] if one.accuracy is None else [out.interval(one.accuracy.low, one.accuracy.high, out.share)]),
+        )
         for one, adds in shown
     ]
-    screen.table(["judge", "", "adds", "90% interval"], rows, ids=2)
+    own = ["right alone", "90% interval"] if all(one.accuracy is not None for one, _ in shown) else []
+    screen.table(["judge", "", "adds", "90% interval", *own], rows, ids=2)
     screen.more(len(study.found), len(shown), "--judges FILE lists them, and why")
 
 

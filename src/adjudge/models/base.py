@@ -319,7 +319,7 @@ class Model:
         if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark lack it
             given = gold_frame(votes)
         if self.needs_gold and given is None:
-            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+            raise OptionError(f"model {self.name!r} needs gold to learn from: give gold=… (--gold FILE)")
         return given
 
     def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
@@ -472,8 +472,12 @@ def _known_name(given: object) -> str:
     if isinstance(given, str) and given in MODELS:
         return given
     name = options.resolve_model_name(given)
-    if not isinstance(name, str) or (name not in MODELS and name not in extension_names("models", MODELS)):
-        raise choice_error("model", name, MODELS)
+    if isinstance(name, str) and name in MODELS:
+        return name
+    installed = extension_names("models", MODELS)
+    if not isinstance(name, str) or name not in installed:
+        error = choice_error("model", name, [*installed, *MODELS])
+        raise OptionError(f"{error}; a model of your own needs an entry point, as docs/extending.md shows")
     return name
 
 

@@ -276,7 +276,7 @@ def stack_of_auto(model: Model, session: Session, known: Knowns) -> Fit | None:
     gain = cross_validated_gain(stacking, whole, stack.log_votes, possible)
     if gain < MIN_GAIN_NATS:
         return None
-    why = f"panel stack: {describe(stack, whole)}, and cross-validation on them gains {gain:.1f} nats"
+    why = f"panel stack: {describe(stack, whole)}, and cross-validation on them gains {gain:.1f} nats of log loss"
     return stacked_fit(model, here, whole, stack, {**facts_of(known.dependence), "chose": "panel", "why": why})
 
 
@@ -291,8 +291,8 @@ def describe(stack: Stack, whole: WholeVotes) -> str:
 
     most, least = order[:MAX_NAMED_WEIGHTS], order[::-1][:MAX_NAMED_WEIGHTS]
     if len(order) <= MAX_NAMED_WEIGHTS:
-        return f"{gold} gold tasks say whom to believe ({named(order)})"
-    return f"{gold} gold tasks say whom to believe (most {named(most)}; least {named(least)})"
+        return f"{gold} gold tasks say whom to believe (log-odds per vote: {named(order)})"
+    return f"{gold} gold tasks say whom to believe (log-odds per vote: most {named(most)}; least {named(least)})"
 
 
 def gold_answers(whole: WholeVotes) -> tuple[Floats, Floats]:

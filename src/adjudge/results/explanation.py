@@ -59,14 +59,14 @@ class VoteEvidence:
     weight: float  # of the vote: 1 unless votes have weights
     contribution: float  # to the log-odds; below 0 it speaks against the label
     accuracy: float  # the worker's expected share of right votes
-    flips_if_removed: bool  # whether the model would decide otherwise without this vote
-    flips_if_changed: bool  # whether it would, had this vote been for the runner-up
+    flips_if_removed: bool | None  # whether the model would decide otherwise without this vote; None: not known
+    flips_if_changed: bool | None  # whether it would, had this vote been for the runner-up; None: not known
     members: tuple[MemberVote, ...] = ()  # of a group: the votes that make up this one
 
     @property
     def is_decisive(self) -> bool:
         """Whether the label hangs on this vote alone."""
-        return self.flips_if_removed or self.flips_if_changed
+        return bool(self.flips_if_removed or self.flips_if_changed)
 
 
 class Bar(NamedTuple):
@@ -114,6 +114,7 @@ class Explanation:
     model: str  # that decided the label
     confidence_by: str  # "honest" or "posterior": what the probabilities are
     frame_kind: FrameKind = "polars"
+    is_opaque: bool = False  # whether a model of the caller's own decided, so that decisive votes are not known
     not_cast: tuple[MemberVote, ...] = field(default=())  # votes of groups whose members tied, which did not count
     item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty if nothing says
 
@@ -220,6 +221,8 @@ class Explanation:
         changed = [vote.worker for vote in self.evidence if vote.flips_if_changed]
         if len(self.evidence) == 1:
             return "nobody else has voted on it"
+        if self.is_opaque:
+            return "decisive votes are not known for a model of your own"
         if removed:
             return f"without the vote of {_any_of(removed)} the label would be another"
         if changed:

@@ -54,6 +54,7 @@ class Judge:
     lost_without: Estimate | None = None  # accuracy lost where all others decide without it
     effective_votes: float | None = None  # by which the worker raises those of all
     cost: float | None = None  # of a vote
+    accuracy: Estimate | None = None  # of the worker's own votes, on tasks with truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,22 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
     return Alike(beside, same[own, beside] / np.maximum(met, 1.0), met.astype(np.int64), ring)
 
 
+def measure_accuracies(votes: Votes, yardstick: Yardstick) -> dict[int, Estimate]:
+    """Return how often the votes of each worker are right, by code; only workers who voted on tasks that count are in it."""
+    position = np.full(votes.n_tasks, -1)
+    position[yardstick.tasks] = np.arange(len(yardstick))
+    at, worker = position[vote_tasks(votes)], votes.row_worker()[votes.row]
+    order = np.lexsort((at, worker))
+    order = order[at[order] >= 0]
+    codes, first = np.unique(worker[order], return_index=True)
+    out = {}
+    for code, some in zip(codes.tolist(), np.split(order, first[1:]), strict=False):
+        tasks, start, votes_on = np.unique(at[some], return_index=True, return_counts=True)
+        right = np.add.reduceat(yardstick.chance[at[some], votes.row_label[votes.row[some]]], start)
+        out[code] = yardstick.of_some(tasks).interval(right / votes_on)
+    return out
+
+
 def judge_panel(
     decider: Decider,
     yardstick: Yardstick,
@@ -128,7 +145,7 @@ def judge_panel(
         gain, other = panels.gain(judge, beside, yardstick), votes.workers[beside]
         if like.is_twin(judge):
             why = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
-            twice = f"{why}, and let it count twice: panels gain {points(gain)} so"
+            twice = f"{why}; majority vote would gain {points(gain)} if that one counted twice"
             word, why = (ADDS_NOTHING, why) if gain.low <= 0 else (REPEATS, twice)
         else:
             where = (f"panels that have {other}, the judge most like it,", "panels")

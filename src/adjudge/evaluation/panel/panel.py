@@ -18,7 +18,7 @@ from adjudge.evaluation.clusters import ClusterSource, read_clusters
 from adjudge.evaluation.inputs import TaskValues, group_judges, read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
-from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
+from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel, measure_accuracies
 from adjudge.evaluation.panel.panels import Chosen, Panels
 from adjudge.evaluation.panel.study import PanelStudy, check_budget
 from adjudge.io.read import as_votes
@@ -165,6 +165,9 @@ def panel(
         chosen = panels.choose(reference)
     else:
         judges = judge_crowd(result, yardstick, within, seed, step)
+    if codes is not None:
+        known = measure_accuracies(votes, yardstick)
+        judges = [replace(one, accuracy=known.get(one.worker)) for one in judges]
     if costs is not None:
         judges = [replace(one, cost=float(costs[one.worker])) for one in judges]
     return PanelStudy(

@@ -131,6 +131,7 @@ class PanelStudy:
     def judges(self) -> Frame:
         """One row per worker, the largest gain first: the gain of panels from the worker, and a verdict if that is clear.
 
+        `votes` are those on tasks that count. With truth, `accuracy` is the share of them that is right, with a 90% interval.
         `adds` is the accuracy that panels gain from the worker, with its 90% interval: panels of up to 12 other judges, decided
         by majority vote, always including the judge most like it (the column `beside`). In a crowd the gain is on the worker's
         own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all
@@ -243,12 +244,19 @@ class PanelStudy:
                 **_interval("adds", one.adds),
                 "beside": None if one.beside < 0 else self.workers[one.beside],
                 **_interval("lost_without", one.lost_without),
+                **_interval("accuracy", one.accuracy),
                 **{name: getattr(one, name) for name in ("effective_votes", "cost", "word", "why")},
             }
             for one in self.found
         ]
         ids = column(self.workers)
-        floats = (*_interval("adds", None), *_interval("lost_without", None), "effective_votes", "cost")
+        floats = (
+            *_interval("accuracy", None),
+            *_interval("adds", None),
+            *_interval("lost_without", None),
+            "effective_votes",
+            "cost",
+        )
         kinds: dict[str, Any] = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
         named = ids.gather([one.worker for one in self.found]).alias("worker")
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
@@ -316,7 +324,7 @@ def answer(study: PanelStudy) -> str:
         every = f"Taken at random, all {_thing(study, whole.size)}" if study.by == "judges" else "All votes"
         return f"{every} are needed: together they are {_right(study)} {whole.accuracy:.1%}{missed}."
     shown = f"random panels of {enough.size}" if study.by == "judges" else f"labels of {enough.size} random votes per task"
-    every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
+    every = f"all {whole.size} judges on" if study.by == "judges" else "all votes on"
     return (
         f"{_thing(study, enough.size)} {_are(enough.size)} enough: {shown} are {_right(study)} {enough.accuracy:.1%}, "
         f"{every} {whole.accuracy:.1%} ({_short(enough)})."
@@ -346,9 +354,9 @@ def worth(study: PanelStudy) -> str:
     if whole.effective_votes != whole.effective_votes:
         return ""
     against = "the truth" if study.measured_by == "truth" else "majority vote"
-    each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
-    limit = "" if math.isinf(study.ceiling) else f"; more like them never reach {study.ceiling:.3g}"
-    return f"{each}, by their errors against {against}{limit}."
+    each = f"{whole.votes_per_task:.3g} votes per task are worth {whole.effective_votes:.3g} independent ones"
+    limit = "" if math.isinf(study.ceiling) else f"; any number of judges like these is worth less than {study.ceiling:.3g}"
+    return f"Measured against {against}, {each}{limit}."
 
 
 def additions(study: PanelStudy) -> str:
