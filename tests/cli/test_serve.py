@@ -67,7 +67,7 @@ def test_a_policy_under_which_nobody_counts_is_reported(tmp_path):
 )
 def test_impossible_options_are_reported_in_one_line(adjudge, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "labels.json").write_text("{\"confidence\": {\"a\": 0.9}}")
+    (tmp_path / "labels.json").write_text('{"confidence": {"a": 0.9}}')
     (tmp_path / "text.db").write_text("no database at all, but text of some length\n" * 99)
     with sqlite3.connect("other.db") as connection:
         connection.execute("CREATE TABLE mine (x)")

@@ -83,7 +83,9 @@ def test_a_policy_under_which_nobody_counts_is_reported(server):
     assert made["warning"].startswith("probation keeps the votes of all workers aside")
     for worker in ("ann", "bob"):
         server("POST", "/v1/campaigns/stalled/votes", {"task": "t", "worker": worker, "label": "a"})
-    assert server("GET", "/v1/campaigns/stalled/tasks/t").json["why"][0] == "2 votes kept aside, from workers who are on probation"
+    assert (
+        server("GET", "/v1/campaigns/stalled/tasks/t").json["why"][0] == "2 votes kept aside, from workers who are on probation"
+    )
     policy = {**spec["policy"], "confidence": 0.6}
     assert "mark experts" in server("PUT", "/v1/campaigns/stalled/policy", {"policy": policy}).json["warning"]
     server("PUT", "/v1/campaigns/stalled/tasks/t/gold", {"label": "a"})
