@@ -69,9 +69,9 @@ nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker,
 struct Names {
     nb::tuple kept;
     std::vector<std::string_view> texts;
-    explicit Names(const nb::list& given) : kept(given), texts(kept.size()) {
+    Names(const nb::list& given, const char* error) : kept(given), texts(kept.size()) {
         for (size_t i = 0; i < texts.size(); ++i)
-            if (!nb::try_cast(nb::object(kept[i]), texts[i])) throw nb::type_error("ids are texts");
+            if (!nb::try_cast(nb::object(kept[i]), texts[i])) throw nb::type_error(error);
     }
 };
 
@@ -83,7 +83,7 @@ struct Names {
 nb::tuple vote_many(SharedOnline& s, const nb::list& tasks, const nb::list& workers, const std::vector<uint32_t>& labels,
                     const std::optional<std::vector<bool>>& again, int kind, size_t cells) {
     const Confidence asked = confidence(kind);
-    const Names task(tasks), worker(workers);
+    const Names task(tasks, "ids of tasks are texts"), worker(workers, "ids of workers are texts");
     const size_t n = task.texts.size();
     require(worker.texts.size() == n && labels.size() == n && (!again || again->size() == n), "a worker and a label for every task");
     std::vector<int32_t> was, label, flags;
@@ -121,7 +121,7 @@ nb::tuple vote_many(SharedOnline& s, const nb::list& tasks, const nb::list& work
 // [tasks, k]. An unknown task has the label -1, -1 votes, and no probabilities (zeros).
 nb::object predict_many(SharedOnline& s, const nb::list& tasks, int kind) {
     const Confidence asked = confidence(kind);
-    const Names names(tasks);
+    const Names names(tasks, "ids of tasks are texts");
     const std::vector<std::string_view>& ids = names.texts;
     const size_t n = ids.size();
     Growing<int32_t> label(n);

@@ -49,6 +49,7 @@ class Understood:
     gold: int = 0  # answers of the source that were taken as gold, not as votes
     resent: int = 0  # votes that equal another in task, worker, label and time, and do not count again
     duplicates: str = "all"  # which repeated votes count
+    ordered_by: str = ""  # the column of times that decides which one is the last or first; empty if lines decide
 
     def __post_init__(self) -> None:
         for name in ("columns", "skipped"):
@@ -65,6 +66,9 @@ class Understood:
         """Return what became of the lines, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
+        if self.repeated > 0 and self.duplicates in ("last", "first"):
+            by = f"by {make_visible(self.ordered_by)}" if self.ordered_by else "in the input"
+            said = [f"{part} (the {self.duplicates} {by} counts)" if "repeated" in part else part for part in said]
         said += [f"{self.resent} sent twice (same time) and counted once"] if self.resent else []
         said += [f"{count} skipped ({make_visible(reason)})" for reason, count in self.skipped.items()]
         return ", ".join(said)
@@ -99,6 +103,8 @@ class Notes:
     ignored: str | None = None  # a column that looks like weights or counts, and is not used
     resent: int = 0  # votes that equal another in task, worker, label and time
     duplicates: str = "all"  # which repeated votes count
+    ordered_by: list[str] = field(default_factory=list)  # the column of times that decides which one is the last or first
+    undated: int = 0  # repeated votes whose times cannot be compared
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.
@@ -108,7 +114,7 @@ class Notes:
         """
         repeated = repeated if self.has_workers else 0
         known = (votes, abstentions, repeated, self.skipped, self.gold, self.resent, self.duplicates)
-        return Understood(self.format, self.columns, *known)
+        return Understood(self.format, self.columns, *known, *(self.ordered_by if self.undated < repeated else ()))
 
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]

@@ -89,6 +89,11 @@ class PublicSets:
         name, folder : as for `download`
             The set and where it is stored.
 
+        Returns
+        -------
+        Dataset
+            The votes, and the true labels by task.
+
         Raises
         ------
         InputError

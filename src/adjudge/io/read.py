@@ -80,7 +80,8 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
         All labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another label is then
         an error.
     duplicates : Duplicates, optional
-        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
+        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none. The last is the latest
+        if a column of times is recognised, and else the last in the input.
     wide : bool, optional
         True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker` may then be
         a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
@@ -158,8 +159,8 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 
         votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
     worker = votes.row_worker().astype(np.uint32)
-    repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
-    table.notes.duplicates, table.notes.resent = reading.duplicates, encoder.resent
+    repeated = encoder.dropped.votes or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
+    table.notes.duplicates, table.notes.resent, table.notes.undated = reading.duplicates, encoder.resent, encoder.dropped.undated
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
     if reading.show or understood.format in FORMATS:
@@ -175,7 +176,19 @@ def check_read(votes: Votes, source: Opened, understood: Understood, notes: Note
     signs = find_signs(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = source.paths
     empty = [] if paths is None or len(votes) or votes.abstentions else [f"{itemize(paths, 3)}: no votes follow the header"]
-    warn_suspicious(chain(find_repeated_paths(paths), empty, find_ignored_column(notes.ignored), signs), strict=strict)
+    ignored = find_ignored_column(notes.ignored)
+    warn_suspicious(chain(find_repeated_paths(paths), empty, ignored, find_undated(notes), signs), strict=strict)
+
+
+def find_undated(notes: Notes) -> list[str]:
+    """Return a sign for repeated votes of which the order of lines decided which one counts, although others have times."""
+    if not notes.undated:
+        return []
+    column = quote(next(iter(notes.ordered_by), "time"))
+    return [
+        f"the times in {column} cannot be compared for {notes.undated} repeated votes, of which the {notes.duplicates} in the "
+        "input counts: write times as 2026-05-01 09:30:00, or sort the input by time and leave that column out"
+    ]
 
 
 def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, *, study: str | None = None) -> Votes:
@@ -188,7 +201,10 @@ def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, 
         from adjudge.io.sets import SetVotes
 
         if opened.home == "spark":
-            raise InputError(f"{study} is not run on Spark: give the votes of some tasks in memory (frame.toArrow())")
+            raise InputError(
+                f"{study} is not run on Spark: call adj.{study}(frame.toArrow()), on the votes of some tasks if not all fit "
+                "in memory"
+            )
         if isinstance(opened.source, SetVotes):
             raise InputError(f"{study} is for votes with one label: give one yes/no vote per task and option")
     if isinstance(opened.source, Votes):

@@ -251,8 +251,8 @@ def _fitted_sets(
     source = opened.source
     if engine.name == "spark" or opened.home == "spark":
         raise OptionError(
-            "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
-            "another engine, or one yes/no vote per task and option without multi"
+            "several options per task (multi=True) are not run on Spark: call adj.aggregate(frame.toArrow(), multi=True), or "
+            "give one yes/no vote per task and option without multi"
         )
     if model.is_ordered:
         raise OptionError(f"model {model.name!r} is for grades, and the options of sets have no order: choose another model")

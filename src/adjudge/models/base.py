@@ -158,7 +158,11 @@ class Model:
         """
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
-            raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+            frames = f"; for a Spark frame call adj.aggregate(frame.toArrow(), model={self.name!r})"
+            raise OptionError(
+                f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}"
+                f"{frames if engine.name == 'spark' else ''}"
+            )
         if getattr(self, "accelerate", False):
             from adjudge.models.acceleration import require_engine
 

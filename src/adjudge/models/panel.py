@@ -11,7 +11,7 @@ pulled to 1 (standard deviation 0.3) and u_j to 0 (standard deviation `spread` /
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
@@ -127,7 +127,8 @@ def stacked_fit(model: Model, session: OffersWhole, whole: WholeVotes, stack: St
     if whole.gold is not None:
         given = np.flatnonzero(whole.gold >= 0)
         shares[given] = np.eye(votes.n_labels)[whole.gold[given]]
-    outcome = session.decided(scores, shares)
+    right_votes = np.bincount(votes.row, shares.ravel()[judge_shares(votes)[0]], minlength=votes.n_rows)
+    outcome = replace(session.decided(scores, shares), right_votes=right_votes)
     params, statistics, _ = session.estimate(ConfusionRecipe(model))
     with np.errstate(invalid="ignore"):
         columns = {"weight": stack.weights, "gold_votes": total, "gold_right": right / total}

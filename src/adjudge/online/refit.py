@@ -110,6 +110,11 @@ class Refit:
         state : object
             State of the stream.
 
+        Returns
+        -------
+        Result
+            The fit.
+
         """
         result, now = self._result or self.run(), self._now
         fitted = (now[name] for name in ("task_offsets", "task_texts", "task_ptr", "row"))
@@ -141,10 +146,15 @@ class WholeStream:
             A fit of auto, ds, fds or hybrid.
         strength : float, optional
             As for `Online`.
-        duplicates : {"all", "last"}, optional
+        duplicates : "all" or "last", optional
             As for `Online`; by default as in the fit.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             Replaces the confidence of the fit.
+
+        Returns
+        -------
+        Online
+            The stream.
 
         Raises
         ------
@@ -201,6 +211,11 @@ class WholeStream:
         engine : str or engine, optional
             The engine to run on, as for `adj.aggregate`.
 
+        Returns
+        -------
+        Result
+            The fit.
+
         """
         refit = self.begin_refit(warm=warm)
         refit.run(engine=engine)
@@ -256,6 +271,11 @@ class WholeStream:
         refit : Refit
             What `begin_refit` returned; it is run now if it was not run before.
 
+        Returns
+        -------
+        Result
+            The fit.
+
         Raises
         ------
         InputError
@@ -304,6 +324,11 @@ class WholeStream:
         data : bytes
             What `to_bytes` returned.
 
+        Returns
+        -------
+        Online
+            The stream.
+
         Raises
         ------
         InputError
@@ -329,8 +354,13 @@ class WholeStream:
             The file.
         labels : iterable of object, optional
             Labels the stream must have, as a check.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             Replaces the confidence of the stream.
+
+        Returns
+        -------
+        Online
+            The stream.
 
         Raises
         ------

@@ -377,6 +377,11 @@ class Online(WholeStream):
         task : object
             Id of the task.
 
+        Returns
+        -------
+        EvictedTask
+            Its votes and settled label, for `bring_back`.
+
         Raises
         ------
         InputError
@@ -454,6 +459,11 @@ class Online(WholeStream):
         ----------
         task : object
             Id of the task.
+
+        Returns
+        -------
+        Prediction
+            Label, confidence, votes, tie and gold.
 
         Raises
         ------

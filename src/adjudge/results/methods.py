@@ -204,10 +204,15 @@ class ResultMethods:
             Anything that `adj.read` accepts, or a Spark frame, which returns a result of Spark frames.
         engine : str or engine, optional
             The engine to run on, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             Options of `adj.read`.
+
+        Returns
+        -------
+        Result
+            Labels of the other tasks.
 
         Examples
         --------
@@ -237,6 +242,11 @@ class ResultMethods:
             The task column, or index level; by default the one that the votes were read from, or a column with a usual name.
         prefix : str, default "consensus"
             Start of the names of the new columns, if `consensus` is taken.
+
+        Returns
+        -------
+        frame
+            Your frame with four more columns, of the same kind; polars if a path was given.
 
         Examples
         --------
@@ -268,6 +278,11 @@ class ResultMethods:
         by : {"confidence", "model"}, default "confidence"
             "confidence" explains the reported probabilities; "model" the model's own posterior, which decides.
 
+        Returns
+        -------
+        Explanation
+            The explanation.
+
         Examples
         --------
         >>> import adjudge as adj
@@ -286,6 +301,13 @@ class ResultMethods:
 
         All three of the last columns are null if the two halves of the votes disagree on which tasks are ambiguous; see
         docs/soft-labels.md.
+
+        Returns
+        -------
+        frame
+            Columns task, one per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own distribution,
+            in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top answer has less than two
+            thirds of the crowd, with probability 0.8), "settled" (it has more) or "ask more".
 
         Examples
         --------
@@ -326,6 +348,12 @@ class ResultMethods:
             the workers you can ask.
         budget : float, optional
             Maximum total price of the votes.
+
+        Returns
+        -------
+        frame
+            Columns task, worker (if candidates were given), expected_gain (in correct labels), label, confidence, votes, and cost
+            (if given).
 
         Examples
         --------

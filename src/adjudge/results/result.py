@@ -217,6 +217,11 @@ class Result(ResultMethods):
         worker : object
             Id of the worker.
 
+        Returns
+        -------
+        frame
+            Column `true`, and one column per given label; a row of zeros if the worker never met the true label.
+
         Raises
         ------
         InputError
@@ -266,6 +271,11 @@ class Result(ResultMethods):
         ----------
         worker : object
             Id of the worker.
+
+        Returns
+        -------
+        array of float64
+            Shape (K true, K given); zeros where the worker never met the true label.
 
         """
         code = int(self.votes.workers.codes([worker])[0])

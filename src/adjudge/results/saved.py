@@ -30,7 +30,7 @@ from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import column
 from adjudge.io.reading import PLAIN_READING, Reading
-from adjudge.io.sets import NO_YES
+from adjudge.io.sets import NO_YES, SetVotes, read_sets
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
@@ -42,7 +42,7 @@ from adjudge.models.temperature import COLDEST, HOTTEST, tempered_fit
 from adjudge.results.result import Result, confusion_frame
 
 if TYPE_CHECKING:
-    from adjudge.results.sets import FittedSets
+    from adjudge.results.sets import FittedSets, MultiResult
 
 
 KIND: Final = "model"
@@ -196,7 +196,7 @@ class FittedModel:
             Anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
         engine : str or engine, default "auto"
             Where to run, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             The options of `adj.read`.
@@ -263,6 +263,11 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
     path : str or path
         The file.
 
+    Returns
+    -------
+    FittedModel or FittedSets or ScorePanel
+        `FittedSets` for a fit with `multi=True`, `ScorePanel` for a file of `adj.scores(…).save`.
+
     Raises
     ------
     InputError
@@ -288,6 +293,11 @@ def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
     ----------
     first, second, *more : result, model, str or path
         Results, loaded models, or files of saved models, all over the same labels.
+
+    Returns
+    -------
+    FittedModel
+        The merged model.
 
     Examples
     --------
@@ -354,6 +364,32 @@ def predict(
         fit = tempered_fit(fit, session, learned.temperature)
     result = getattr(session, "result", Result)  # an engine far away has results of its own
     return result(session.votes, fit, session, learned.model, given, learned.scoring, used=learned, grouping=grouping)
+
+
+def predict_sets(
+    learned: LearnedSets,
+    votes: SetVotes | Source,
+    engine: EngineChoice = "auto",
+    confidence: Confidence | None = None,
+    reading: Reading = PLAIN_READING,
+) -> MultiResult:
+    """Return the sets of votes under a model that was learned on others."""
+    options, reading = learned.options, reading.recall(columns_of_facts(learned.parts[0].facts))
+    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
+    if sets.options.texts() != options.texts():
+        raise InputError(
+            f"the model has the options {itemize(options.ids())}, the votes have {itemize(sets.options.ids())}: "
+            "give the votes as they were before they were read, or read them with labels=…"
+        )
+    place = resolve(engine)
+    apart = len(learned.parts) > 1
+    problems = [sets.of_option(o) for o in range(len(options))] if apart else [sets.binary]
+    results = tuple(
+        predict(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
+    )
+    from adjudge.results.sets import MultiResult
+
+    return MultiResult(sets, results, learned.model)
 
 
 def _with_honest_confidence(

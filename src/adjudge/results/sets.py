@@ -17,16 +17,16 @@ from adjudge.data.fit import Fit, FitOutcome, Parameters
 from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
 from adjudge.data.votes import Understood, abstention_rates
 from adjudge.engines.registry import EngineChoice, resolve
-from adjudge.errors import InputError, OptionError, itemize, quote
+from adjudge.errors import InputError, OptionError, quote
 from adjudge.io import frames
 from adjudge.io.frames import Frame, column, label_columns, numbers
-from adjudge.io.reading import PLAIN_READING, Reading
-from adjudge.io.sets import SetVotes, read_sets
+from adjudge.io.reading import Reading
+from adjudge.io.sets import SetVotes
 from adjudge.io.sources import Source
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.models.knowledge import columns_as_facts, columns_of_facts
+from adjudge.models.knowledge import columns_as_facts
 from adjudge.results.result import Result
-from adjudge.results.saved import FittedModel, LearnedSets, predict, write_set_model
+from adjudge.results.saved import FittedModel, LearnedSets, predict_sets, write_set_model
 from adjudge.results.workers import gold_frame
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class MultiResult:
             Sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
         engine : str or engine, default "auto"
             Where to run, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             The options of `adj.read`.
@@ -246,6 +246,11 @@ class MultiResult:
         ----------
         task, settled, by : as for `Result.explain`
             The task, and how to explain it.
+
+        Returns
+        -------
+        SetExplanation
+            One explanation per option.
 
         Examples
         --------
@@ -470,30 +475,6 @@ class MultiResult:
         return frames.to_native(frame, self.votes.frame_kind)
 
 
-def predict_sets(
-    learned: LearnedSets,
-    votes: SetVotes | Source,
-    engine: EngineChoice = "auto",
-    confidence: Confidence | None = None,
-    reading: Reading = PLAIN_READING,
-) -> MultiResult:
-    """Return the sets of votes under a model that was learned on others."""
-    options, reading = learned.options, reading.recall(columns_of_facts(learned.parts[0].facts))
-    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
-    if sets.options.texts() != options.texts():
-        raise InputError(
-            f"the model has the options {itemize(options.ids())}, the votes have {itemize(sets.options.ids())}: "
-            "give the votes as they were before they were read, or read them with labels=…"
-        )
-    place = resolve(engine)
-    apart = len(learned.parts) > 1
-    problems = [sets.of_option(o) for o in range(len(options))] if apart else [sets.binary]
-    results = tuple(
-        predict(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
-    )
-    return MultiResult(sets, results, learned.model)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedSets:
     """What `adjudge.load` returns for a fit of sets (`multi=True`): all that it has learned of workers and options.
@@ -579,6 +560,11 @@ class FittedSets:
         ----------
         votes, engine, confidence, **reading : as for `MultiResult.predict`
             The votes, and how to predict.
+
+        Returns
+        -------
+        MultiResult
+            Sets of the other tasks.
 
         """
         return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))

@@ -102,6 +102,11 @@ def rank(
     header : bool, default True
         False if the first line of a text file is a comparison; columns are then called 1, 2, …
 
+    Returns
+    -------
+    Ranking
+        The leaderboard, judges, position and effects.
+
     Raises
     ------
     OptionError

@@ -122,7 +122,7 @@ class Tasks:
     def touch_many(self, slots: list[int], confidence: list[float]) -> None:
         """Touch the tasks of these lines, one after the other, whose labels are this likely."""
         lines, last = np.array(slots), self._touches + len(slots)
-        self.confidence[lines] = confidence  # of a line that comes twice, the last value stays
+        self.confidence[lines] = confidence
         self._touched[lines] = np.arange(self._touches + 1, last + 1)
         self._touches = last
 

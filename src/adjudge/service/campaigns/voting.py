@@ -7,9 +7,10 @@ the votes, so that decisions are those of a replay, which goes vote by vote.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from adjudge.service.campaigns.decision import Evidence
+from adjudge.service.campaigns.decision import NEW, Evidence
 from adjudge.service.campaigns.tasks import Answer, Task
 from adjudge.service.store import events
 
@@ -24,6 +25,9 @@ IS_GOLD: Final = 2
 # (task, worker), name, number, label and id of a vote, and the label before it (-1: none); then what the stream says of the task:
 # the leading label (-1: the vote was there already), votes, flags.
 _Learned: TypeAlias = "tuple[tuple[Task, Worker], str, int, int, str | None, int, int, int, int]"
+# Where the probabilities of a vote begin, its task, and what the stream says of it: label, votes, flags.
+_Prediction: TypeAlias = tuple[int, Task, int, int, int]
+_FIRST: Final = itemgetter(0)
 
 
 class Votes(NamedTuple):
@@ -121,12 +125,11 @@ class VoteFold:
     def _follow(self, votes: Iterable[_Learned], likely: list[float]) -> None:
         """Note the consequences of votes that the stream has learned; `likely` has the probabilities of all labels after each."""
         state, time, evidence, start = self._state, self._time, self._evidence, self._state.position
-        decide, needs_probabilities = state.rule.decide, state.rule.needs_probabilities
+        rule, append = state.rule, self.events.append
+        decide, minimum, needs_probabilities = rule.decide, state.policy.minimum_votes, rule.needs_probabilities
         position, k = start, len(state.labels)
         at = -k
-        last: dict[str, tuple[int, int, int, int] | None] = {}
-        slots: list[int] = []
-        shown: list[float] = []
+        last: dict[str, _Prediction | None] = {}
         evidence.breaker = state.breakers.tripped is not None
         for (task, worker), name, number, code, vote_id, was, label, total, flags in votes:
             at += k
@@ -139,32 +142,42 @@ class VoteFold:
                 state.votes += 1
                 if task.moved is not None and number in task.moved:
                     task.moved[number] = position
-                self.events.append(events.Vote(time=time, task=name, worker=number, label=code, id=vote_id))
+                append(events.Vote(time=time, task=name, worker=number, label=code, id=vote_id))
             else:
                 task.note_move(number, position)
-                self.events.append(events.Change(time=time, task=name, worker=number, label=code, id=vote_id))
+                append(events.Change(time=time, task=name, worker=number, label=code, id=vote_id))
             worker.cast(likely[at + code])
+            last[name] = at, task, label, total, flags
+            if task.standing is NEW and total < minimum and not flags & IS_GOLD:
+                continue  # as `decide` would say
             evidence.votes, evidence.label, evidence.confidence = total, label, likely[at + label]
             evidence.tie, evidence.gold = bool(flags & IS_TIE), flags >= IS_GOLD
             if needs_probabilities:
                 evidence.probabilities = likely[at : at + k]
-            task.touched, standing = time, task.standing
-            after = decide(standing, evidence)
-            if after is not standing or task.expired:
+            after = decide(task.standing, evidence)
+            if after is not task.standing or task.expired:
                 state.position, state.time = position, time
                 answer = label, evidence.tie, total, evidence.gold, likely[at : at + k]
                 state.stand(task, answer, state.unless_expired(task, answer, after) if task.expired else after)
-                evidence.breaker, standing = state.breakers.tripped is not None, task.standing
-            slots.append(task.slot)
-            shown.append(likely[at + (standing.label if standing.label >= 0 else label)])
-            last[name] = at, label, total, flags
+                evidence.breaker = state.breakers.tripped is not None
         if position > start:
             state.position, state.time = position, time
             state.since_refit += position - start
-            state.tasks.touch_many(slots, shown)
         for name, seen in last.items():
             if seen is None:
                 self.touched.setdefault(name, None)
-            else:
-                at, label, total, flags = seen
-                self.touched[name] = label, bool(flags & IS_TIE), total, flags >= IS_GOLD, likely[at : at + k]
+                continue
+            at, task, label, total, flags = seen
+            self.touched[name] = label, bool(flags & IS_TIE), total, flags >= IS_GOLD, likely[at : at + k]
+        self._touch(sorted((seen for seen in last.values() if seen is not None), key=_FIRST), likely)
+
+    def _touch(self, seen: list[_Prediction], likely: list[float]) -> None:
+        """Note that tasks were touched, in the order of their last votes, and how certain they are."""
+        slots: list[int] = []
+        shown: list[float] = []
+        for at, task, label, _, _ in seen:
+            task.touched = self._time
+            slots.append(task.slot)
+            shown.append(likely[at + (task.standing.label if task.standing.label >= 0 else label)])
+        if seen:
+            self._state.tasks.touch_many(slots, shown)

@@ -81,6 +81,11 @@ class Client(BlockingCalls):
             False adds no ids. A vote that is already in force then counts as repeated, as if the same file were sent again; with
             a new id it would be logged again.
 
+        Returns
+        -------
+        VoteAnswer
+            The last decision on every task.
+
         """
         return run(self._send_votes(votes, ids))
 

@@ -57,21 +57,21 @@ class Campaign(LiveCampaign):
 
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
-        answer = await self.fold_votes(votes)
-        await self.votes_on_disk(votes)
+        answer, has_items = await self.fold_votes(votes)
+        await self.votes_on_disk(has_items=has_items)
         return answer
 
-    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
-        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
+    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> tuple[t.VoteAnswer, bool]:
+        """Fold votes, all or none; return the answer to send once they are on disk, and whether items are written as well."""
         content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
         answer = await self.in_turn(self._vote_steps(votes))
         if content:
             self.campaigns.pending().items.extend(content)
-        return answer
+        return answer, bool(content)
 
-    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
+    async def votes_on_disk(self, *, has_items: bool) -> None:
         """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
-        if all(vote.data is None for vote in votes):
+        if not has_items:
             await self.on_disk_now()
             return
         self.campaigns.require_sound()

@@ -40,6 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
+ROWS_PER_LOOK: Final = 8  # decisions that are encoded between looks at the clock
 SLICE_S: Final = 0.005  # of work on the loop, after which others have their turn
 log = logging.getLogger(__name__)
 Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and their rows
@@ -356,7 +357,8 @@ class LiveCampaign:
             rows.append(DecisionRow(decision.position, decision.task, body))
             if tell is not None:
                 posted += tell(self, decision, body)
-            yield from self.pause(state, pace)
+            if not len(rows) % ROWS_PER_LOOK:
+                yield from self.pause(state, pace)
         return changes, rows, posted
 
     def write(
