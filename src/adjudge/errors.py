@@ -127,8 +127,8 @@ def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
-def choice_error(what: str, name: object, accepted: Iterable[str]) -> OptionError:
-    """Return the error for a name that is not among the accepted ones, with the nearest of them.
+def choice_error(what: str, name: object, accepted: Iterable[str], limit: int = 12) -> OptionError:
+    """Return the error for a name that is not among the accepted ones, with the nearest of them, and up to `limit` of all.
 
     >>> str(choice_error("model", "fsd", ["ds", "fds", "mv"]))
     "unknown model 'fsd': did you mean 'fds'? (accepted: ds, fds, mv)"
@@ -137,7 +137,8 @@ def choice_error(what: str, name: object, accepted: Iterable[str]) -> OptionErro
 
     choices = list(accepted)
     near = get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? (accepted: {itemize(choices)})" if near else f"accepted: {itemize(choices)}"
+    listed = itemize(choices, limit)
+    hint = f"did you mean {near[0]!r}? (accepted: {listed})" if near else f"accepted: {listed}"
     return OptionError(f"unknown {what} {quote(name)}: {hint}")
 
 

@@ -390,7 +390,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise OptionError(f"a policy is {quote(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
         for field in document:
             if field not in cls.__struct_fields__:
-                raise choice_error("field of a policy", field, cls.__struct_fields__)
+                raise choice_error("field of a policy", field, cls.__struct_fields__, limit=20)
         return cls(**document)
 
     @classmethod

@@ -16,6 +16,7 @@ import numpy as np
 
 from adjudge.errors import AdjudgeError
 from adjudge.online import Online
+from adjudge.service.campaigns.audits import ALARM_CAUSE
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import Standing
@@ -152,6 +153,8 @@ class CampaignState(StateReader):
         if self.policy.breakers != before.breakers:
             self.breakers = Breakers()
             self._restart_alarm()
+        if self.audits is None:
+            self.breakers.release(ALARM_CAUSE)
         for task in self.tasks:
             task.standing = self.rule.adopt(task.standing, self.time)
         self._note_dues()

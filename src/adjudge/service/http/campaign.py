@@ -405,7 +405,7 @@ class Campaign(LiveCampaign):
             raise Conflict(f"version {self.state.version} of the policy was saved since: look at it first")
         if fresh is not None:
             yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by, note=note))
-        version: t.PolicyView = yield partial(views.view_policy, self.state.policies[-1])
+        version: t.PolicyView = yield lambda: views.view_policy(self.state.policies[-1], self.state.describe_stall())
         return version
 
     @atomic

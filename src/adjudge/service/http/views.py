@@ -56,6 +56,7 @@ def view_campaign(name: str, state: CampaignState, workers: int, archived: int) 
         tasks=state.tasks.counts(),
         archived=archived,
         breaker=state.breakers.tripped,
+        warning=state.describe_stall(),
     )
 
 
@@ -104,7 +105,7 @@ def view_task(state: CampaignState, names: Names, name: str) -> t.TaskView:
         decision=state.decision(known, answer),
         posterior=dict(zip(state.labels, likely, strict=False)),
         evidence=list(_ballots(state, names, name)),
-        why=[*([EXPIRED] if known.expired else []), *state.rule.why(known.standing, state.evidence(known, answer))],
+        why=[*([EXPIRED] if known.expired else []), *state.why(known, answer)],
         gold=state.labels[label] if gold else None,
         tie=tie,
         opened=moment(known.opened),
@@ -190,8 +191,8 @@ def iterate_votes(state: CampaignState, names: Names, first: int, page: list[eve
             )
 
 
-def view_policy(version: PolicyVersion) -> t.PolicyView:
-    """Return a version of the policy."""
+def view_policy(version: PolicyVersion, warning: str | None = None) -> t.PolicyView:
+    """Return a version of the policy, and why it decides nothing if that is so."""
     return t.PolicyView(
         version=version.version,
         policy=version.policy.document(),
@@ -199,6 +200,7 @@ def view_policy(version: PolicyVersion) -> t.PolicyView:
         time=moment(version.time),
         by=version.by,
         note=version.note,
+        warning=warning,
     )
 
 
