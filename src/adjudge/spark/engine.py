@@ -56,7 +56,7 @@ from adjudge.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_g
 from adjudge.spark.votes import read_gold as remote_gold
 
 TREE_CELLS = 1 << 23  # of the counts of all partitions; beyond that, they are summed in a tree
-MIN_CHANGE_SAVING = 4  # a table is broadcast whole unless its changed lines are at most one in so many
+MIN_CHANGE_SAVING = 4  # a table is broadcast whole unless at most one line in four has changed
 ENDED_FITS: list[str] = []  # whose votes nobody released: the next fit removes their files from executors
 Floats = NDArray[np.float64]
 
