@@ -4,15 +4,17 @@
 #include <cstddef>
 #include <memory>
 #include <new>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+
+#include "blocks.hpp"
 
 namespace adjudge {
 
 struct Free {
-    std::align_val_t unit{};
-    void operator()(void* memory) const { ::operator delete(memory, unit); }
+    size_t block = 0;  // its bytes; 0: it is small
+    void operator()(void* memory) const {
+        if (block) give_block(memory, block);
+        else ::operator delete(memory, std::align_val_t(64));
+    }
 };
 template <class T>
 using Aligned = std::unique_ptr<T[], Free>;
@@ -21,15 +23,10 @@ using Aligned = std::unique_ptr<T[], Free>;
 // small ones nearly every vote would miss the translation cache as well.
 template <class T>
 Aligned<T> allocate(size_t n) {
-    constexpr size_t kLine = 64, kPage = size_t(1) << 21;
     const size_t bytes = n * sizeof(T);
-    const size_t unit = bytes >= kPage / 2 ? kPage : kLine;
-    const size_t size = (bytes / unit + 1) * unit;
-    void* memory = ::operator new(size, std::align_val_t(unit));  // Windows has no std::aligned_alloc
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (unit == kPage) madvise(memory, size, MADV_HUGEPAGE);  // a wish: refusal does no harm
-#endif
-    return Aligned<T>(static_cast<T*>(memory), Free{std::align_val_t(unit)});
+    if (bytes < kLargePage / 2) return Aligned<T>(static_cast<T*>(::operator new(bytes / 64 * 64 + 64, std::align_val_t(64))), Free{});
+    const size_t size = (bytes / kLargePage + 1) * kLargePage;
+    return Aligned<T>(static_cast<T*>(take_block(size)), Free{size});
 }
 
 }  // namespace adjudge

@@ -1,5 +1,6 @@
 #include "votes.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -24,10 +25,21 @@ int64_t first_fault(int64_t n, int threads, const Wrong& wrong) {
 
 }  // namespace
 
-bool rises(const int64_t* at, size_t n) {
-    bool falls = false;  // all of them: a loop without an exit is done many at a time
-    for (size_t i = 1; i < n; ++i) falls |= at[i] < at[i - 1];
-    return !falls;
+bool rises(const int64_t* at, size_t n, int threads) {
+    const int64_t steps = int64_t(n) - 1;
+    return n < 2 || steps == first_fault(steps, threads, [&](int64_t begin, int64_t end) {
+        bool falls = false;  // all of them: a loop without an exit is done many at a time
+        for (int64_t i = begin; i < end; ++i) falls |= at[i + 1] < at[i];
+        return falls ? begin : steps;
+    });
+}
+
+bool are_codes(const int32_t* code, size_t n, int64_t k, int threads) {
+    return int64_t(n) == first_fault(int64_t(n), threads, [&](int64_t begin, int64_t end) {
+        uint32_t largest = 0;  // codes below 0 are larger than all others
+        for (int64_t i = begin; i < end; ++i) largest = std::max(largest, uint32_t(code[i]));
+        return int64_t(largest) < k ? int64_t(n) : begin;
+    });
 }
 
 Fault check_votes(const int64_t* task_ptr, int64_t tasks, const uint32_t* row, int64_t rows,

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
+from adjudge.data.fit import WIDE_TABLE, FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
 from adjudge.data.wide import Cells, WideTable, mean_table
@@ -138,7 +138,9 @@ class WorkerState:
             return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
         kept, counted = np.asarray(kept), np.asarray(counted)
         if self._block.threads:
-            return self._pool(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+            blend = cpu.Blend(kept, counted, share, self._block.threads)
+            is_plain = self._weights is None and self._block.history is None and self._block.panel.n_labels < WIDE_TABLE
+            return blend if is_plain else self._pool(np.asarray(blend))
         return self._pool(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
@@ -554,9 +556,9 @@ class LocalSession(WorkerState):
         return outcome
 
     def _outcome(self, decided: tuple[NDArray[Any], ...], counted: Tally | None, likelihood: float) -> FitOutcome:
-        """Return decisions and, on first use, the right votes: those in complete counts, or else in a pass of their own."""
+        """Return decisions and the right votes in complete counts; without these they are counted on first use."""
         labels, confidence, tie = decided
-        right = partial(self._right_votes, self._current) if counted is None else partial(self._right, counted[0])
+        right = partial(self._right_votes, self._current) if counted is None else self._right(counted[0])
         return FitOutcome(labels, confidence, tie, right, likelihood)
 
     def _right(self, counts: Any) -> Floats:

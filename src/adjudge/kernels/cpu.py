@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,6 @@ from adjudge.data.exact import LOG_UNIT
 from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
-
-CACHE_LINE_FLOATS: Final = 8  # float64 numbers in a cache line
 
 
 @cache
@@ -159,10 +158,23 @@ def recount_hard(*votes_and_counts: Any, checked: bool = False, threads: int = 1
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
     """Return what `reference.confusion_table` does."""
-    table = np.empty(counts.shape)
-    totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
+    table = room(counts.shape)
+    totals = room((len(worker_ptr) - 1, counts.shape[1]))
     required().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Counts mixed with others that were kept: sums over workers read both, so that nobody needs the mixture as an array."""
+
+    kept: Floats  # [rows, K]
+    counts: Any  # [rows, K]
+    share: float  # of those that were kept
+    threads: int
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return blend_counts(self.kept, self.counts, self.share, 1.0 - self.share, self.threads)
 
 
 class WorkerSums(NamedTuple):
@@ -186,11 +198,13 @@ def worker_sums(
     threads: int = 1,
 ) -> WorkerSums:
     """Return sums over the rows of each worker of votes by row and true label, `counts`, [rows, K]."""
+    kept, share = (counts.kept, counts.share) if isinstance(counts, Blend) else (None, 0.0)
+    counts = np.ascontiguousarray(counts if kept is None else counts.counts)
     workers, k = len(worker_ptr) - 1, counts.shape[1]
-    lines = np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k))
-    sums = WorkerSums(*lines, np.empty(workers), np.empty(workers), np.empty((k if given else 0, k)))
+    lines = room((workers if met else 0, k)), room((workers if said else 0, k))
+    sums = WorkerSums(*lines, room((workers,)), room((workers,)), np.empty((k if given else 0, k)))
     out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes, sums.given if given else None
-    required().worker_sums(counts, worker_ptr, row_label, *out, threads=threads)
+    required().worker_sums(counts, worker_ptr, row_label, *out, kept, share, threads=threads)
     return sums
 
 
@@ -203,7 +217,7 @@ def careful_moments(met: Floats, right: Floats, votes: Floats, own: Floats, thre
 
 def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1, out: Floats | None = None) -> Floats:
     """Return x times one plus y times the other, [rows, K]; OUT may be one of them."""
-    out = np.empty(one.shape) if out is None else out
+    out = room(one.shape) if out is None else out
     required().blend_counts(one, other, x, y, out, threads=threads)
     return out
 
@@ -212,7 +226,9 @@ def careful_table(
     counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1, **shared: Any
 ) -> Floats:
     """Return what `adjudge.models.careful.careful_table` does for all rows of some workers, [rows, K]."""
-    table = np.empty(counts.shape)
+    if isinstance(counts, Blend):  # version A looks at sums alone
+        counts = counts.counts if shared["taste_power"] else np.asarray(counts)
+    table = room(counts.shape)
     required().careful_table(counts, worker_ptr, row_label, table=table, threads=threads, **shared)
     return table
 
@@ -230,17 +246,20 @@ def honest_lines(
 
     Both lines of a row are side by side: a vote reads both.
     """
-    both = aligned((len(counts), 2, counts.shape[1]))
+    both = room((len(counts), 2, counts.shape[1]))
     required().honest_lines(counts, worker_ptr, row_label, lent, exists.view(np.uint8), in_all, both, threads=threads)
     return both[:, 0], both[:, 1]
 
 
-def aligned(shape: tuple[int, ...]) -> Floats:
-    """Return an uninitialised array that begins with a cache line."""
-    size = math.prod(shape)
-    room = np.empty(size + CACHE_LINE_FLOATS)
-    skip = -room.__array_interface__["data"][0] // room.itemsize % CACHE_LINE_FLOATS
-    return room[skip : skip + size].reshape(shape)
+def room(shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False, threads: int = 1) -> NDArray[Any]:
+    """Return an array that begins with a cache line, uninitialised or `zero`; the steps of a fit reuse the memory of large ones.
+
+    >>> room((2, 3), np.int64, zero=True).tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
+    made = required().room(math.prod(shape) * np.dtype(dtype).itemsize, zero, threads)
+    out: NDArray[Any] = made.view(dtype).reshape(shape)
+    return out
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
@@ -27,6 +28,7 @@ from adjudge.io.answers import gold_frame
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Opened, Source
+from adjudge.kernels.cpu import compiled
 from adjudge.models.em import FitOptions, Progress, WarmStart
 from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, honest_fit, measure
 from adjudge.models.knowledge import Learned, loosen, transfer
@@ -285,8 +287,9 @@ class Model:
             history=None if past is None else partial(pseudo_votes, past),
         )
         codes = None if start is None else session.labels_to_start(start)
-        beliefs = digest((past, before, classes, codes))
-        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
+        session.identify(
+            {"model": self.name, **asdict(model), "trace": trace, "beliefs": digest((past, before, classes, codes))},
+        )
         warm = None
         if before is not None:
             before = before.stored_for(wide=getattr(session, "is_wide", False))
@@ -297,22 +300,23 @@ class Model:
             classes,
             in_history=None if past is None else match_ids(past.labels, read.labels)[np.unique(past.row_label)],
         )
-        if self.is_careful or confidence == "honest":
-            if not hasattr(session, "run"):
-                what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
-                raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
-            dependence, present = measure(session)
-            known = replace(known, dependence=dependence, exists=known.named() | present)
-        fit = model._fit(session, known)
-        marked, gold_given = session.gold(), session.gold_given
-        if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says
-            fit = honest_fit(fit, session, known.dependence, known.exists)
+        is_measured, core = self.is_careful or confidence == "honest", compiled()
+        if is_measured and not hasattr(session, "run"):
+            what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
+            raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
+        with nullcontext() if core is None else core.BlockReuse():
+            if is_measured:
+                named, (dependence, present) = known.named(), measure(session)
+                known = replace(known, dependence=dependence, exists=named | present)
+            fit = model._fit(session, known)
+            marked, gold_given = session.gold(), session.gold_given
+            if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says
+                fit = honest_fit(fit, session, known.dependence, known.exists)
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
-        scoring = fit.scoring or self.scoring
-        again = partial(_refit, model, chosen, priors, priors_weight)
-        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
+        of_fit = session.votes, fit, session, self.name, asdict(model), fit.scoring or self.scoring, past, gold_given
+        return result(*of_fit, refit=partial(_refit, model, chosen, priors, priors_weight))
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
         """Return the gold of a fit: the given one, or what votes have found; raise if a model needs some and has none."""

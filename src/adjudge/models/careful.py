@@ -62,8 +62,8 @@ class BelievedVotes:
             by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
             return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
-            rows, pools = (np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label), pools_votes(block, counts)
-            return cls(rows[0], *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
+            rows, pools = (counts, panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            return cls(counts, *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)

@@ -545,10 +545,8 @@ class WorkerAgreement(NamedTuple):
             own = counts[np.arange(panel.n_rows), panel.row_label]
             return cls(panel.by_worker(own), panel.by_worker(counts.sum(axis=1)), nothing)
         if block.threads:
-            rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
-            return cls(
-                *cpu.worker_sums(*rows, met=False, said=False, given=pools_votes(block, counts), threads=block.threads)[2:]
-            )
+            rows, given = (counts, panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            return cls(*cpu.worker_sums(*rows, met=False, said=False, given=given, threads=block.threads)[2:])
         both = np.stack([counts[np.arange(panel.n_rows), panel.row_label], counts.sum(axis=1)], axis=1)
         right, votes = panel.by_worker(both.astype(np.float64)).T
         return cls(right, votes, nothing)
