@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #if defined(__linux__)
@@ -9,6 +10,15 @@
 #endif
 
 namespace adjudge {
+
+constexpr size_t kCacheLine = 64;
+
+// Whether an array [rows, k] has lines of `lanes` numbers as the kernels read them, none of which crosses a cache line
+// without need: then no copy is faster.
+inline bool has_whole_lines(const double* array, int k, int lanes) {
+    const size_t bytes = size_t(lanes) * sizeof(double);
+    return k == lanes && reinterpret_cast<uintptr_t>(array) % (bytes < kCacheLine ? bytes : kCacheLine) == 0;
+}
 
 struct Free {
     std::align_val_t unit{};
@@ -21,9 +31,9 @@ using Aligned = std::unique_ptr<T[], Free>;
 // small ones nearly every vote would miss the translation cache as well.
 template <class T>
 Aligned<T> allocate(size_t n) {
-    constexpr size_t kLine = 64, kPage = size_t(1) << 21;
+    constexpr size_t kPage = size_t(1) << 21;
     const size_t bytes = n * sizeof(T);
-    const size_t unit = bytes >= kPage / 2 ? kPage : kLine;
+    const size_t unit = bytes >= kPage / 2 ? kPage : kCacheLine;
     const size_t size = (bytes / unit + 1) * unit;
     void* memory = ::operator new(size, std::align_val_t(unit));  // Windows has no std::aligned_alloc
 #if defined(__linux__) && defined(MADV_HUGEPAGE)

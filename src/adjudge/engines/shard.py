@@ -21,6 +21,7 @@ from adjudge.data.votes import Votes
 from adjudge.data.wide import Cells
 from adjudge.engines.passes import RowInputs, certain_answers
 from adjudge.kernels import reference
+from adjudge.kernels.cpu import aligned_zeros
 from adjudge.kernels.reference import Sums
 
 RECOUNT_VOTES = 1 << 20  # votes recounted at once, to bound the memory
@@ -78,7 +79,7 @@ class PassRules:
         rows, k = len(self.row_label), len(self.label_hash)
         if hard:
             return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
-        return np.zeros((2, rows, k) if self.units.fine else (rows, k)), np.zeros((2, k))
+        return np.zeros((2, rows, k)) if self.units.fine else aligned_zeros((rows, k)), np.zeros((2, k))
 
     def counted(self, tally: Tally) -> Tally:
         """Return the counts, [rows, K] and [K], of a complete tally."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -159,7 +160,7 @@ def recount_hard(*votes_and_counts: Any, checked: bool = False, threads: int = 1
 
 def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
     """Return what `reference.confusion_table` does."""
-    table = np.empty(counts.shape)
+    table = aligned(counts.shape)  # passes read it in place
     totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
     required().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
@@ -212,7 +213,7 @@ def careful_table(
     counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1, **shared: Any
 ) -> Floats:
     """Return what `adjudge.models.careful.careful_table` does for all rows of some workers, [rows, K]."""
-    table = np.empty(counts.shape)
+    table = aligned(counts.shape)
     required().careful_table(counts, worker_ptr, row_label, table=table, threads=threads, **shared)
     return table
 
@@ -237,8 +238,17 @@ def honest_lines(
 
 def aligned(shape: tuple[int, ...]) -> Floats:
     """Return an uninitialised array that begins with a cache line."""
+    return _from_cache_line(np.empty, shape)
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> Floats:
+    """Return an array of zeros that begins with a cache line."""
+    return _from_cache_line(np.zeros, shape)
+
+
+def _from_cache_line(make: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
     size = math.prod(shape)
-    room = np.empty(size + CACHE_LINE_FLOATS)
+    room = make(size + CACHE_LINE_FLOATS)
     skip = -room.__array_interface__["data"][0] // room.itemsize % CACHE_LINE_FLOATS
     return room[skip : skip + size].reshape(shape)
 
