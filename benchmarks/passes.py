@@ -36,7 +36,8 @@ class Crowd:
             self.task_ptr, self.row, row_label, self.task_key, self.label_hash, soft=False, tie_weights=None, threads=threads,
             labels=self.labels, counts=self.counts, class_counts=self.class_counts,
         )  # fmt: skip
-        self.soft_counts, self.soft_classes = np.zeros(self.counts.shape), np.zeros(k)
+        self.soft_counts, self.soft_classes = cpu.room(self.counts.shape, zero=True), np.zeros(k)
+        self.soft_labels = self.labels.copy()
         for _ in range(3):
             self.m_step()
             self.hard(delta=True)
@@ -63,7 +64,7 @@ class Crowd:
         self.soft_classes[:] = 0
         return cpu.em_pass(
             *self.given(), checked=True, hard=False, by_prior=False, threads=self.threads,
-            labels=self.labels.copy(), counts=self.soft_counts, class_counts=self.soft_classes,
+            labels=self.soft_labels, counts=self.soft_counts, class_counts=self.soft_classes,
         )  # fmt: skip
 
     def exact(self, tasks=200_000):

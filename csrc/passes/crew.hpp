@@ -55,20 +55,22 @@ class Crew {
         }
     }
 
-    // Gives every worker a cleared tally of its own, with lines of `stride` cells, if that is worth its memory.
+    // Gives every worker a cleared tally of its own, with lines of `stride` cells, if that is worth its memory; one of them
+    // gets the caller's counts, if these have such lines.
     void give_tallies(const Pass& p, int stride) {
         const size_t sums = p.rest ? 2 : 1;
         const size_t cells = size_t(p.rows) * size_t(stride) * sums, all = cells * worker_.size();
         const int64_t votes = votes_of(p);
         if (votes < p.rows) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
-            for (Worker& w : worker_) w.soft = room(doubles_, cells);
+            direct_ = !p.rest && has_whole_lines(p.shared_soft, p.k, stride);
+            for (Worker& w : worker_) w.soft = direct_ && &w == worker_.data() ? p.shared_soft : room(doubles_, cells);
         } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes) {
             for (Worker& w : worker_) w.hard = room(tallies_, cells);
         }
         share_out(threads_, int64_t(worker_.size()), [&](int, int64_t i) {
             Worker& w = worker_[size_t(i)];
-            if (w.soft) std::memset(w.soft, 0, cells * sizeof(double));
+            if (w.soft && w.soft != p.shared_soft) std::memset(w.soft, 0, cells * sizeof(double));
             if (w.hard) std::memset(w.hard, 0, cells);
         });
     }
@@ -99,6 +101,7 @@ class Crew {
             }
         share_range(threads_, p.rows, kMergeCells / p.k + 1, [&](int64_t begin, int64_t end) {
             for (const Worker& w : worker_) {
+                if (direct_ && &w == worker_.data()) continue;
                 const auto* tally = [&] {
                     if constexpr (std::is_floating_point_v<Cell>) return w.soft;
                     else return w.hard;
@@ -128,6 +131,7 @@ class Crew {
     }
 
     int threads_;
+    bool direct_ = false;  // the first worker counts in the caller's array
     std::vector<Worker> worker_;
     std::vector<Aligned<double>> doubles_;
     std::vector<Aligned<float>> floats_;

@@ -72,7 +72,7 @@ struct FullPass {
     void score(int64_t first, int tasks) {
         lengths.sort(p.task_ptr + first, p.row, tasks);
         if constexpr (L > 0) {
-            lengths.each(ScoreRun<L>{p, p.task_ptr + first, w.scores});
+            lengths.each(ScoreRun<L>{p, lengths, p.task_ptr + first, w.scores});
         } else {
             for (int i = 0; i < tasks; ++i) score_wide(p, first + i, w.scores + int64_t(i) * stride);
         }

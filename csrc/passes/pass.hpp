@@ -53,7 +53,7 @@ struct Pass {
     double steps = 0.0;              // of costs, in 1
     double largest = 0.0;            // the largest finite magnitude in table and log_prior
     bool one_sign = false;           // nothing in them is above 0
-    bool prefetch = false;           // the lines do not fit the nearest caches
+    int ahead = 0;                   // votes whose lines are fetched ahead of their use; 0: the nearest caches hold them
 
     // How the recount is kept. Private tallies are one thread's own; shared ones take atomic additions.
     enum class Recount { none, soft, hard, delta } recount = Recount::none;
@@ -129,5 +129,6 @@ void use_kernels(const Kernels*);      // for tests and benchmarks; null: those 
 ADJUDGE_INLINE int padded(int k) { return (k + 7) / 8 * 8; }
 constexpr int kBlockNumbers = 2048;  // scores of one block of tasks: half the nearest cache
 constexpr int kBlockTasks = 1024;
+constexpr int kNearAhead = 40, kFarAhead = 128;  // votes whose lines are fetched ahead, from a near cache or from memory
 
 }  // namespace adjudge

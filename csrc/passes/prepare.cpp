@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 13;          // rows copied in one piece
 constexpr size_t kNear = size_t(3) << 18;  // bytes of lines that a core keeps close
+constexpr size_t kFar = size_t(1) << 24;   // and those that no cache keeps
 
 // to OUT [rows, lanes]: from IN [rows, k], padded with -inf.
 template <class T>
@@ -82,15 +83,20 @@ int lanes_for(int k) { return k <= 2 ? 2 : k <= 4 ? 4 : k <= 8 ? 8 : k <= 16 ? 1
 
 void prepare_lines(Pass& p, Prepared& own, int threads) {
     const int lanes = p.lanes = lanes_for(p.k);
-    own.lines = allocate<double>(size_t(p.rows) * lanes);
     own.start = allocate<double>(lanes);
     pad(p.log_prior, 1, p.k, lanes, own.start.get());
-    share_range(threads, p.rows, kGrain, [&](int64_t begin, int64_t end) {
-        pad(p.table + begin * p.k, end - begin, p.k, lanes, own.lines.get() + begin * lanes);
-    });
-    p.lines = own.lines.get();
     p.start = own.start.get();
-    p.prefetch = size_t(p.rows) * lanes * sizeof(double) > kNear;
+    if (has_whole_lines(p.table, p.k, lanes)) {
+        p.lines = p.table;
+    } else {
+        own.lines = allocate<double>(size_t(p.rows) * lanes);
+        share_range(threads, p.rows, kGrain, [&](int64_t begin, int64_t end) {
+            pad(p.table + begin * p.k, end - begin, p.k, lanes, own.lines.get() + begin * lanes);
+        });
+        p.lines = own.lines.get();
+    }
+    const size_t bytes = size_t(p.rows) * lanes * sizeof(double);
+    p.ahead = bytes > kFar ? kFarAhead : bytes > kNear ? kNearAhead : 0;
 }
 
 bool prepare_narrow(Pass& p, Prepared& own, int threads) {
@@ -110,7 +116,6 @@ bool prepare_narrow(Pass& p, Prepared& own, int threads) {
     p.narrow_start = own.narrow_start.get();
     p.largest = range.largest;
     p.one_sign = range.highest <= 0.0;
-    p.prefetch = size_t(p.rows) * lanes * sizeof(float) > kNear;
     return range.largest < 1e30;
 }
 

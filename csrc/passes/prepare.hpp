@@ -15,10 +15,10 @@ struct Prepared {
 
 int lanes_for(int k);  // 2, 4, 8, 16; above that 0
 
-// p OUT: lanes, lines, start, prefetch.
+// p OUT: lanes, lines, start, ahead.
 void prepare_lines(Pass& p, Prepared& own, int threads);
 
-// More than 16 labels. p OUT: narrow_*, largest, one_sign, prefetch. False where single precision cannot hold the model.
+// More than 16 labels. p OUT: narrow_*, largest, one_sign. False where single precision cannot hold the model.
 bool prepare_narrow(Pass& p, Prepared& own, int threads);
 
 // Up to 16 labels. p OUT: narrow_lanes, cost_*, steps, largest. False where whole steps cannot hold the model.

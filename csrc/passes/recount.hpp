@@ -19,6 +19,7 @@ constexpr int64_t kNearTally = 1 << 19;  // bytes that a core keeps close
 // Hard, in a private tally: a block of decided tasks, one run of equal length at a time.
 struct TallyRun {
     const Pass& p;
+    const Lengths& lengths;
     const int64_t* ptr;     // IN the task_ptr of the block
     const int32_t* labels;  // IN [tasks]
     uint8_t* tally;         // IN/OUT [rows, k]
@@ -40,14 +41,12 @@ struct TallyRun {
         const TallyRun mine = *this;  // a local: the compiler cannot know that counting leaves these pointers alone
         const uint32_t* const rows = p.row;
         const int64_t k = p.k;
+        const Ahead<N> ahead(p, lengths, ptr, kFarAhead);
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const uint32_t* row = rows + mine.ptr[t];
-            const int64_t n = N ? N : mine.ptr[t + 1] - mine.ptr[t];
-            if constexpr (Prefetch) {
-                const uint32_t* ahead = rows + mine.ptr[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(mine.tally + ahead[v] * k, 1);
-            }
+            const int64_t first = mine.ptr[t], n = N ? N : mine.ptr[t + 1] - first;
+            if constexpr (Prefetch) ahead.fetch(order + i, first, n, mine.tally, k);
+            const uint32_t* row = rows + first;
             uint8_t* column = mine.tally + mine.labels[t];
             for (int64_t v = 0; v < n; ++v) mine.count(column + row[v] * k);
         }
@@ -68,7 +67,7 @@ inline void count_classes(const Pass& p, Worker& w, int64_t first, int tasks) {
 // Hard, from scratch: a block of decided tasks.
 ADJUDGE_APART inline void recount_hard(const Pass& p, Worker& w, const Lengths& lengths, int64_t first, int tasks) {
     count_classes(p, w, first, tasks);
-    if (w.hard) return lengths.each(TallyRun{p, p.task_ptr + first, p.labels + first, w.hard});
+    if (w.hard) return lengths.each(TallyRun{p, lengths, p.task_ptr + first, p.labels + first, w.hard});
     for (int64_t t = first; t < first + tasks; ++t) move_votes(p, t, p.labels[t], 1);
 }
 
@@ -101,6 +100,7 @@ template <int L>
 struct RecountRun {
     using V = Vec<double, L>;
     const Pass& p;
+    const Lengths& lengths;
     const int64_t* ptr;  // IN the task_ptr of the block
     const double* share;      // IN [tasks, L]
     double* tally;            // IN/OUT [rows, L]
@@ -117,14 +117,12 @@ struct RecountRun {
         const double* const share_ = share;
         const uint32_t* const rows = p.row;
         double* const tally_ = tally;
+        const Ahead<N> ahead(p, lengths, ptr, kFarAhead);
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const uint32_t* row = rows + ptr_[t];
-            const int64_t n = N ? N : ptr_[t + 1] - ptr_[t];
-            if constexpr (Prefetch) {
-                const uint32_t* ahead = rows + ptr_[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(tally_ + int64_t(ahead[v]) * L, 1);
-            }
+            const int64_t first = ptr_[t], n = N ? N : ptr_[t + 1] - first;
+            const uint32_t* row = rows + first;
+            if constexpr (Prefetch) ahead.fetch(order + i, first, n, tally_, L * sizeof(double));
             const V mine = V::load(share_ + t * L);
             for (int64_t v = 0; v < n; ++v) {
                 double* line = tally_ + int64_t(row[v]) * L;
@@ -138,8 +136,8 @@ struct RecountRun {
 template <int L>
 ADJUDGE_APART void recount_block(const Pass& p, Worker& w, const Lengths& lengths, int64_t first) {
     const int64_t* ptr = p.task_ptr + first;
-    if (p.rest) lengths.each(RecountRun<2 * L>{p, ptr, w.shares, w.soft});
-    else lengths.each(RecountRun<L>{p, ptr, w.shares, w.soft});
+    if (p.rest) lengths.each(RecountRun<2 * L>{p, lengths, ptr, w.shares, w.soft});
+    else lengths.each(RecountRun<L>{p, lengths, ptr, w.shares, w.soft});
 }
 
 // Any number of labels: the shares of one task as they are counted, IN [k], fine: the second ones at `second`, too.

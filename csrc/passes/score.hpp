@@ -12,12 +12,13 @@ namespace ADJUDGE_ISA {
 template <int L>
 struct ScoreRun {
     const Pass& p;
+    const Lengths& lengths;
     const int64_t* ptr;  // IN the task_ptr of the block
     double* scores;           // OUT [tasks, L]
 
     template <int N>
     ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
-        if (p.prefetch) run<N, true>(order, tasks);
+        if (p.ahead) run<N, true>(order, tasks);
         else run<N, false>(order, tasks);
     }
 
@@ -27,14 +28,12 @@ struct ScoreRun {
         const V start = V::load(p.start);
         const double* const lines = p.lines;
         const uint32_t* const rows = p.row;
+        const Ahead<N> ahead(p, lengths, ptr, p.ahead);
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const uint32_t* row = rows + ptr[t];
-            const int64_t n = N ? N : ptr[t + 1] - ptr[t];
-            if constexpr (Prefetch) {
-                const uint32_t* ahead = rows + ptr[order[i + kAhead]];
-                for (int v = 0; v < N; ++v) __builtin_prefetch(lines + int64_t(ahead[v]) * L);
-            }
+            const int64_t first = ptr[t], n = N ? N : ptr[t + 1] - first;
+            const uint32_t* row = rows + first;
+            if constexpr (Prefetch) ahead.fetch(order + i, first, n, lines, L * sizeof(double));
             __builtin_prefetch(row + kStream);
             V score = start;
             for (int64_t v = 0; v < n; ++v) score = score + V::load(lines + int64_t(row[v]) * L);

@@ -25,7 +25,6 @@ from adjudge.kernels.reference import Sums
 
 RECOUNT_VOTES = 1 << 20  # votes recounted at once, to bound the memory
 MAX_FINE_VOTES = 1 << 17  # with at most so many votes soft shares are counted finely, in two sums: they take little memory
-LARGE_TALLY_CELLS = 1 << 17  # from which the memory of tallies is reused
 NO_GOLD = -1  # the code of a task without gold
 # Counts and class counts. Hard: int64, [rows, K] and [K]. Soft: float64, [rows, K], or [2, rows, K] where fine, and [2, K].
 Tally = tuple[Any, Any]
@@ -79,7 +78,7 @@ class PassRules:
         rows, k = len(self.row_label), len(self.label_hash)
         shape, dtype = (2, rows, k) if not hard and self.units.fine else (rows, k), np.int64 if hard else np.float64
         class_counts = np.zeros(k if hard else (2, k), dtype)
-        if self.kernels is reference or rows * k < LARGE_TALLY_CELLS:
+        if self.kernels is reference:
             return np.zeros(shape, dtype), class_counts
         return self.kernels.room(shape, dtype, zero=True, threads=self.threads), class_counts
 
