@@ -26,7 +26,7 @@ from adjudge.engines.base import OffersWhole, Session, WholeVotes
 from adjudge.errors import AdjudgeError, InputError
 from adjudge.models.base import COMMON, MODELS, Knowns, Model
 from adjudge.models.dawid_skene import ConfusionRecipe
-from adjudge.models.honest import AccuracyLaw, accuracy_columns, facts_of, worker_law
+from adjudge.models.honest import facts_of
 from adjudge.models.temperature import probability_pieces
 
 if TYPE_CHECKING:
@@ -142,18 +142,6 @@ def stacked_fit(model: Model, session: OffersWhole, whole: WholeVotes, stack: St
         stack=stack,
         facts={**facts, "trust_in_votes": stack.trust},
     )
-
-
-def stack_accuracy(
-    votes: Votes, shares: Floats, labels: NDArray[np.int32], per_set: int, law: AccuracyLaw
-) -> dict[str, NDArray[np.float64]]:
-    """Return the accuracy of every worker and its 90% interval, [workers] each, from a stack's probabilities, [tasks, K]."""
-    task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
-    doubts = 1.0 - shares[np.arange(votes.n_tasks), labels]
-    parts = (shares[task, votes.row_label[votes.row]], doubts[task])
-    sums = np.array([np.bincount(votes.row, part, minlength=votes.n_rows) for part in parts])
-    cast_votes = votes.by_worker(votes.votes_per_row())
-    return accuracy_columns(*worker_law(votes, sums / per_set, cast_votes / per_set, law))
 
 
 def learn_stack(model: PanelStack, whole: WholeVotes, possible: NDArray[np.bool_]) -> Stack:

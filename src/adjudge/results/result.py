@@ -466,9 +466,9 @@ class Result(ResultMethods):
 
         """
         frame = self.judged.frame(trust=trust)
-        if not trust or self.fit.stack is None or self.judged.honest is None:
+        if not trust or self.grouping is not None or self.fit.stack is None or self.judged.honest is None:
             return frame
-        from adjudge.models.panel import stack_accuracy
+        from adjudge.results.evidence import stack_accuracy
 
         shares = np.concatenate([part for _, part in probability_pieces(self.fit, self.session)])
         law, given = self.judged.honest.honest.accuracy_law, (shares, self.fit.outcome.labels, self.per_set)
