@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 import adjudge as adj
+from adjudge.io import files
 from adjudge.io.quotes import quote_fault
 
 LINES = ["item;worker;label;comment;when", *(f"t{n:04d};w{n % 7};ham;ok;2026-10-05 13:{n % 60:02d}" for n in range(2000))]
@@ -17,7 +18,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
 @pytest.mark.parametrize("text", FAULTS)
-def test_a_stray_quote_is_named_with_its_line(tmp_path, text, suffix):
+def test_a_stray_quote_is_named_with_its_line(tmp_path, monkeypatch, text, suffix):
+    monkeypatch.setattr(files, "START_BYTES", 1 << 12)  # the fault is beyond the first look
     lines = [*LINES]
     lines[500] = f"t0499;w1;ham;{text};2026-10-05 13:29"
     lines[700] = 't0699;w1;ham;"a; b";2026-10-05 13:29'

@@ -174,3 +174,9 @@ def test_a_shuffled_log_gives_the_votes_of_the_sorted_one(tmp_path, rule):
     assert kept(tmp_path / "votes.csv", rule) == plain
     adj.encode(tmp_path / "votes.csv", tmp_path / "encoded", duplicates=rule)
     assert kept(adj.read(tmp_path / "encoded"), rule) == plain
+
+
+def test_when_is_a_time_and_no_rival_of_a_label():
+    frame = CHANGED.rename({"answered_at": "when", "label": "category"})
+    assert adj.read(frame, duplicates="last").understood.columns["label"] == "category"
+    assert kept(frame, "last") == LAST

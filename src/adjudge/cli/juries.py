@@ -72,6 +72,7 @@ def panel(
     curve: Annotated[Path | None, for_output(help="Write a line per size here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
     panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
+    confusions: Annotated[Path | None, for_output(help="Write what each judge gives to each true label here.")] = None,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only the number of judges that is enough.")] = False,
     groups: Groups = None,
@@ -84,7 +85,9 @@ def panel(
     Random panels of every size are labelled and measured, by truth if it is given.
     """
     prices = None if cost is None else parse_cost(cost)
-    targets = {"--curve": curve, "--judges": judges, "--panels": panels}
+    targets = {"--curve": curve, "--judges": judges, "--panels": panels, "--confusions": confusions}
+    if confusions is not None and truth["truth"] is None:
+        raise OptionError("--confusions compares votes with known labels: give --truth FILE, too")
     inputs = {"the votes": votes, "the truth": truth["truth"], "the costs": existing_file(cost)}
     out.check(targets, inputs | {"the clusters": existing_file(cluster)}, to_stdout=True)
     settings: Any = {
@@ -100,7 +103,8 @@ def panel(
     settings["sizes"] = None if sizes is None else split_numbers(sizes, "--sizes", int, "1,3,5")
     with out.progress("status", quiet=quiet or as_json) as progress:
         study = adj.panel(out.source_of(votes), groups=groups, **truth, **settings, progress=progress, **how_read)
-    out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
+    frames = (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame()), study.confusions_frame)
+    out.write_frames(targets.values(), frames)
     show = partial(_show_panels, study)
     shown: Any = {"as_json": as_json, "quiet": quiet, "judges": study.workers if groups is None else None}
     out.present(study.to_dict, show, votes, study.understood, answer=study.enough, **shown)

@@ -106,9 +106,9 @@ QUALIFIED_STEM: Final[Mapping[str, str]] = {"score": "label"}
 # Columns that are neither task nor worker nor label, and so leave no doubt about one that could be.
 _OTHER_WORDS: Final = (
     "confidence weight probability certainty split fold batch source language lang country region city ip age gender sex price "
-    "cost reward tokens duration seconds time timestamp date datetime day created updated submitted started finished leadtime "
+    "cost reward tokens duration when time timestamp date datetime day created updated submitted started finished leadtime "
     "worktime reason rationale explanation notes note remark remarks feedback count votes n number status state version seed "
-    "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
+    "seconds temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
 )
 OTHER_NAMES: Final = frozenset(_OTHER_WORDS.split())
 # Columns that describe a task or a worker, and so are not rivals of a label that names its question.

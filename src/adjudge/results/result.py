@@ -474,7 +474,14 @@ class Result(ResultMethods):
             False skips the columns that need a pass of their own.
 
         """
-        return self.judged.frame(trust=trust)
+        frame = self.judged.frame(trust=trust)
+        if not trust or self.grouping is not None or self.fit.stack is None or self.judged.honest is None:
+            return frame
+        from adjudge.results.evidence import stack_accuracy
+
+        shares = np.concatenate([part for _, part in probability_pieces(self.fit, self.session)])
+        law, given = self.judged.honest.honest.accuracy_law, (shares, self.fit.outcome.labels, self.per_set)
+        return frame.with_columns(pl.Series(name, part) for name, part in stack_accuracy(self.votes, *given, law).items())
 
     @cached_property
     def judged(self) -> JudgedWorkers:

@@ -16,8 +16,7 @@ from adjudge.data.votes import Votes, abstention_rates, piece, without_weights
 from adjudge.engines.base import Session
 from adjudge.engines.registry import resolve
 from adjudge.io.frames import column, match_ids, numbers
-from adjudge.models.honest import HonestProbabilities, accuracy_columns, has_room, measure_and_judge, worker_law
-from adjudge.models.temperature import probability_pieces
+from adjudge.models.honest import HonestProbabilities, accuracy_columns, has_room, measure_and_judge
 from adjudge.results.trust import candidates
 from adjudge.results.trust.candidates import MIN_CANDIDATE_LABELS, CellBelief
 from adjudge.results.trust.copies import NO_RING, find_copies, search_memory, shared_tasks
@@ -166,7 +165,6 @@ class JudgedWorkers:
                 **(self._repeat_columns() if trust and self.result.is_here else {}),
                 **(self._trust_columns(votes, self._by_worker(agreeing) / votes) if trust and self.result.is_here else {}),
                 **(self._honest_columns(votes) if trust and self.result.fit.honest is not None else {}),
-                **(self._stack_columns(votes) if trust and self.result.fit.stack is not None and self.honest is not None else {}),
                 **self.result.fit.worker_columns,
             }
         )
@@ -178,18 +176,6 @@ class JudgedWorkers:
         """
         found = accuracy_columns(*self.result.fit.honest.worker_accuracy(self.result.votes, votes, self.result.per_set))
         return found if self.below_chance is None else {**found, "below_chance": self.below_chance}
-
-    def _stack_columns(self, votes: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return the accuracy of every worker with its 90% interval, from the probabilities of a panel stack."""
-        result, panel = self.result, self.result.votes
-        assert self.honest is not None
-        shares = np.concatenate([part for _, part in probability_pieces(result.fit, result.session)])
-        task = np.repeat(np.arange(panel.n_tasks), np.diff(panel.task_ptr))
-        doubts = 1.0 - shares[np.arange(panel.n_tasks), result.fit.outcome.labels]
-        answers = shares[task, panel.row_label[panel.row]]
-        sums = np.array([np.bincount(panel.row, part, minlength=panel.n_rows) for part in (answers, doubts[task])])
-        law = self.honest.honest.accuracy_law
-        return accuracy_columns(*worker_law(panel, sums / result.per_set, votes / result.per_set, law))
 
     @cached_property
     def assessment(self) -> Assessment:

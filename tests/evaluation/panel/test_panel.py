@@ -289,3 +289,17 @@ def test_each_judge_has_the_accuracy_of_its_own_votes_on_known_tasks():
         assert accuracy == pytest.approx(wanted[worker], abs=1e-9)
         assert low < accuracy < high
     assert adj.panel(crowd.votes, model="mv", subsets=3).judges_frame()["accuracy"].null_count() == 5
+
+
+def test_confusions_are_those_of_the_known_tasks():
+    crowd = adj.simulate(tasks=90, workers=4, votes_per_task=3, labels=3, skill=0.6, seed=8)
+    truth = crowd.truth.head(50)
+    study = adj.panel(crowd.votes, truth=truth, model="mv", subsets=3)
+    right = crowd.votes.join(truth.rename({"label": "true"}), on="task")
+    for worker, true, given, tasks, share, low, high in study.confusions.rows():
+        met = right.filter(worker=worker, true=true)
+        assert (tasks, share) == (len(met), pytest.approx((met["label"] == given).mean(), abs=1e-9))
+        assert 0 <= low <= share <= high <= 1
+    assert len(study.confusions) == 3 * len(right.select("worker", "true").unique())
+    with pytest.raises(adj.OptionError, match="give truth="):
+        _ = adj.panel(crowd.votes, model="mv", subsets=3).confusions

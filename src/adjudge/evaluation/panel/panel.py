@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Unpack, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from adjudge.evaluation.clusters import ClusterSource, read_clusters
 from adjudge.evaluation.inputs import TaskValues, group_judges, read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
-from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel, measure_accuracies
+from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel, measure_accuracies, measure_confusions
 from adjudge.evaluation.panel.panels import Chosen, Panels
 from adjudge.evaluation.panel.study import PanelStudy, check_budget
 from adjudge.io.read import as_votes
@@ -184,6 +185,7 @@ def panel(
         found=tuple(judges),
         chosen=tuple(chosen),
         error_correlation=correlation,
+        find_confusions=None if codes is None else partial(measure_confusions, votes, yardstick),
         budget=budget,
         clusters=None if clusters is None else (clusters.column, clusters.number),
         understood=every_vote.understood,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -67,6 +67,7 @@ class PanelStudy:
     found: Sequence[Judge]
     chosen: Sequence[Chosen]
     error_correlation: Estimate  # of two votes on a task
+    find_confusions: Callable[[], pl.DataFrame] | None = None  # on tasks with truth; None without truth
     budget: float | None = None  # per task
     clusters: tuple[str, int] | None = None  # of tasks: what they are called, and how many there are
     understood: Understood | None = None  # what reading made of the votes' source
@@ -140,6 +141,14 @@ class PanelStudy:
         looked at" (in a crowd, workers behind the busiest), and `why` gives the reason. Figures that were not measured are null.
         """
         return to_native(self.judges_frame(), self.frame_kind)
+
+    @cached_property
+    def confusions(self) -> Frame:
+        """The share of each given label by worker and true label, on tasks with truth: a judge's leaning to one label.
+
+        Lines have worker, true, given, tasks (of that true label that the worker saw), share, low and high (a 90% interval).
+        """
+        return to_native(self.confusions_frame(), self.frame_kind)
 
     @cached_property
     def panels(self) -> Frame:
@@ -260,6 +269,12 @@ class PanelStudy:
         kinds: dict[str, Any] = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
         named = ids.gather([one.worker for one in self.found]).alias("worker")
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
+
+    def confusions_frame(self) -> pl.DataFrame:
+        """Return `confusions` as a polars frame, regardless of the caller's frame library."""
+        if self.find_confusions is None:
+            raise OptionError("confusions compare votes with known labels: give truth=… (--truth FILE)")
+        return self.find_confusions()
 
     def panels_frame(self) -> pl.DataFrame:
         """Return `panels` as a polars frame, regardless of the caller's frame library."""
