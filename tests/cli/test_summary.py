@@ -103,6 +103,7 @@ def test_it_is_the_same_in_a_pipe_but_for_verdicts(crowd, run):
     flagged = pl.read_csv("workers.csv").filter(pl.col("verdict") == "spammer").sort("votes", descending=True)
     assert f"workers to look at: {len(flagged)} spammers of 20" in judged
     assert flagged["why"][0] in judged
+    assert f"spammers of 20: {', '.join(flagged['worker'])}\n" in judged
 
 
 def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch, run):

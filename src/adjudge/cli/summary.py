@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
 from adjudge.cli.options import list_typed_options
+from adjudge.errors import itemize
 from adjudge.models.temperature import MIN_CALIBRATION_TASKS
 from adjudge.results.overview import (
     REVIEW_CONFIDENCE,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
 MAX_SUMMARY_TASKS: Final = 2  # of the least certain
 MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
+MAX_NAMED_WORKERS: Final = 50  # workers to look at that the screen may name
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
 MAX_NEXT_STEPS: Final = 3  # things to try next
 MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
@@ -67,7 +69,7 @@ def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Ove
     is_wanted = workers is None and in_memory and out.is_shown(sys.stderr)
     if is_wanted and len(result.votes) <= MAX_SUMMARY_VERDICT_VOTES:
         workers = result.workers_frame()
-    brief = None if workers is None else workers_in_brief(workers)
+    brief = None if workers is None else workers_in_brief(workers, limit=MAX_NAMED_WORKERS)
     return Overview(label_shares(result), least_certain(result), brief, is_wanted and workers is None)
 
 
@@ -177,7 +179,10 @@ def _show_workers(overview: Overview, width: int, *, is_grouped: bool) -> None:
     counts = dict(overview.workers.verdicts)
     unclear = counts.pop(UNCLEAR_VERDICT, 0)
     what = ", ".join(f"{number} {verdict if number == 1 else PLURALS[verdict]}" for verdict, number in counts.items())
-    out.say(f"workers to look at: {what or 'none'} of {overview.workers.workers}{f' ({unclear} unclear)' if unclear else ''}")
+    told = f"workers to look at: {what or 'none'} of {overview.workers.workers}{f' ({unclear} unclear)' if unclear else ''}"
+    names = [out.shorten(worker.worker) for worker in overview.workers.flagged]
+    fitting = [n for n in range(1, len(names) + 1) if len(f"{told}: {itemize(names, n)}") <= width]
+    out.say(f"{told}: {itemize(names, fitting[-1])}" if len(names) > 1 and fitting else told)
     rows: list[tuple[str, str, str]] = []
     lines = 0
     for worker in overview.workers.flagged:

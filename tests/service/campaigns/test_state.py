@@ -44,7 +44,8 @@ def read_everything(state):
         if task is not None:
             answer = state.answer(name)
             state.decision(task, answer)
-            state.rule.why(task.standing, state.evidence(task, answer))
+            state.evidence(task, answer)
+            state.why(task, answer)
             state.tally(name)
     for worker in state.crowd.all.values():
         state.on_probation(worker)
@@ -52,6 +53,7 @@ def read_everything(state):
         state.counts(worker)
     state.accuracy_of(list(state.crowd.all.values()))
     state.votes_in_memory()
+    state.describe_stall()
     state.next_due()
     state.tasks.counts()
     state.tasks.older(state.time, 3)

@@ -402,6 +402,7 @@ class BanAnswer(_Out, frozen=True):
 
     dry_run: bool
     changes: list[Changed]
+    summary: Annotated[str, says("How many decisions change, and to what.")] = ""
 
 
 class NextTask(_Out, frozen=True, kw_only=True):
