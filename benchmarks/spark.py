@@ -104,7 +104,7 @@ def fit_in_turns(far, near, model, after_pass):
             return fit(votes, model, progress=show)
         finally:
             with waiting:
-                done[who] = PASSES + 1  # whoever waits goes on
+                done[who] = PASSES + 1  # so that the other one does not wait
                 waiting.notify_all()
 
     with ThreadPoolExecutor(1) as pool:
