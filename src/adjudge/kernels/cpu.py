@@ -295,11 +295,12 @@ def pair_sums(
     values: Floats,
     n_labels: int,
     row_weight: Floats | None = None,
+    worker_ptr: NDArray[np.int64] | None = None,
     threads: int = 1,
 ) -> Floats:
-    """Return what `reference.pair_sums` does."""
+    """Return what `reference.pair_sums` does; with `worker_ptr` the values are those of workers, [quantities, 2, workers]."""
     sums = np.empty(len(values) + 2)
-    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, threads)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, worker_ptr, threads)
     return sums
 
 
