@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from adjudge.data.fit import Pieces
 from adjudge.data.votes import WorkerRows, piece
-from adjudge.kernels import cpu
 from adjudge.kernels.reference import ANSWER_UNIT, HonestRule
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ class PairSums(VotePass[Floats]):
     row_axis: ClassVar[int] = 2
 
     def inputs(self, values: Any, block: WorkerBlock) -> RowInputs:
-        """Return the values, times the weights of the votes; without weights those of workers, and where their rows begin."""
+        """Return the values, times the weights of the votes; compiled kernels read those of workers if there are no weights."""
         weights, ptr = block.weights, block.panel.worker_ptr
-        if weights is None and values.shape[2] == len(ptr) - 1:
+        if block.threads and weights is None and values.shape[2] == len(ptr) - 1:
             return {"values": values, "worker_ptr": ptr}
         values = self._by_row(values, ptr, block.panel.n_rows)
         return {"values": values if weights is None else np.take(values, weights.pair, axis=2) * weights.weight}
@@ -83,8 +82,6 @@ class PairSums(VotePass[Floats]):
 
     def over(self, store: VoteStore, inputs: RowInputs) -> Floats:
         """Return the sums, added in the order of the shards."""
-        if store.rules.kernels is not cpu:
-            inputs = {"values": self._by_row(**inputs)}
         k, nothing = len(store.rules.label_hash), np.zeros(len(inputs["values"]) + 2)
         return sum(store.scan("pairs of votes", lambda _, shard: shard.run("pair_sums", inputs, n_labels=k)), nothing)
 
