@@ -77,10 +77,8 @@ class PassRules:
         """Return an empty tally."""
         rows, k = len(self.row_label), len(self.label_hash)
         shape, dtype = (2, rows, k) if not hard and self.units.fine else (rows, k), np.int64 if hard else np.float64
-        class_counts = np.zeros(k if hard else (2, k), dtype)
-        if self.kernels is reference:
-            return np.zeros(shape, dtype), class_counts
-        return self.kernels.room(shape, dtype, zero=True, threads=self.threads), class_counts
+        zeros = np.zeros if self.kernels is reference else partial(self.kernels.room, zero=True, threads=self.threads)
+        return zeros(shape, dtype), np.zeros(k if hard else (2, k), dtype)
 
     def counted(self, tally: Tally) -> Tally:
         """Return the counts, [rows, K] and [K], of a complete tally."""

@@ -16,7 +16,7 @@ from adjudge.data.options import Place
 from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines.base import FitEstimate, PassSums, Recipe
 from adjudge.engines.local import LocalEngine, processor_engine
-from adjudge.engines.passes import Confidence, RowFunction, RowInputs, VotePass
+from adjudge.engines.passes import Confidence, PairSums, RowFunction, RowInputs, VotePass
 from adjudge.engines.session import DecidedBy, LocalSession, unpickled_session
 from adjudge.errors import AdjudgeError, InputError, OptionError, itemize
 from adjudge.gpu.arrays import TaskArray
@@ -185,7 +185,9 @@ class CudaSession(LocalSession):
         honest = getattr(function, "__self__", None)
         is_own = isinstance(honest, Honest) and function == honest.lines
         if honest is None or not (is_own and self._is_plain and fit_device.has_device_kernels):
-            return super()._inputs(job, function)
+            inputs = super()._inputs(job, function)
+            rows = np.arange(self.votes.n_rows, dtype=np.uint32)
+            return job.inputs_at(inputs, rows) if isinstance(job, PairSums) else inputs  # kernels take the values of rows
         counts, exists = self._counted[0].summed, honest.rule.uniform > 0
         with fit_device.device.current():
             ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label

@@ -21,6 +21,9 @@ from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
 
+Offsets = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
 
 @cache
 def compiled() -> ModuleType | None:
@@ -99,9 +102,7 @@ def _wide_pass(task_ptr: Any, row: Any, table: WideTable, log_prior: Floats, tas
     return Sums(*sums[:4])
 
 
-def count_cells(
-    ptr: NDArray[np.int64], item: NDArray[np.int32], label: NDArray[np.int32], n_labels: int, threads: int = 1
-) -> Cells:
+def count_cells(ptr: Offsets, item: Codes, label: Codes, n_labels: int, threads: int = 1) -> Cells:
     """Return the items of each group by label: those of group g are `item[ptr[g]:ptr[g + 1]]`, with labels `label`, [items].
 
     Items whose label is below 0 are left out.
@@ -109,7 +110,7 @@ def count_cells(
     return _cells(required().count_cells(ptr, item, label, threads), n_labels)
 
 
-def sum_cells(ptr: NDArray[np.int64], item: NDArray[np.int32], of_item: Cells, threads: int = 1) -> Cells:
+def sum_cells(ptr: Offsets, item: Codes, of_item: Cells, threads: int = 1) -> Cells:
     """Return the sum of the cells of each group's items, which are as in `count_cells`."""
     k = of_item.n_labels
     return _cells(required().sum_cells(ptr, item, of_item.arrays, k, threads), k)
@@ -126,7 +127,7 @@ def _cells(arrays: Any, n_labels: int) -> Cells:
     return Cells(ptr, label, count, n_labels)
 
 
-def tasks_by_row(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def tasks_by_row(task_ptr: Offsets, row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return where the votes of each row begin, [rows + 1], and the task of each, [votes]."""
     ptr, task = np.empty(rows + 1, np.int64), np.empty(len(row), np.int32)
     required().tasks_by_row(task_ptr, row, ptr, task)
@@ -156,7 +157,7 @@ def recount_hard(*votes_and_counts: Any, checked: bool = False, threads: int = 1
     required().count_labels(*votes_and_counts, threads)
 
 
-def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
+def confusion_table(counts: Any, worker_ptr: Offsets, smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
     """Return what `reference.confusion_table` does."""
     table = room(counts.shape)
     totals = room((len(worker_ptr) - 1, counts.shape[1]))
@@ -189,8 +190,8 @@ class WorkerSums(NamedTuple):
 
 def worker_sums(
     counts: Any,
-    worker_ptr: NDArray[np.int64],
-    row_label: NDArray[np.int32],
+    worker_ptr: Offsets,
+    row_label: Codes,
     *,
     met: bool = True,
     said: bool = True,
@@ -222,9 +223,7 @@ def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1, out
     return out
 
 
-def careful_table(
-    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1, **shared: Any
-) -> Floats:
+def careful_table(counts: Any, worker_ptr: Offsets, row_label: Codes, threads: int = 1, **shared: Any) -> Floats:
     """Return what `adjudge.models.careful.careful_table` does for all rows of some workers, [rows, K]."""
     if isinstance(counts, Blend):  # version A looks at sums alone
         counts = counts.counts if shared["taste_power"] else np.asarray(counts)
@@ -234,13 +233,7 @@ def careful_table(
 
 
 def honest_lines(
-    counts: Any,
-    worker_ptr: NDArray[np.int64],
-    row_label: NDArray[np.int32],
-    lent: Floats,
-    exists: NDArray[np.bool_],
-    in_all: float,
-    threads: int = 1,
+    counts: Any, worker_ptr: Offsets, row_label: Codes, lent: Floats, exists: NDArray[np.bool_], in_all: float, threads: int = 1
 ) -> tuple[Floats, Floats]:
     """Return what `adjudge.models.honest.Honest.lines` does where votes have no weights and workers no history.
 
@@ -274,7 +267,7 @@ def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArr
     return counts
 
 
-def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
+def check_votes(task_ptr: Offsets, row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
     """Raise where `reference.check_votes` does."""
     try:
         required().check_votes(task_ptr, row, rows, threads)
@@ -288,26 +281,27 @@ def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Flo
 
 
 def pair_sums(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     values: Floats,
     n_labels: int,
     row_weight: Floats | None = None,
+    worker_ptr: Offsets | None = None,
     threads: int = 1,
 ) -> Floats:
-    """Return what `reference.pair_sums` does."""
+    """Return what `reference.pair_sums` does; with `worker_ptr` the values are those of workers, [quantities, 2, workers]."""
     sums = np.empty(len(values) + 2)
-    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, threads)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, worker_ptr, threads)
     return sums
 
 
 def honest_pass(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     lines: Floats | WideTable,
     without: Floats | WideTable,
     rule: HonestRule,
@@ -325,15 +319,15 @@ def _both(lines: Floats | WideTable, without: Floats | WideTable) -> tuple[Any, 
 
 
 def below_chance(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     lines: Floats | WideTable,
     without: Floats | WideTable,
     rule: HonestRule,
     row_worker: NDArray[np.int64],
-    worker_ptr: NDArray[np.int64],
+    worker_ptr: Offsets,
     unit: float,
     sums: NDArray[np.int64],
     row_weight: Floats | None = None,

@@ -287,9 +287,7 @@ class Model:
             history=None if past is None else partial(pseudo_votes, past),
         )
         codes = None if start is None else session.labels_to_start(start)
-        session.identify(
-            {"model": self.name, **asdict(model), "trace": trace, "beliefs": digest((past, before, classes, codes))},
-        )
+        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": digest((past, before, classes, codes))})
         warm = None
         if before is not None:
             before = before.stored_for(wide=getattr(session, "is_wide", False))

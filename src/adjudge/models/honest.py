@@ -579,16 +579,15 @@ def _spread_of_hits(once: AgreementOnce, mean: float, block: WorkerBlock, counts
 
 
 def _errors(once: AgreementOnce, mean: float, block: WorkerBlock, counts: Any) -> Floats:
-    """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, rows]."""
+    """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, workers]."""
     seen = once.look(block, counts)
-    rate = np.repeat(own_rates(seen.right, seen.votes, mean), np.diff(block.panel.worker_ptr))
+    rate = own_rates(seen.right, seen.votes, mean)
     deviation = np.sqrt(rate * (1.0 - rate))
     return np.array([[-rate, 1.0 - rate], [deviation, deviation]])
 
 
 def _skills(once: AgreementOnce, agree: float, chance: float, block: WorkerBlock, counts: Any) -> Floats:
-    """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, rows]."""
+    """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, workers]."""
     seen = once.look(block, counts)
     skill = np.clip(((seen.right + 2.0 * agree) / (seen.votes + 2.0) - chance) / (1.0 - chance), 0.0, 1.0)
-    skill = np.repeat(skill, np.diff(block.panel.worker_ptr))
     return np.array([[skill, skill]])

@@ -291,7 +291,8 @@ def blend(given: BlockInput) -> BlockState:
 
 def pair_values(function: RowFunction, given: BlockInput) -> BlockState:
     """Put what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
-    values = function(given.block.worker_block(), given.counts)
+    block = given.block.worker_block()
+    values = PairSums().inputs(function(block, given.counts), block)["values"]
     return given.before._replace(table=values.reshape(2 * len(values), given.block.n_rows).T)
 
 
