@@ -18,6 +18,7 @@ TESTS = [
     "kernels/test_cpu_glad.py",
     "kernels/test_messages.py",
     "io/test_core_encode.py",
+    "io/test_plain_text.py",
     "io/test_sources.py",
     "io/test_container.py",
     "test_online.py",

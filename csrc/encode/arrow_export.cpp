@@ -75,7 +75,7 @@ void export_table(const ViewTable& table, const std::shared_ptr<void>& kept, Arr
     auto exported = std::make_unique<ExportedTable>();
     exported->columns.reserve(table.columns.size());
     for (const ViewTable::Column& column : table.columns) {
-        auto* own = new ExportedColumn{{column.validity, column.views, table.text, nullptr}, table.text_size, kept};
+        auto* own = new ExportedColumn{{column.validity, column.views, column.text, nullptr}, column.text_size, kept};
         own->buffers[3] = &own->text_size;
         exported->columns.push_back({table.rows, column.missing, 0, 4, 0, own->buffers, nullptr, nullptr, release_column, own});
     }

@@ -15,16 +15,16 @@ namespace adjudge {
 void export_texts(const int64_t* offsets, const char* data, size_t n, std::function<void()> let_go,  // IN
                   ArrowSchema* schema, ArrowArray* array);                                           // OUT
 
-// Some rows of a table whose columns are of string_view; longer texts lie in the first buffer of each.
+// Some rows of a table whose columns are of string_view.
 struct ViewTable {
     struct Column {
         const void* views;
         const uint8_t* validity;  // bits, or null: all are there
         int64_t missing;
+        const char* text;  // of what views do not hold: their only buffer
+        int64_t text_size;
     };
     int64_t rows;
-    const char* text;
-    int64_t text_size;
     std::vector<Column> columns;
 };
 

@@ -98,26 +98,27 @@ bool is_utf8(const char* text, int64_t size) {
     return true;
 }
 
-// The lines of one thread, and the columns made of them; all memory is used again.
+// The lines of one thread, and the columns made of them.
 struct Piece {
-    int64_t begin = 0, end = 0;  // within the text of its round
-    Growing<uint32_t> ends;      // where fields end, counted from `begin`
+    int64_t begin = 0, end = 0;  // within the text
     struct Made {
         Growing<View> views;
+        Growing<char> text;  // of what views do not hold
         Growing<uint8_t> validity;
         int64_t missing = 0;
     };
     std::vector<Made> columns;
     int64_t rows = 0;
 
-    // Returns whether all lines are plain.
-    bool read(const char* whole, char separator, size_t width, const std::vector<size_t>& wanted) {
+    // Returns whether all lines are plain. `ends` is for where fields end, counted from `begin`.
+    bool read(const char* whole, char separator, size_t width, const std::vector<size_t>& wanted, Growing<uint32_t>& ends) {
         const char* text = whole + begin;
         bool has_returns = false;
         size_t lines = 0;
-        if (!find_ends(text, separator, has_returns, lines)) return false;
+        if (!find_ends(text, separator, ends, has_returns, lines)) return false;
         for (Made& made : columns) {
             made.views.resize(lines);
+            made.text.resize(0);
             made.missing = 0;
         }
         rows = 0;
@@ -153,7 +154,7 @@ struct Piece {
 
 private:
     // Finds the ends of all fields. Returns false if there is a quotation mark, or bytes that are not UTF-8.
-    bool find_ends(const char* text, char separator, bool& has_returns, size_t& lines) {
+    bool find_ends(const char* text, char separator, Growing<uint32_t>& ends, bool& has_returns, size_t& lines) const {
         const int64_t size = end - begin;
         ends.resize(static_cast<size_t>(size / 4) + WORD);
         size_t found = 0;
@@ -189,7 +190,8 @@ private:
         } else if (size == INLINED) {
             std::memcpy(view.zone, text + from, INLINED);
         } else {
-            const uint32_t place[2] = {0, static_cast<uint32_t>(begin) + from};
+            const uint32_t place[2] = {0, static_cast<uint32_t>(made.text.size())};
+            std::memcpy(made.text.extend(size), text + from, size);
             std::memcpy(view.zone, text + from, 4);
             std::memcpy(view.zone + 4, place, sizeof place);
         }
@@ -208,10 +210,8 @@ private:
 
 }  // namespace
 
-// The text that threads share, cut into their pieces; free for use again once no table points into it.
+// What threads make of their pieces of the text; free for use again once no table points into it.
 struct PlainCsv::Round {
-    Growing<char> text;
-    int64_t size = 0;
     std::vector<Piece> pieces;
     std::atomic<bool> is_free{true};
 };
@@ -233,25 +233,25 @@ std::shared_ptr<PlainCsv::Round> PlainCsv::free_round() {
 }
 
 // Reads the next bytes, each thread some of them, behind those that are carried over.
-void PlainCsv::fill(Round& round) {
+void PlainCsv::fill() {
     const auto carried = static_cast<int64_t>(carried_.size());
-    round.text.resize(static_cast<size_t>(carried + threads_ * piece_ + WORD));
-    std::copy(carried_.begin(), carried_.end(), round.text.data());
+    text_.resize(static_cast<size_t>(carried + threads_ * piece_ + WORD));
+    std::copy(carried_.begin(), carried_.end(), text_.data());
     std::vector<int64_t> read(static_cast<size_t>(threads_), 0);
     in_threads(threads_, [&](int t) {
         int64_t& mine = read[static_cast<size_t>(t)];
         while (mine < piece_) {
             const int64_t place = t * piece_ + mine;
-            const ssize_t got = pread(file_, round.text.data() + carried + place, static_cast<size_t>(piece_ - mine), at_ + place);
+            const ssize_t got = pread(file_, text_.data() + carried + place, static_cast<size_t>(piece_ - mine), at_ + place);
             if (got < 0 && errno == EINTR) continue;
             if (got < 0) throw std::system_error(errno, std::generic_category());
             if (got == 0) return;
             mine += got;
         }
     });
-    round.size = carried;
+    size_ = carried;
     for (const int64_t bytes : read) {
-        round.size += bytes;
+        size_ += bytes;
         at_ += bytes;
         if (bytes < piece_) break;  // the end, as far as this round is concerned
     }
@@ -260,19 +260,18 @@ void PlainCsv::fill(Round& round) {
 
 bool PlainCsv::next(ArrowArrayStream* out) {
     if (is_over_) return false;
-    const std::shared_ptr<Round> round = free_round();
-    fill(*round);
-    const bool is_end = round->size < static_cast<int64_t>(round->text.size()) - WORD;
-    char* text = round->text.data();
-    if (is_end && round->size && text[round->size - 1] != '\n') text[round->size++] = '\n';
-    std::memset(text + round->size, 0, WORD - 1);
+    fill();
+    const bool is_end = size_ < static_cast<int64_t>(text_.size()) - WORD;
+    char* text = text_.data();
+    if (is_end && size_ && text[size_ - 1] != '\n') text[size_++] = '\n';
+    std::memset(text + size_, 0, WORD - 1);
     const auto line_end = [&](int64_t from, int64_t to) {  // the last line that ends in this part ends here; or `from`
         while (to > from && text[to - 1] != '\n') --to;
         return to;
     };
-    const int64_t end = line_end(0, round->size);
+    const int64_t end = line_end(0, size_);
     is_over_ = is_end;
-    if (!is_end) carried_.assign(text + end, text + round->size);
+    if (!is_end) carried_.assign(text + end, text + size_);
     if (end == 0) {  // nothing more, or a line too long for a vote
         is_over_ = true;
         is_whole_ = is_end;
@@ -281,6 +280,7 @@ bool PlainCsv::next(ArrowArrayStream* out) {
     int64_t start = 0;  // of the first line that is read
     if (std::exchange(has_header_, false)) start = std::find(text, text + end, '\n') - text + 1;
     const auto pieces = std::min<int64_t>(threads_, (end + piece_ - 1) / piece_);
+    const std::shared_ptr<Round> round = free_round();
     round->pieces.resize(static_cast<size_t>(pieces));
     for (int64_t p = 0, from = start; p < pieces; ++p) {
         Piece& piece = round->pieces[static_cast<size_t>(p)];
@@ -288,9 +288,10 @@ bool PlainCsv::next(ArrowArrayStream* out) {
         piece.begin = from;
         piece.end = from = p + 1 == pieces ? end : line_end(from, std::max(from, end * (p + 1) / pieces));
     }
+    ends_.resize(std::max(ends_.size(), round->pieces.size()));
     std::atomic<bool> is_plain{true};
     share_out(static_cast<int>(pieces), pieces, [&](int, int64_t p) {
-        if (!round->pieces[static_cast<size_t>(p)].read(text, separator_, width_, wanted_)) is_plain = false;
+        if (!round->pieces[static_cast<size_t>(p)].read(text, separator_, width_, wanted_, ends_[static_cast<size_t>(p)])) is_plain = false;
     });
     if (!is_plain) {
         is_over_ = true;
@@ -299,9 +300,12 @@ bool PlainCsv::next(ArrowArrayStream* out) {
     is_whole_ = is_end;
     std::vector<ViewTable> tables;
     for (Piece& piece : round->pieces) {
-        ViewTable table{piece.rows, text, round->size, {}};
-        for (Piece::Made& made : piece.columns)
-            table.columns.push_back({made.views.data(), made.missing ? made.validity.data() : nullptr, made.missing});
+        ViewTable table{piece.rows, {}};
+        for (Piece::Made& made : piece.columns) {
+            const uint8_t* validity = made.missing ? made.validity.data() : nullptr;
+            const auto text_size = static_cast<int64_t>(made.text.size());
+            table.columns.push_back({made.views.data(), validity, made.missing, made.text.data(), text_size});
+        }
         if (piece.rows) tables.push_back(std::move(table));
     }
     round->is_free.store(false, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrow_abi.hpp"
+#include "growing.hpp"
 
 namespace adjudge {
 
@@ -32,7 +33,7 @@ private:
     struct Round;
 
     std::shared_ptr<Round> free_round();
-    void fill(Round& round);
+    void fill();
 
     int file_;
     int64_t at_ = 0;  // the first byte that is not read
@@ -43,6 +44,9 @@ private:
     int threads_;
     int64_t piece_;
     bool has_header_ = true, is_whole_ = false, is_over_ = false;
+    Growing<char> text_;         // the next lines
+    int64_t size_ = 0;           // of them
+    std::vector<Growing<uint32_t>> ends_;  // of fields, for each thread
     std::vector<char> carried_;  // the part of a line that was read already
     std::vector<std::shared_ptr<Round>> rounds_;
 };

@@ -48,14 +48,14 @@ LABEL_ID: Final = "labelid classid categoryid optionid choiceid"
 ROW_WORDS: Final = "index row rownumber rowindex"
 SIDES: Final = "model item option response assistant system player candidate answer output completion"  # a and b of a comparison
 # Columns that say when a vote was cast, by their last word; whether they hold times of day, their values say.
-MOMENT_PATTERN: Final = re.compile(
+MOMENT_PATTERN: Final = (  # like those below, compiled when it is used: few tables need it
     r"(.*timestamp|ts|time|datetime|date|datecreated|when|created|updated|submitted|answered|"
     r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
     r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
 )
 # Of several such columns, the first kind orders a worker's votes on a task, and the last kind only without the others.
-LATER_MOMENT: Final = re.compile(r".*(submi|complet|finish|^end|answer|annotat|label|vote|judg|rate|review|updat).*")
-EARLIER_MOMENT: Final = re.compile(r".*(creat|accept|start|receiv|event).*")
+LATER_MOMENT: Final = r".*(submi|complet|finish|^end|answer|annotat|label|vote|judg|rate|review|updat).*"
+EARLIER_MOMENT: Final = r".*(creat|accept|start|receiv|event).*"
 
 
 class Rank(NamedTuple):
@@ -120,12 +120,12 @@ WEIGHT_NAMES: Final = frozenset({"weight", "weights", "voteweight", "sampleweigh
 # What a column that says how many votes a line stands for may be called; likewise.
 COUNT_NAMES: Final = frozenset({"count", "counts", "votecount", "nvotes", "numvotes"})
 # The last word of such columns: annotation_id, createdAt, lead_time.
-OTHER_ENDING: Final = re.compile(
+OTHER_ENDING: Final = (
     r"(?:[^A-Za-z0-9](?i:id|at|time|date|timestamp|seconds|ms|url|text|name|email|comment|status)"
     r"|(?<=[a-z])(?:Id|ID|At|Time|Date|Timestamp|Seconds|Ms|Url|URL|Text|Name|Email|Comment|Status))$"
 )
 # Two things that were compared: a question may come with many such pairs.
-COMPARED_ITEM_PATTERN: Final = re.compile(r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)")
+COMPARED_ITEM_PATTERN: Final = r"(model|system|player|candidate|response|completion|output)(a|b|1|2|left|right)"
 # Taken where a column has exactly this name, and not missed where none has.
 OPTIONAL_ROLES: Final = frozenset({"confidence", "gold", MOMENT_ROLE})
 # Roles of tables whose columns no option names (gold, histories, groups, workers left out, costs).
@@ -155,7 +155,7 @@ def find(columns: Sequence[str], wanted: Mapping[str, str | None], where: str) -
     alike = find_family(columns)
     if {named.get("worker"), named.get("label")} <= set(alike):  # what follows would be nonsense
         raise InputError(f"{where}: {_looks_wide(alike)}")
-    compared = [c for c in columns if COMPARED_ITEM_PATTERN.fullmatch(normalize_name(c))] or _find_sides(columns)
+    compared = [c for c in columns if re.fullmatch(COMPARED_ITEM_PATTERN, normalize_name(c))] or _find_sides(columns)
     if "worker" in wanted and wanted.get("task") is None and len(compared) > 1:
         raise _error(
             where,
@@ -221,7 +221,10 @@ def is_other(name: object) -> bool:
     """Return whether a column's name says that it is neither task nor worker nor label."""
     text = normalize_name(name)
     return (
-        text in OTHER_NAMES or text in ("", "id") or text in CONTENT_WORDS.split() or OTHER_ENDING.search(str(name)) is not None
+        text in OTHER_NAMES
+        or text in ("", "id")
+        or text in CONTENT_WORDS.split()
+        or re.search(OTHER_ENDING, str(name)) is not None
     )
 
 
@@ -232,8 +235,8 @@ def find_moments(columns: Iterable[Any], taken: Iterable[Any] = ()) -> list[Any]
     ['submitTime', 'created_at']
     """
     names = {c: normalize_name(c) for c in columns if c not in taken}
-    found = [c for c, name in names.items() if MOMENT_PATTERN.fullmatch(name)]
-    return sorted(found, key=lambda c: bool(EARLIER_MOMENT.match(names[c])) - bool(LATER_MOMENT.match(names[c])))
+    found = [c for c, name in names.items() if re.fullmatch(MOMENT_PATTERN, name)]
+    return sorted(found, key=lambda c: bool(re.match(EARLIER_MOMENT, names[c])) - bool(re.match(LATER_MOMENT, names[c])))
 
 
 def find_family(columns: Iterable[object]) -> list[str]:

@@ -18,10 +18,9 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,7 @@ Types = Mapping[str, type | tuple[type, ...]]  # the types that each value of a 
 MAX_VOTE_COUNT = 2.0**62  # no count of votes comes near this; sums of far more than there can be rows stay finite
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(NamedTuple):
     """What an array must be: its type, as NumPy writes it ("<i8"), and its dimensions.
 
     A dimension is a number, or a name that stands for the same number wherever it occurs; "tasks+1" is one more.
@@ -46,8 +44,7 @@ class Array:
     optional: bool = False
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The checks of one source, which is named in every error.
 
     >>> good = Bounds("votes.adjudge")

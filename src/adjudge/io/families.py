@@ -23,7 +23,6 @@ _NAMES: Final = {
     "phi": r"phi-?[0-9]",
     "nova": r"nova-(micro|lite|pro|premier)",
 }
-FAMILY_PATTERNS: Final = {family: re.compile(rf"(^|[^a-z0-9])({names})") for family, names in _NAMES.items()}
 
 
 def is_families(groups: object) -> bool:
@@ -38,7 +37,7 @@ def family_of(judge: str) -> str | None:
     ('gpt', 'claude', None)
     """
     name = re.sub(r"[\s_]+", "-", judge.lower())
-    return next((family for family, pattern in FAMILY_PATTERNS.items() if pattern.search(name)), None)
+    return next((family for family, names in _NAMES.items() if re.search(rf"(^|[^a-z0-9])({names})", name)), None)
 
 
 def find_families(judges: Iterable[str]) -> dict[str, str]:

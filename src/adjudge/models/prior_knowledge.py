@@ -17,7 +17,6 @@ from adjudge.data.options import MOST_VOTES, Number
 from adjudge.data.vocabulary import Id, Vocabulary, text_of
 from adjudge.data.votes import WorkerRows
 from adjudge.errors import InputError, OptionError, itemize, quote
-from adjudge.io import container
 from adjudge.io.encode import narrow_ids, sort_order
 from adjudge.io.frames import kind_of, match_ids, prepare_ids, require_present, vocabulary
 from adjudge.io.sources import Source, read_frame
@@ -53,8 +52,16 @@ def as_learned(source: object, what: str) -> Learned:
 
 def opened(source: Any, what: str) -> Any:
     """Return a fit (a result, a loaded model, a saved file) as its learned parameters, and anything else unchanged."""
-    is_file = isinstance(source, str | os.PathLike) and container.is_container(Path(source))
-    return as_learned(source, what) if is_file or isinstance(source, HasLearned) else source
+    return as_learned(source, what) if isinstance(source, HasLearned) or _is_saved(source) else source
+
+
+def _is_saved(source: object) -> bool:
+    """Return whether a source names the file of a saved fit."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    from adjudge.io import container  # most fits start from none
+
+    return container.is_container(Path(source))
 
 
 def require_same_voters(source: Any, groups: Mapping[str, str], what: str) -> None:
@@ -81,9 +88,7 @@ def as_knowledge(source: Source | Knowledge | Learned | HasLearned) -> Knowledge
     """Return a history: as it is, of a fit, of a saved model, or a table with the columns worker, true, given and count."""
     if isinstance(source, Knowledge):
         return source
-    if isinstance(source, Learned | HasLearned) or (
-        isinstance(source, str | os.PathLike) and container.is_container(Path(source))
-    ):
+    if isinstance(source, Learned | HasLearned) or _is_saved(source):
         return as_learned(source, "history").knowledge
     frame, _ = read_frame(source, dict.fromkeys(("worker", "true", "given", "count")))
     columns = {name: prepare_ids(frame[name], name) for name in ("worker", "true", "given")}
