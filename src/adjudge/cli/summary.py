@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
 MAX_SUMMARY_TASKS: Final = 2  # of the least certain
 MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
-MAX_NAMED_WORKERS: Final = 50  # workers to look at that the screen may name
+MAX_WORKERS_ON_SCREEN: Final = 50  # workers to look at that the screen may name
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
 MAX_NEXT_STEPS: Final = 3  # things to try next
 MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
@@ -69,7 +69,7 @@ def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Ove
     is_wanted = workers is None and in_memory and out.is_shown(sys.stderr)
     if is_wanted and len(result.votes) <= MAX_SUMMARY_VERDICT_VOTES:
         workers = result.workers_frame()
-    brief = None if workers is None else workers_in_brief(workers, limit=MAX_NAMED_WORKERS)
+    brief = None if workers is None else workers_in_brief(workers, limit=MAX_WORKERS_ON_SCREEN)
     return Overview(label_shares(result), least_certain(result), brief, is_wanted and workers is None)
 
 
