@@ -194,8 +194,8 @@ def _show_workers(overview: Overview, width: int, *, is_grouped: bool) -> None:
     if overview.workers.alike is not None and not is_grouped:
         first, second, tasks = overview.workers.alike
         more = f", {overview.workers.others_alike} more like another" if overview.workers.others_alike else ""
-        names = f"{out.shorten(first)} and {out.shorten(second)}"
-        out.say(f"{names} answer alike ({tasks} tasks){more}: --groups answers_like lets them vote once")
+        pair = f"{out.shorten(first)} and {out.shorten(second)}"
+        out.say(f"{pair} answer alike ({tasks} tasks){more}: --groups answers_like lets them vote once")
 
 
 def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> list[tuple[str, str]]:
