@@ -25,7 +25,7 @@ IS_GOLD: Final = 2
 _Columns: TypeAlias = "tuple[Sequence[Any], ...]"
 
 
-class Votes(NamedTuple):
+class VoteColumns(NamedTuple):
     """The votes of a request."""
 
     names: list[str]  # of the tasks
@@ -40,7 +40,7 @@ class VoteFold:
     - `state`: into which they are folded.
     - `time`: of their events.
 
-    `events` are the events so far. `touched` has the prediction of the stream for every task; None if it has to be asked.
+    `events` are the events so far. `touched` has the prediction of the stream for every task; None if it has not predicted since.
     """
 
     def __init__(self, state: CampaignState, time: int) -> None:
@@ -68,7 +68,7 @@ class VoteFold:
         self.touched[event.task] = touched[1]
         self.events.append(event)
 
-    def fold(self, votes: Votes, start: int) -> int:
+    def fold(self, votes: VoteColumns, start: int) -> int:
         """Fold votes from one on, in order and as far as possible in this way; return how many."""
         known = self._find(votes, start) if self._is_plain else []
         if not known:
@@ -100,7 +100,7 @@ class VoteFold:
         self._unfinished = None
         self._follow(vote, [label], [votes], [IS_TIE * tie + IS_GOLD * gold], likely)
 
-    def _find(self, votes: Votes, start: int) -> list[tuple[Task, Worker]]:
+    def _find(self, votes: VoteColumns, start: int) -> list[tuple[Task, Worker]]:
         """Return tasks and workers of votes, up to one that has to be applied on its own; make those that are new."""
         state, time, end = self._state, self._time, start + self._run_votes
         tasks, crowd, tallies, may_have = state.tasks.by_name, state.crowd.all, state.tallies, state.archive.may_have

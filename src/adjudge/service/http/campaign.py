@@ -17,7 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
-from adjudge.service.campaigns.voting import VoteFold, Votes
+from adjudge.service.campaigns.voting import VoteColumns, VoteFold
 from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -126,7 +126,7 @@ class Campaign(LiveCampaign):
             yield from self._look_up_ids(votes, codes, pace)
         before, fold = state.position, VoteFold(state, time)
         workers, ids, numbers = list[tuple[int, str]](), list[Generation](), self.names.numbers
-        columns = Votes(
+        columns = VoteColumns(
             [vote.task for vote in votes],
             [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
             codes,
@@ -147,7 +147,8 @@ class Campaign(LiveCampaign):
                 at += done or 1
                 if has_ids:
                     ids += self._remember_ids(fold.events[start:], before + 1 + start)
-                yield from self.pause(state, pace)
+                if pace.is_over():
+                    yield from self.pause(state, pace)
             rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
         taken = fold.events
         if taken:
