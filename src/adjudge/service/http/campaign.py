@@ -126,14 +126,14 @@ class Campaign(LiveCampaign):
             yield from self._look_up_ids(votes, codes, pace)
         before, fold = state.position, VoteFold(state, time)
         workers, ids, numbers = list[tuple[int, str]](), list[Generation](), self.names.numbers
-        columns = VoteColumns(
-            [vote.task for vote in votes],
-            [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
-            codes,
-            [vote.id for vote in votes] if has_ids else None,
-        )
         at = 0
         with self.whole():
+            columns = VoteColumns(
+                [vote.task for vote in votes],
+                [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
+                codes,
+                [vote.id for vote in votes] if has_ids else None,
+            )
             while at < len(votes):
                 start = len(fold.events)
                 if done := fold.fold(columns, at):
