@@ -76,7 +76,7 @@ struct Names {
 };
 
 // Learns votes in order: the same as `vote` of each, but of those that are there already, unless `again` says so. Stops before a
-// vote on a task of many votes, after one that makes a renewal due, and once it has looked at so many cells (votes of a task times
+// vote on a task of many votes, after one that makes a renewal due, and after `cells` cells (votes of a task times
 // labels). If it throws, the votes before are learned. Returns, of the votes that it came to, the label that the worker had given
 // before, -1: none; and of the task after it, unless a renewal was due, the leading label (-1: the vote was there already), the
 // votes, whether it ties (1) and is gold (2), and the probabilities, k of each; all in lists, as Python's numbers are read fast.

@@ -161,7 +161,8 @@ def test_errors_that_nobody_expected_tell_nothing(server, monkeypatch):
     def broken(*_):
         raise RuntimeError("a secret path")
 
-    monkeypatch.setattr(Campaign, "_event", broken)
+    monkeypatch.setattr(Campaign, "_take_one", broken)
+    monkeypatch.setattr(Campaign, "_codes", broken)
     monkeypatch.setattr(Campaign, "view", broken)
     with pytest.raises(http.client.IncompleteRead):  # an answer that has begun is cut off, and not ended
         server("POST", "votes:stream", json.dumps(VOTE).encode())

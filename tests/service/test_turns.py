@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from adjudge.service.campaigns import state
+from adjudge.service.campaigns.voting import VoteFold
 from adjudge.service.http import backtesting, fold
 from adjudge.service.http.campaigns import Campaigns
 from adjudge.service.http.errors import Problem
@@ -112,16 +112,36 @@ def test_others_are_answered_while_a_batch_is_folded(tmp_path, short_slices):
     asyncio.run(main())
 
 
-def test_a_batch_that_cannot_be_folded_leaves_nothing_behind(tmp_path, monkeypatch, short_slices):
-    plain, broken = state.CampaignState._vote, threading.Event()
+def test_workers_of_a_request_that_failed_before_its_first_event_are_new_again(tmp_path, monkeypatch):
+    def fold(self, votes, start):
+        raise RuntimeError("a fault")
 
-    def vote(self, event):
-        if event.task == "bad":
+    with serving(tmp_path) as client:
+        with monkeypatch.context() as broken:
+            broken.setattr(VoteFold, "fold", fold)
+            assert client("POST", "votes", batch("a", 5, "new")).status == 503  # the campaign is loaded again
+        until = time.monotonic() + 30
+        while client("POST", "votes", batch("a", 5, "new")).status != 200:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    store = open_store(str(tmp_path / "votes.db"))
+    try:
+        assert sorted(number for number, _ in store.workers(1)) == [1, 2, 3, 4, 5]
+    finally:
+        store.close()
+
+
+def test_a_batch_that_cannot_be_folded_leaves_nothing_behind(tmp_path, monkeypatch, short_slices):
+    plain, broken = VoteFold.fold, threading.Event()
+
+    def fold(self, votes, start):
+        done = plain(self, votes, start)
+        if "bad" in votes.names[start : start + done]:
             broken.set()
             raise RuntimeError("a fault")
-        return plain(self, event)
+        return done
 
-    monkeypatch.setitem(state._EVENT_HANDLERS, events.Vote, vote)
+    monkeypatch.setattr(VoteFold, "fold", fold)
     with serving(tmp_path) as client:
         assert client.vote("t", "ann", "spam").status == 200
         bad = [*batch("a", 50, "new"), {"task": "bad", "worker": "ann", "label": "spam"}, *batch("b", 50, "newer")]

@@ -11,7 +11,7 @@ from adjudge.online import Online
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES
-from adjudge.service.campaigns.voting import RequestVotes, VoteFold
+from adjudge.service.campaigns.voting import VoteColumns, VoteFold
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
@@ -230,7 +230,7 @@ def fold_together(state, events, has_ids):
     votes, at = VoteFold(state, events[0].time), 0
     columns = [[getattr(event, field) for event in events] for field in ("task", "worker", "label")]
     while at < len(events):
-        done = votes.fold(RequestVotes(*columns, ["id"] * len(events) if has_ids else None), at)
+        done = votes.fold(VoteColumns(*columns, ["id"] * len(events) if has_ids else None), at)
         if votes.is_renewal_due:
             votes.renew()
         if not done and is_new(state, events[at], has_ids):

@@ -6,9 +6,8 @@ the votes, so that decisions are those of a replay, which goes vote by vote.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from adjudge.service.campaigns.decision import NEW, Evidence
 from adjudge.service.campaigns.tasks import Answer, Task
@@ -22,15 +21,11 @@ MAX_RUN_CELLS: Final = 1 << 14  # votes of a task times labels, summed over a ru
 MAX_RUN_VOTES: Final = 500
 IS_TIE: Final = 1  # flags of the stream
 IS_GOLD: Final = 2
-# (task, worker), name, number, label and id of a vote, and the label before it (-1: none); then what the stream says of the task:
-# the leading label (-1: the vote was there already), votes, flags.
-_Learned: TypeAlias = "tuple[tuple[Task, Worker], str, int, int, str | None, int, int, int, int]"
-# Where the probabilities of a vote begin, its task, and what the stream says of it: label, votes, flags.
-_Prediction: TypeAlias = tuple[int, Task, int, int, int]
-_FIRST: Final = itemgetter(0)
+# Of votes that go together: tasks, workers, names of tasks, numbers of workers, labels, ids; the labels before them, -1: none.
+_Columns: TypeAlias = "tuple[Sequence[Any], ...]"
 
 
-class RequestVotes(NamedTuple):
+class VoteColumns(NamedTuple):
     """The votes of a request."""
 
     names: list[str]  # of the tasks
@@ -45,7 +40,7 @@ class VoteFold:
     - `state`: into which they are folded.
     - `time`: of their events.
 
-    `events` are the events so far. `touched` has the prediction of the stream for every task; None if it has to be asked.
+    `events` are the events so far. `touched` has the prediction of the stream for every task; None if it has not predicted since.
     """
 
     def __init__(self, state: CampaignState, time: int) -> None:
@@ -53,7 +48,8 @@ class VoteFold:
         self.touched: dict[str, Answer | None] = {}
         self._state, self._time = state, time
         self._evidence = Evidence(0, -1, 0.0, time=time)
-        self._unfinished: tuple[tuple[Task, Worker], str, int, int, str | None, int] | None = None
+        self._unfinished: _Columns | None = None
+        self._run_votes = MAX_RUN_VOTES  # of the next run; fewer where runs end early, so that no vote is prepared many times
         breakers = state.policy.breakers
         # With any of these, more than the stream and the task itself has to be looked at between two votes.
         self._is_plain = not (
@@ -72,7 +68,7 @@ class VoteFold:
         self.touched[event.task] = touched[1]
         self.events.append(event)
 
-    def fold(self, votes: RequestVotes, start: int) -> int:
+    def fold(self, votes: VoteColumns, start: int) -> int:
         """Fold votes from one on, in order and as far as possible in this way; return how many."""
         known = self._find(votes, start) if self._is_plain else []
         if not known:
@@ -81,15 +77,17 @@ class VoteFold:
         names, numbers, labels = votes.names[run], votes.numbers[run], votes.labels[run]
         ids = [None] * len(known) if votes.ids is None else votes.ids[run]
         again = None if votes.ids is None else [vote_id is not None for vote_id in ids]
+        tasks, workers = zip(*known, strict=True)
         state.position += 1  # after an error, it shows that the state has changed
-        was, leading, *others, likely = state.stream.vote_many(
-            names, [worker.text for _, worker in known], labels, again, state.kind, MAX_RUN_CELLS
+        was, *answers = state.stream.vote_many(
+            names, [worker.text for worker in workers], labels, again, state.kind, MAX_RUN_CELLS
         )
         state.position -= 1
-        self._follow(zip(known, names, numbers, labels, ids, was, leading, *others, strict=False), likely)
-        if len(was) > (last := len(leading)):
-            self._unfinished = known[last], names[last], numbers[last], labels[last], ids[last], was[last]
+        self._follow((tasks, workers, names, numbers, labels, ids, was), *answers)
+        if len(was) > (last := len(answers[0])):
+            self._unfinished = tuple([column[last]] for column in (tasks, workers, names, numbers, labels, ids, was))
             state.position += 1
+        self._run_votes = min(MAX_RUN_VOTES, 2 * len(was) + 2)
         return len(was)
 
     def renew(self) -> None:
@@ -97,14 +95,14 @@ class VoteFold:
         assert self._unfinished is not None
         state, vote = self._state, self._unfinished
         state.online.renew_due()
-        label, tie, votes, gold, likely = state.stream.predict(vote[1], state.lasting)
+        label, tie, votes, gold, likely = state.stream.predict(vote[2][0], state.lasting)
         state.position -= 1
         self._unfinished = None
-        self._follow([(*vote, label, votes, IS_TIE * tie + IS_GOLD * gold)], likely)
+        self._follow(vote, [label], [votes], [IS_TIE * tie + IS_GOLD * gold], likely)
 
-    def _find(self, votes: RequestVotes, start: int) -> list[tuple[Task, Worker]]:
+    def _find(self, votes: VoteColumns, start: int) -> list[tuple[Task, Worker]]:
         """Return tasks and workers of votes, up to one that has to be applied on its own; make those that are new."""
-        state, time, end = self._state, self._time, start + MAX_RUN_VOTES
+        state, time, end = self._state, self._time, start + self._run_votes
         tasks, crowd, tallies, may_have = state.tasks.by_name, state.crowd.all, state.tallies, state.archive.may_have
         known: list[tuple[Task, Worker]] = []
         for name, number, code in zip(votes.names[start:end], votes.numbers[start:end], votes.labels[start:end], strict=True):
@@ -122,24 +120,33 @@ class VoteFold:
             known.append((task, worker))
         return known
 
-    def _follow(self, votes: Iterable[_Learned], likely: list[float]) -> None:
-        """Note the consequences of votes that the stream has learned; `likely` has the probabilities of all labels after each."""
+    def _follow(self, columns: _Columns, leading: list[int], totals: list[int], flags: list[int], likely: list[float]) -> None:
+        """Note the consequences of votes that the stream has learned.
+
+        - `leading`: the leading label of the task after each; -1: the vote was there already.
+        - `totals`: the votes on it.
+        - `flags`: whether it ties, and is gold.
+        - `likely`: the probabilities of its labels, one after the other.
+        """
         state, time, evidence, start = self._state, self._time, self._evidence, self._state.position
         rule, append = state.rule, self.events.append
         decide, minimum, needs_probabilities = rule.decide, state.policy.minimum_votes, rule.needs_probabilities
         position, k = start, len(state.labels)
-        at = -k
-        last: dict[str, _Prediction | None] = {}
+        at, first = -k, 0
+        last: dict[str, int] = {}  # where the probabilities after the last vote on a task begin, -1: it is not new
         evidence.breaker = state.breakers.tripped is not None
-        for (task, worker), name, number, code, vote_id, was, label, total, flags in votes:
+        for task, worker, name, number, code, vote_id, was, label, total, flag in zip(
+            *columns, leading, totals, flags, strict=False
+        ):
             at += k
             if label < 0:
-                last.setdefault(name, None)
+                last.setdefault(name, -1)
                 continue
             position += 1
+            last[name] = at
             if was < 0:
                 worker.votes += 1
-                state.votes += 1
+                first += 1
                 if task.moved is not None and number in task.moved:
                     task.moved[number] = position
                 append(events.Vote(time=time, task=name, worker=number, label=code, id=vote_id))
@@ -147,15 +154,15 @@ class VoteFold:
                 task.note_move(number, position)
                 append(events.Change(time=time, task=name, worker=number, label=code, id=vote_id))
             worker.cast(likely[at + code])
-            last[name] = at, task, label, total, flags
-            if task.standing is NEW and total < minimum and not flags & IS_GOLD:
+            standing = task.standing
+            if standing is NEW and total < minimum and not flag & IS_GOLD:
                 continue  # as `decide` would say
             evidence.votes, evidence.label, evidence.confidence = total, label, likely[at + label]
-            evidence.tie, evidence.gold = bool(flags & IS_TIE), flags >= IS_GOLD
+            evidence.tie, evidence.gold = bool(flag & IS_TIE), flag >= IS_GOLD
             if needs_probabilities:
                 evidence.probabilities = likely[at : at + k]
-            after = decide(task.standing, evidence)
-            if after is not task.standing or task.expired:
+            after = decide(standing, evidence)
+            if after is not standing or task.expired:
                 state.position, state.time = position, time
                 answer = label, evidence.tie, total, evidence.gold, likely[at : at + k]
                 state.stand(task, answer, state.unless_expired(task, answer, after) if task.expired else after)
@@ -163,21 +170,25 @@ class VoteFold:
         if position > start:
             state.position, state.time = position, time
             state.since_refit += position - start
-        for name, seen in last.items():
-            if seen is None:
+            state.votes += first
+        for name, at in last.items():
+            if at < 0:
                 self.touched.setdefault(name, None)
                 continue
-            at, task, label, total, flags = seen
-            self.touched[name] = label, bool(flags & IS_TIE), total, flags >= IS_GOLD, likely[at : at + k]
-        self._touch(sorted((seen for seen in last.values() if seen is not None), key=_FIRST), likely)
+            i = at // k
+            self.touched[name] = leading[i], bool(flags[i] & IS_TIE), totals[i], flags[i] >= IS_GOLD, likely[at : at + k]
+        ends = sorted(at for at in last.values() if at >= 0)
+        self._touch([columns[0][at // k] for at in ends], [leading[at // k] for at in ends], ends, likely)
 
-    def _touch(self, seen: list[_Prediction], likely: list[float]) -> None:
-        """Note that tasks were touched, in the order of their last votes, and how certain they are."""
-        slots: list[int] = []
+    def _touch(self, tasks: list[Task], leading: list[int], starts: list[int], likely: list[float]) -> None:
+        """Note that tasks were touched, one after the other, and how certain they are.
+
+        - `leading`: their leading labels.
+        - `starts`: where their probabilities begin in `likely`.
+        """
         shown: list[float] = []
-        for at, task, label, _, _ in seen:
+        for task, label, at in zip(tasks, leading, starts, strict=True):
             task.touched = self._time
-            slots.append(task.slot)
             shown.append(likely[at + (task.standing.label if task.standing.label >= 0 else label)])
-        if seen:
-            self._state.tasks.touch_many(slots, shown)
+        if tasks:
+            self._state.tasks.touch_many([task.slot for task in tasks], shown)

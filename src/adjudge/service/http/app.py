@@ -65,6 +65,7 @@ class Service:
         self._new_id = request_ids()
         self._votes: list[tuple[Answer, bytes, bytes, float]] = []  # on the short way: they wait for …
         self._done: asyncio.Future[None] | None = None  # … this commit
+        self._default: tuple[object, bytes] = (None, b"")  # uvicorn's headers, and their lines
 
     # --- the short way
 
@@ -113,6 +114,12 @@ class Service:
             done.add_done_callback(partial(self._on_disk, self._votes))
         self._votes.append(vote)
         return True
+
+    def default_lines(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the lines of the headers that uvicorn adds to every answer: a new list every second, with the date."""
+        if self._default[0] is not headers:
+            self._default = headers, b"".join([b"%b: %b\r\n" % field for field in headers])
+        return self._default[1]
 
     def _on_disk(self, votes: list[tuple[Answer, bytes, bytes, float]], done: asyncio.Future[None] | None) -> None:
         """Answer all requests whose votes one commit has written, or has not."""

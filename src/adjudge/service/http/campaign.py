@@ -17,7 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
-from adjudge.service.campaigns.voting import RequestVotes, VoteFold
+from adjudge.service.campaigns.voting import VoteColumns, VoteFold
 from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -36,6 +36,10 @@ MAX_CELLS_AT_ONCE: Final = 3200  # votes times labels that are folded without a 
 MIN_COSTED_LABELS: Final = 100  # up to so many, a vote takes about the same
 ROW_US: Final = 20  # microseconds that a row of a list takes, more or less
 LOOKED_EVERY: Final = 8  # votes between looks at the clock
+
+
+def _have_items(votes: Sequence[t.VoteIn]) -> bool:
+    return [vote.data for vote in votes].count(None) < len(votes)
 
 
 class Campaign(LiveCampaign):
@@ -57,21 +61,21 @@ class Campaign(LiveCampaign):
 
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
-        answer, has_items = await self.fold_votes(votes)
-        await self.votes_on_disk(has_items=has_items)
+        answer = await self.fold_votes(votes)
+        await self.votes_on_disk(votes)
         return answer
 
-    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> tuple[t.VoteAnswer, bool]:
-        """Fold votes, all or none; return the answer to send once they are on disk, and whether items are written as well."""
+    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
+        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
         content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
         answer = await self.in_turn(self._vote_steps(votes))
         if content:
             self.campaigns.pending().items.extend(content)
-        return answer, bool(content)
+        return answer
 
-    async def votes_on_disk(self, *, has_items: bool) -> None:
+    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
         """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
-        if not has_items:
+        if not _have_items(votes):
             await self.on_disk_now()
             return
         self.campaigns.require_sound()
@@ -82,7 +86,7 @@ class Campaign(LiveCampaign):
         n = len(votes)
         if self.turn.is_taken or (n > 1 and n * max(len(self.state.labels), MIN_COSTED_LABELS) > MAX_CELLS_AT_ONCE):
             return False
-        if any(vote.data is not None for vote in votes):
+        if _have_items(votes):
             return False
         if not has_heavy_votes(self.state):
             return True
@@ -121,17 +125,15 @@ class Campaign(LiveCampaign):
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
         before, fold = state.position, VoteFold(state, time)
-        workers: list[tuple[int, str]] = []
-        ids: list[Generation] = []
-        numbers = self.names.numbers
-        columns = RequestVotes(
-            [vote.task for vote in votes],
-            [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
-            codes,
-            [vote.id for vote in votes] if has_ids else None,
-        )
+        workers, ids, numbers = list[tuple[int, str]](), list[Generation](), self.names.numbers
         at = 0
         with self.whole():
+            columns = VoteColumns(
+                [vote.task for vote in votes],
+                [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
+                codes,
+                [vote.id for vote in votes] if has_ids else None,
+            )
             while at < len(votes):
                 start = len(fold.events)
                 if done := fold.fold(columns, at):
@@ -145,7 +147,8 @@ class Campaign(LiveCampaign):
                 at += done or 1
                 if has_ids:
                     ids += self._remember_ids(fold.events[start:], before + 1 + start)
-                yield from self.pause(state, pace)
+                if pace.is_over():
+                    yield from self.pause(state, pace)
             rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
         taken = fold.events
         if taken:

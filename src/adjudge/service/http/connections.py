@@ -374,7 +374,7 @@ class FastVoteCycle(RequestResponseCycle):
         protocol = self._protocol
         if self.disconnected:
             return
-        first = b"".join([b"%b: %b\r\n" % field for field in protocol.server_state.default_headers])  # the date
+        first = protocol.service.default_lines(protocol.server_state.default_headers)
         last = b"" if self.keep_alive else b"connection: close\r\n"
         protocol.transport.write(b"%b%b%b%b\r\n%b" % (STATUS_LINE[status], first, fields, last, content))
         if not self.keep_alive:

@@ -307,12 +307,12 @@ class LiveCampaign:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Reload the state from the log if an error aborts a fold that has changed it."""
-        state, before = self.state, self.state.position
+        """Reload the state from the log if an error aborts a fold that has changed it, or has numbered new workers."""
+        state, before, last = self.state, self.state.position, self.names.last
         try:
             yield
         except BaseException as error:
-            self.drop(state, before, error)
+            self.drop(state, before if self.names.last == last else -1, error)
             raise
 
     def drop(self, state: CampaignState, before: int, error: BaseException) -> None:
