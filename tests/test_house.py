@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 64_250,  # 50,000
-    "files": 400,  # 430
+    "code lines": 64_450,  # 50,000
+    "files": 401,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
