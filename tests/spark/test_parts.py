@@ -287,7 +287,7 @@ def test_files_that_an_executor_lacks_are_reported(part):
     assert found.missing == (6, 8)
     assert found.counts.lines.sum() == 3
     (found,) = stored.run(settings, "other", partial(count_majority, hard=True), [7])
-    assert found == stored.Found(None, (7,))
+    assert found == stored.PassReport(None, (7,))
 
 
 def test_files_go_with_the_fit(part, tmp_path):

@@ -51,7 +51,7 @@ from adjudge.spark.executor import (
 from adjudge.spark.layout import FIT_FAILED, PART_DTYPES, PART_SCHEMA, Packing, Size, TaskPart, lines, partitions_for, size_of
 from adjudge.spark.result import RemoteOutcome, RemoteSession, SparkResult
 from adjudge.spark.session import Frame, arrow_batches, plain_errors
-from adjudge.spark.stored import MAX_STORED_VOTES, Found, remove, run, store
+from adjudge.spark.stored import MAX_STORED_VOTES, PassReport, remove, run, store
 from adjudge.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_gold
 from adjudge.spark.votes import read_gold as remote_gold
 
@@ -309,12 +309,12 @@ class SparkSession(RemoteSession, WorkerState):
             found = self._stored.mapPartitions(act)
             # A tree costs a stage of its own: worth it where the driver would have much to add up.
             depth = 2 if found.getNumPartitions() * cells > TREE_CELLS else 1
-            total: Found = found.treeAggregate(Found(), Found.plus, Found.plus, depth)
+            total: PassReport = found.treeAggregate(PassReport(), PassReport.plus, PassReport.plus, depth)
             self._is_stored = True
             if total.missing:
                 again = self._laid_out.mapPartitionsWithIndex(self._store).mapPartitions(act)
                 context = self.spark.sparkContext
-                total = reduce(Found.plus, context.runJob(again, list, sorted(total.missing)), total)
+                total = reduce(PassReport.plus, context.runJob(again, list, sorted(total.missing)), total)
         return total.counts or PartCounts.nothing(self._votes.n_labels)
 
     def _follow(self, scores: Any) -> None:

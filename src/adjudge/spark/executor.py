@@ -34,7 +34,7 @@ Broadcast = Any  # of Spark: its value is loaded on first access
 LabelSource = Any  # what labels follow from: a `TableSource`, "votes" (majority vote), labels, [tasks], or None: they stay
 
 
-class AnyPart(Protocol):
+class VotePart(Protocol):
     """The votes of some tasks: as bytes (`TaskPart`) or in files (`StoredPart`)."""
 
     @property
@@ -138,7 +138,7 @@ class FitSettings:
     tie_weights: NDArray[np.float64] | None  # [K] of majority vote: the largest wins a tie
     units: Units  # of soft shares: the same in every part, so that sums do not depend on their order
 
-    def shards(self, part: AnyPart, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
+    def shards(self, part: VotePart, votes: int = 1 << 62) -> tuple[PassRules, Shards]:
         """Return the rules over a part's own rows, and its votes in shards of about `votes` votes, each with its tasks."""
         kernels = fastest()
         rules = PassRules.of(kernels, 1, self.row_label[part.rows], self.labels, self.ties, lambda: self.units)
@@ -197,7 +197,7 @@ Shards = list[tuple[slice, Shard]]  # each with its tasks
 Counted = tuple[PartCounts, Shards]  # of a part, and its shards with the labels after a pass; none where these are not asked for
 
 
-def count_majority(settings: FitSettings, part: AnyPart, *, hard: bool) -> Counted:
+def count_majority(settings: FitSettings, part: VotePart, *, hard: bool) -> Counted:
     """Count majority vote: by winner (hard) or by vote shares (soft)."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=hard)
@@ -207,7 +207,7 @@ def count_majority(settings: FitSettings, part: AnyPart, *, hard: bool) -> Count
     return part_counts(part, tally, TaskSums()), shards
 
 
-def label(settings: FitSettings, part: AnyPart, shards: Shards, source: LabelSource) -> None:
+def label(settings: FitSettings, part: VotePart, shards: Shards, source: LabelSource) -> None:
     """Label the tasks of a part as `source` says."""
     if source is None:
         return
@@ -222,7 +222,7 @@ def label(settings: FitSettings, part: AnyPart, shards: Shards, source: LabelSou
             shard.label_by_majority(settings.tie_weights)
 
 
-def count_step(settings: FitSettings, part: AnyPart, *, before: LabelSource, scores: Any, hard: bool, **how: bool) -> Counted:
+def count_step(settings: FitSettings, part: VotePart, *, before: LabelSource, scores: Any, hard: bool, **how: bool) -> Counted:
     """Count an E-step, given the labels before it; `how` has `delta` and `likelihood`.
 
     With `delta` only the votes of tasks whose label changed are counted, out of the old label and into the new one.
@@ -256,7 +256,7 @@ class DecisionPass:
         """What labels follow from: a table, or "votes"."""
         return "votes" if self.scores is None else self.scores
 
-    def __call__(self, settings: FitSettings, part: AnyPart) -> Counted:
+    def __call__(self, settings: FitSettings, part: VotePart) -> Counted:
         """Count a part's labels; for EM, of each row the expected right votes and the agreeing votes instead."""
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tally, agreeing = rules.empty(hard=self.is_hard), np.zeros(len(part.rows), np.int64)
@@ -274,15 +274,15 @@ class DecisionPass:
             tally = np.stack([right, agreeing], axis=1), tally[1]
         return part_counts(part, tally, TaskSums(*ends)), shards if self.is_hard else []
 
-    def ends(self, settings: FitSettings, part: AnyPart) -> Counted:
+    def ends(self, settings: FitSettings, part: VotePart) -> Counted:
         """Return the sums over a part's tasks alone."""
         return PartCounts.nothing(len(settings.labels))._replace(sums=self(settings, part)[0].sums), []
 
-    def frames(self, settings: FitSettings, part: AnyPart, ids: bytes, names: list[str] | None) -> Iterator[pl.DataFrame]:
+    def frames(self, settings: FitSettings, part: VotePart, ids: bytes, names: list[str] | None) -> Iterator[pl.DataFrame]:
         """Yield the labels of a part's tasks, or probabilities in columns of these names."""
         return self.labels(settings, part, ids) if names is None else self.probabilities(settings, part, ids, names)
 
-    def labels(self, settings: FitSettings, part: AnyPart, ids: bytes) -> Iterator[pl.DataFrame]:
+    def labels(self, settings: FitSettings, part: VotePart, ids: bytes) -> Iterator[pl.DataFrame]:
         """Yield task, label, confidence, votes, tie (and gold) of a part's tasks; those without votes come last."""
         rules, shards = settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))
         tasks, gold, length = ids_of(ids), part.gold >= 0, np.diff(part.task_ptr)
@@ -298,7 +298,7 @@ class DecisionPass:
             **gold_column,
         )
 
-    def probabilities(self, settings: FitSettings, part: AnyPart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
+    def probabilities(self, settings: FitSettings, part: VotePart, ids: bytes, names: list[str]) -> Iterator[pl.DataFrame]:
         """Yield task and a column per label of a part's tasks."""
         tables = self._tables(part)
         tasks, shards = ids_of(ids), settings.shards(part, DECISION_CELLS // max(len(settings.labels), 1))[1]
@@ -308,7 +308,7 @@ class DecisionPass:
             out = self._probabilities(settings, shard, *tables)
             yield pl.DataFrame({"task": tasks[piece], **dict(zip(names, out.T, strict=True))})
 
-    def _tables(self, part: AnyPart) -> tuple[Parameters | None, HonestTables | None]:
+    def _tables(self, part: VotePart) -> tuple[Parameters | None, HonestTables | None]:
         """Return the lines of a part's rows that decide, and those that honest confidence is judged by; None for neither."""
         params = None if self.scores is None else self.scores.value.on(part.rows)
         return params, None if self.honest is None else self.honest.value.on(part.rows)
@@ -329,7 +329,7 @@ class DecisionPass:
         return out if self.temperature == 1.0 else apply_temperature(out, self.temperature)
 
     def _decide_shards(
-        self, settings: FitSettings, part: AnyPart, shards: Shards, tally: Tally
+        self, settings: FitSettings, part: VotePart, shards: Shards, tally: Tally
     ) -> Iterator[tuple[slice, Shard, NDArray[np.float64], NDArray[np.bool_], float]]:
         """Yield (tasks, their shard, confidence, tie, log-likelihood), shard by shard, counting into the tally."""
         params, judged = self._tables(part)
@@ -348,7 +348,7 @@ class DecisionPass:
             yield piece, shard, sure, tie, likelihood
 
 
-def count_gold(settings: FitSettings, part: AnyPart) -> Counted:
+def count_gold(settings: FitSettings, part: VotePart) -> Counted:
     """Count the votes on a part's gold tasks under the labels that were given."""
     rules, shards = settings.shards(part)
     tally = rules.empty(hard=True)
@@ -369,7 +369,7 @@ class PartStore(NamedTuple):
 
 
 def sum_votes(
-    settings: FitSettings, part: AnyPart, *, source: LabelSource, job: PairSums | Answers, inputs: Broadcast
+    settings: FitSettings, part: VotePart, *, source: LabelSource, job: PairSums | Answers, inputs: Broadcast
 ) -> Counted:
     """Sum a pass over a part: over all votes, or by its rows, [rows, 2]; `inputs` are `RowInputs`."""
     rules, shards = settings.shards(part)
@@ -381,20 +381,20 @@ def sum_votes(
     return part_counts(part, (sums.T, np.zeros(len(settings.labels), np.int64)), TaskSums()), []
 
 
-def count_gold_tasks(settings: FitSettings, part: AnyPart, *, votes: int) -> Counted:
+def count_gold_tasks(settings: FitSettings, part: VotePart, *, votes: int) -> Counted:
     """Count the gold tasks of a part with at least so many votes, as the first sum."""
     return PartCounts.nothing(len(settings.labels))._replace(sums=np.array([gold_tasks(votes, part)], np.float64)), []
 
 
-def gold_tasks(votes: int, part: AnyPart) -> int:
+def gold_tasks(votes: int, part: VotePart) -> int:
     """Return the number of gold tasks of a part with at least so many votes."""
     return int(((part.gold >= 0) & (np.diff(part.task_ptr) >= votes)).sum())
 
 
 def sum_parts(
     settings: FitSettings,
-    work: Callable[[FitSettings, AnyPart], Counted],
-    parts: Iterable[AnyPart],
+    work: Callable[[FitSettings, VotePart], Counted],
+    parts: Iterable[VotePart],
     first: PartCounts | None = None,
 ) -> PartCounts | None:
     """Return the sum over parts, and over the parts before, if there are any."""
@@ -406,7 +406,7 @@ def add_counts(a: PartCounts | None, b: PartCounts | None) -> PartCounts | None:
     return b if a is None else a if b is None else a.plus(b)
 
 
-def part_counts(part: AnyPart, tally: Tally, ends: TaskSums) -> PartCounts:
+def part_counts(part: VotePart, tally: Tally, ends: TaskSums) -> PartCounts:
     """Return a tally over the own rows as counts of the panel's rows, without rows of zeros."""
     lines, classes = tally
     some = lines.any(axis=1)

@@ -27,6 +27,7 @@ from adjudge.spark.executor import (
     LabelSource,
     PartCounts,
     TableSource,
+    VotePart,
     add_counts,
     sum_parts,
 )
@@ -88,15 +89,15 @@ class StoredPart:
         return self._folder / f"{LABELS_PREFIX}{name}" if isinstance(name, str) else None
 
 
-class Found(NamedTuple):
+class PassReport(NamedTuple):
     """What some executors found: sums, and the numbers of the parts whose files they lack."""
 
     counts: PartCounts | None = None
     missing: tuple[int, ...] = ()
 
-    def plus(self, other: Found) -> Found:
+    def plus(self, other: PassReport) -> PassReport:
         """Return both together."""
-        return Found(add_counts(self.counts, other.counts), self.missing + other.missing)
+        return PassReport(add_counts(self.counts, other.counts), self.missing + other.missing)
 
 
 def store(settings: Broadcast, fit: str, ended: tuple[str, ...], number: int, parts: Iterable[bytes]) -> Iterator[int]:
@@ -115,13 +116,13 @@ def store(settings: Broadcast, fit: str, ended: tuple[str, ...], number: int, pa
 
 
 def run(
-    settings: Broadcast, fit: str, work: Callable[[FitSettings, AnyPart], Counted], numbers: Iterable[int]
-) -> Iterator[Found]:
+    settings: Broadcast, fit: str, work: Callable[[FitSettings, VotePart], Counted], numbers: Iterable[int]
+) -> Iterator[PassReport]:
     """Yield the sum over the parts of a partition."""
     spare_loaded()
     every = {number: _open(fit, number, settings.value) for number in list(numbers)}
     missing = tuple(number for number, part in every.items() if part is None)
-    yield Found(sum_parts(settings.value, work, (part for part in every.values() if part is not None)), missing)
+    yield PassReport(sum_parts(settings.value, work, (part for part in every.values() if part is not None)), missing)
 
 
 def remove(fit: str, numbers: Iterable[int]) -> Iterator[int]:
@@ -130,7 +131,7 @@ def remove(fit: str, numbers: Iterable[int]) -> Iterator[int]:
     shutil.rmtree(_folder(fit), ignore_errors=True)
 
 
-def _write(settings: FitSettings, folder: Path, parts: Iterable[AnyPart]) -> None:
+def _write(settings: FitSettings, folder: Path, parts: Iterable[VotePart]) -> None:
     """Write parts as one part to the files of a folder, which then appears with all of them."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
