@@ -13,6 +13,7 @@
 
 #include "../bind_common.hpp"
 #include "bind_wide.hpp"
+#include "blocks.hpp"
 #include "confusion.hpp"
 #include "count_labels.hpp"
 #include "drive.hpp"
@@ -115,6 +116,12 @@ Scalars scalars(const Sums& s) {
     return {s.log_likelihood, s.classification, s.changed, s.impossible, s.second_looks};
 }
 
+// The same of a pass, after whose decisions no pass of its kind follows as a rule.
+Scalars of_pass(const Pass& p, const Sums& s) {
+    if (p.confidence) free_blocks();
+    return scalars(s);
+}
+
 Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2> table,
                      In<double, 1> log_prior, TaskKeys task_key, In<uint64_t, 1> label_hash,
                      bool by_prior, Out<int32_t, 1> labels, Maybe<double, 1> confidence, Maybe<bool, 1> tie,
@@ -129,7 +136,7 @@ Scalars py_hard_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
     p.likelihood = likelihood;
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
-    return scalars(hard_pass(p, cells, classes, with_classification, threads));
+    return of_pass(p, hard_pass(p, cells, classes, with_classification, threads));
 }
 
 // The table is the mean of its parts.
@@ -166,7 +173,7 @@ Scalars py_soft_pass(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<double, 2>
     need(cells || (!p.rest && !left), "rest");
     if (p.tasks == 0 || p.k == 0) return scalars({});
     nb::gil_scoped_release release;
-    return scalars(soft_pass(p, cells, classes, left ? left : classes, threads));
+    return of_pass(p, soft_pass(p, cells, classes, left ? left : classes, threads));
 }
 
 // Counts are int64 for hard, float64 for soft.

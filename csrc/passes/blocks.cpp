@@ -63,6 +63,11 @@ void give_block(void* memory, size_t bytes) {
     free_block(memory);
 }
 
+void free_blocks() {
+    Kept& all = kept();
+    if (std::unique_lock<std::mutex> lock(all.mutex, std::try_to_lock); lock) all.free_all();
+}
+
 void begin_reuse() {
     Kept& all = kept();
     const std::lock_guard<std::mutex> lock(all.mutex);

@@ -8,8 +8,8 @@ namespace adjudge {
 
 constexpr size_t kLargePage = size_t(1) << 21;
 
-// A block of this size, a multiple of kLargePage: one that was given back, or a new one. Before memory is asked for, all
-// that was given back is freed, so that a process never has more than it would without.
+// A block of this size, a multiple of kLargePage: one that was given back, or a new one. A new one is made only after all
+// that were given back are freed, so that a process never has more than it would without.
 void* take_block(size_t bytes);
 
 // Frees a block, or keeps it while blocks are reused.
@@ -18,5 +18,8 @@ void give_block(void* memory, size_t bytes);
 // Blocks are reused from each call to the call of `end_reuse` that belongs to it; the last one frees what is left.
 void begin_reuse();
 void end_reuse();
+
+// Frees what was given back: what follows needs other sizes.
+void free_blocks();
 
 }  // namespace adjudge
