@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #if defined(__linux__)
@@ -11,7 +12,7 @@
 
 namespace adjudge {
 
-constexpr size_t kCacheLine = 64;
+constexpr size_t kCacheLine = 64, kLargePage = size_t(1) << 21;
 
 // Whether an array [rows, k] has lines of `lanes` numbers as the kernels read them, none of which crosses a cache line
 // without need: then no copy is faster.
@@ -31,15 +32,33 @@ using Aligned = std::unique_ptr<T[], Free>;
 // small ones nearly every vote would miss the translation cache as well.
 template <class T>
 Aligned<T> allocate(size_t n) {
-    constexpr size_t kPage = size_t(1) << 21;
     const size_t bytes = n * sizeof(T);
-    const size_t unit = bytes >= kPage / 2 ? kPage : kCacheLine;
+    const size_t unit = bytes >= kLargePage / 2 ? kLargePage : kCacheLine;
     const size_t size = (bytes / unit + 1) * unit;
     void* memory = ::operator new(size, std::align_val_t(unit));  // Windows has no std::aligned_alloc
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (unit == kPage) madvise(memory, size, MADV_HUGEPAGE);  // a wish: refusal does no harm
+    if (unit == kLargePage) madvise(memory, size, MADV_HUGEPAGE);  // a wish: refusal does no harm
 #endif
     return Aligned<T>(static_cast<T*>(memory), Free{std::align_val_t(unit)});
 }
+
+constexpr size_t kAlwaysNew = size_t(1) << 25;  // bytes; C libraries reuse freed blocks of less
+
+// Zeroed room of at least kAlwaysNew bytes. Its pages are new, and the system has cleared them: clearing them again would take
+// as long.
+struct Cleared {
+    std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
+
+    explicit Cleared(size_t bytes) : memory(std::calloc(bytes + 2 * kLargePage, 1), std::free) {
+        if (!memory) throw std::bad_alloc();
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+        madvise(data(), bytes / kLargePage * kLargePage + kLargePage, MADV_HUGEPAGE);
+#endif
+    }
+    void* data() const {
+        const uintptr_t first = reinterpret_cast<uintptr_t>(memory.get());
+        return static_cast<char*>(memory.get()) + (kLargePage - first % kLargePage) % kLargePage;
+    }
+};
 
 }  // namespace adjudge
