@@ -70,6 +70,7 @@ struct Ballots {
 
     // At most kBlockTasks tasks.
     void run(const uint8_t* row_label, int64_t first, int tasks) {
+        Lengths::fetch_next(p.task_ptr + first, tasks);
         lengths.sort(p.task_ptr + first, p.row, tasks);
         lengths.each(BallotRun<L>{p, p.task_ptr + first, lengths.in_order, row_label, one, ballots, winners});
         decide_all(first, tasks);

@@ -64,6 +64,7 @@ static void ballots(const Pass& p, Worker& w, const uint8_t* row_label, int lane
 
 static void recount(const Pass& p, Worker& w, int lanes, int64_t first, int tasks) {
     Lengths lengths;
+    Lengths::fetch_next(p.task_ptr + first, tasks);
     lengths.sort(p.task_ptr + first, p.row, tasks);
     if (p.recount == Pass::Recount::hard) return recount_hard(p, w, lengths, first, tasks);
     switch (lanes) {

@@ -15,6 +15,14 @@ constexpr int kAhead = 32;       // tasks whose lines are fetched ahead of their
 constexpr int kStream = 1024;    // votes between those in use and those fetched from memory: past the next page
 constexpr int kLong = 32;        // this many votes and more share one group: their loops are long anyway
 
+// Fetches what loops over votes read in a row from memory, a little with every task rather than a block's at once: IN the
+// task_ptr and labels of the block, of which this is the t-th task, and its votes.
+ADJUDGE_INLINE void fetch_streams(const int64_t* ptr, const uint32_t* row, const int32_t* labels, int64_t t) {
+    __builtin_prefetch(row + kStream);
+    __builtin_prefetch(ptr + t + kBlockTasks);
+    __builtin_prefetch(labels + t);  // they are read once the scores of the block are known
+}
+
 // A block of tasks as runs of equal length.
 struct Lengths {
     uint16_t order[kBlockTasks + kAhead];  // tasks of the block by length; the last repeated, to be fetched ahead
@@ -23,7 +31,6 @@ struct Lengths {
 
     // IN ptr [tasks + 1], the task_ptr of the block; row: all votes.
     void sort(const int64_t* ptr, const uint32_t* row, int tasks) {
-        for (int t = tasks; t < 2 * tasks; t += 8) __builtin_prefetch(ptr + t);  // the next block's
         const int64_t first = ptr[1] - ptr[0];
         int64_t other = 0;
         for (int t = 0; t < tasks; ++t) other |= (ptr[t + 1] - ptr[t]) ^ first;
@@ -43,6 +50,11 @@ struct Lengths {
             for (int t = 0; t < tasks; ++t) order[place[group(ptr[t + 1] - ptr[t])]++] = uint16_t(t);
         }
         for (int i = 0; i < kAhead; ++i) order[tasks + i] = order[tasks - 1];
+    }
+
+    // Fetches the task_ptr of the next block at once: for loops that do not fetch their streams with every task.
+    static ADJUDGE_INLINE void fetch_next(const int64_t* ptr, int tasks) {
+        for (int t = tasks; t < 2 * tasks; t += 8) __builtin_prefetch(ptr + t);
     }
 
     static int group(int64_t length) { return length < kLong ? int(length) : kLong; }
@@ -69,8 +81,8 @@ struct Lengths {
     }
 };
 
-// What a loop over the tasks of a run of length N fetches ahead: where the block is in order, the lines of the votes that are
-// stored `votes` further on, in the next block, too; else those of a later task of the block.
+// What a loop over the tasks of a run of length N fetches ahead. If the block is in order, these are the lines of the votes stored
+// `votes` further on, even in the next block; otherwise those of a later task of the block.
 template <int N>
 struct Ahead {
     const uint32_t* const rows;

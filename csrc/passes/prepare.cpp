@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kGrain = 1 << 13;          // rows copied in one piece
 constexpr size_t kNear = size_t(3) << 18;  // bytes of lines that a core keeps close
 constexpr size_t kFar = size_t(1) << 24;   // and those that no cache keeps
+constexpr size_t kFarCosts = size_t(1) << 22;
 
 // to OUT [rows, lanes]: from IN [rows, k], padded with -inf.
 template <class T>
@@ -126,6 +127,7 @@ bool prepare_costs(Pass& p, Prepared& own, int threads) {
     p.steps = (bytes == 1 ? 255.0 : 65535.0) / (most > 0.0 ? most : 1.0);
     if (!(p.steps > 1e-300 && p.steps < 1e300)) return false;
     const size_t line = size_t(lanes * bytes);
+    p.ahead = size_t(p.rows) * line > kFarCosts ? kFarAhead : 0;
     own.cost_lines = allocate<uint8_t>(size_t(p.rows) * line);
     own.cost_start = allocate<uint8_t>(line);
     p.cost_lines = own.cost_lines.get();

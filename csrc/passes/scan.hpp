@@ -16,34 +16,39 @@ namespace ADJUDGE_ISA {
 template <class T, int L>
 struct CostRun {
     const Pass& p;
-    const int64_t* ptr;  // IN the task_ptr of the block
-    const bool in_order;  // the tasks of the block are one run, in their own order
-    uint16_t* possible;  // OUT [tasks] labels that could win, one bit each
+    const Lengths& lengths;
+    const int64_t* ptr;     // IN the task_ptr of the block
+    const int32_t* labels;  // IN [tasks]
+    uint16_t* possible;     // OUT [tasks] labels that could win, one bit each
 
     template <int N>
     ADJUDGE_INLINE void run(const uint16_t* order, int tasks) {
-        if (N > 0 && in_order) some<N, true>(order, tasks);
-        else some<N, false>(order, tasks);
+        if (N > 0 && lengths.in_order && p.ahead) some<N, true, true>(order, tasks);
+        else if (N > 0 && lengths.in_order) some<N, true, false>(order, tasks);
+        else some<N, false, false>(order, tasks);
     }
 
-    template <int N, bool InOrder>
+    template <int N, bool InOrder, bool Prefetch>
     void some(const uint16_t* order, int tasks) {
-        const T* const lines = static_cast<const T*>(p.cost_lines);
+        const T* const table = static_cast<const T*>(p.cost_lines);
         const uint32_t* const rows = p.row;
         const int64_t* const at = ptr;
         uint16_t* const out = possible;
+        const int32_t* const known = labels;
+        const Ahead<N> ahead(p, lengths, ptr, p.ahead);
         using Line = CostLine<T, L>;
         const Line start = Line::load(static_cast<const T*>(p.cost_start)).closed();
         int64_t length = N;
         T margin = cost_margin<T>(p, length);
         for (int i = 0; i < tasks; ++i) {
             const int t = InOrder ? i : order[i];
-            const uint32_t* row = InOrder ? rows + at[0] + int64_t(i) * N : rows + at[t];
-            const int64_t n = N ? N : at[t + 1] - at[t];
+            const int64_t first = InOrder ? at[0] + int64_t(i) * N : at[t], n = N ? N : at[t + 1] - first;
+            const uint32_t* row = rows + first;
             if (N == 0 && n != length) margin = cost_margin<T>(p, length = n);
-            __builtin_prefetch(row + kStream);
+            if constexpr (Prefetch) ahead.fetch(order + i, first, n, table, L * sizeof(T));
+            fetch_streams(at, row, known, t);
             Line cost = start;
-            for (int64_t v = 0; v < n; ++v) cost += Line::load(lines + int64_t(row[v]) * L);
+            for (int64_t v = 0; v < n; ++v) cost += Line::load(table + int64_t(row[v]) * L);
             out[t] = uint16_t(cost.within(margin));
         }
     }
@@ -84,7 +89,7 @@ struct Scan {
             const int tasks = int(end - first < kBlockTasks ? end - first : kBlockTasks);
             lengths.sort(p.task_ptr + first, p.row, tasks);
             if constexpr (L > 0) {
-                lengths.each(CostRun<T, L>{p, p.task_ptr + first, lengths.in_order, possible});
+                lengths.each(CostRun<T, L>{p, lengths, p.task_ptr + first, p.labels + first, possible});
                 look_at_surprises(first, tasks);
             } else {
                 for (int64_t t = first; t < first + tasks; ++t) scan_wide(t);

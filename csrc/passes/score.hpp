@@ -28,13 +28,15 @@ struct ScoreRun {
         const V start = V::load(p.start);
         const double* const lines = p.lines;
         const uint32_t* const rows = p.row;
+        const int64_t* const at = ptr;
+        const int32_t* const labels = p.labels + (ptr - p.task_ptr);
         const Ahead<N> ahead(p, lengths, ptr, p.ahead);
         for (int i = 0; i < tasks; ++i) {
             const int t = order[i];
-            const int64_t first = ptr[t], n = N ? N : ptr[t + 1] - first;
+            const int64_t first = at[t], n = N ? N : at[t + 1] - first;
             const uint32_t* row = rows + first;
             if constexpr (Prefetch) ahead.fetch(order + i, first, n, lines, L * sizeof(double));
-            __builtin_prefetch(row + kStream);
+            fetch_streams(at, row, labels, t);
             V score = start;
             for (int64_t v = 0; v < n; ++v) score = score + V::load(lines + int64_t(row[v]) * L);
             score.store(scores + t * L);

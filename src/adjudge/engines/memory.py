@@ -133,7 +133,7 @@ def _weight_bytes(votes: Votes) -> int:
 
 
 def line_bytes(rows: int, k: int, votes: int) -> int:
-    """Return the bytes of the aligned copy of a table, which is made if it is read often enough."""
+    """Return the bytes of the aligned copy of a table, at most: none is made if it is read seldom, or is aligned already."""
     lanes = next((lanes for lanes in LANES if k <= lanes), 0)
     return 8 * rows * lanes if votes >= rows else 0
 
@@ -141,7 +141,8 @@ def line_bytes(rows: int, k: int, votes: int) -> int:
 def tally_bytes(rows: int, k: int, votes: int, tasks: int, threads: int, room: Room = NO_EXTRA_ROOM) -> int:
     """Return the bytes of the threads' separate tallies, which are summed in the end.
 
-    There is one per busy thread, or none if all together would be too large or not worth their cost.
+    There is one per busy thread, or none if all together would be too large or not worth their cost. One thread may count
+    in the caller's array instead.
     """
     shard_tasks = min(max(tasks * SHARD_VOTES // max(votes, 1), 1), MOST_SHARD_TASKS)
     tallies = min(threads, -(-tasks // shard_tasks))

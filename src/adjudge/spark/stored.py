@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from adjudge.errors import AdjudgeError
 from adjudge.spark.executor import (
-    AnyPart,
     Broadcast,
     Counted,
     FitSettings,
