@@ -36,7 +36,7 @@ class Crowd:
             self.task_ptr, self.row, row_label, self.task_key, self.label_hash, soft=False, tie_weights=None, threads=threads,
             labels=self.labels, counts=self.counts, class_counts=self.class_counts,
         )  # fmt: skip
-        self.soft_counts, self.soft_classes = cpu.aligned_zeros(self.counts.shape), np.zeros(k)
+        self.soft_counts, self.soft_classes = cpu.room(self.counts.shape, zero=True), np.zeros(k)
         self.soft_labels = self.labels.copy()
         for _ in range(3):
             self.m_step()

@@ -18,7 +18,7 @@ from adjudge.io.formats import registry
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 MODULES = dict(re.findall(r"```py\n# (\w+)\.py\n(.*?)```", PAGE, re.DOTALL))
-ENTRY_POINTS = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL).group(1)
+ENTRY_POINTS = re.search(r"```toml\n.*?(\[project\.entry-points.*?)```", PAGE, re.DOTALL).group(1)
 RUNS = [{"run": n, "judge": f"j{n}", "verdicts": {"t1": "good", "t2": "bad" if n else "good"}} for n in range(3)]
 VOTES = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
 
@@ -211,3 +211,27 @@ def test_two_packages_with_one_name_are_both_named(install):
         install(package, "[adjudge.models]\nodd = broken:Model\n", {"broken": "class Model:\n    fit = None\n"})
     with pytest.raises(adj.OptionError, match=r"'odd' is defined by several packages, (late|early) .*, (late|early) "):
         adj.aggregate(VOTES, model="odd")
+
+
+def test_unknown_models_are_compared_with_installed_ones(documented):
+    with pytest.raises(adj.OptionError, match="did you mean 'first-impression'") as found:
+        adj.aggregate(VOTES, model="first_impresion")
+    assert str(found.value).endswith("; a model of your own needs an entry point, as docs/extending.md shows")
+
+
+def test_an_explanation_does_not_claim_decisive_votes_for_an_object():
+    class Contrary:
+        name = "contrary"
+
+        def fit(self, votes):
+            first = votes.row_label[votes.row][votes.task_ptr[:-1]]
+            return np.eye(votes.n_labels)[1 - first] * 0.2 + 0.4
+
+    why = adj.aggregate(VOTES, model=Contrary()).explain("t1")
+    assert "decisive votes are not known for a model of your own" in str(why)
+    assert "no single vote" not in str(why)
+    assert {vote.flips_if_removed for vote in why.evidence} == {None}
+    assert why.votes["flips_if_changed"].null_count() == 3
+    assert not any(vote.is_decisive for vote in why.evidence)
+    assert "no single vote" not in why._repr_html_()
+    assert "could change" not in why.plot().sentence

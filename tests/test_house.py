@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 64_250,  # 50,000
-    "files": 400,  # 430
+    "code lines": 65_400,  # 50,000
+    "files": 404,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
@@ -27,8 +27,8 @@ WALK_LIMITS = {
     # walk: (files, returns),  # bar
     "aggregate(path).labels": (27, 89),  # 28, 90
     "command line": (32, 99),  # 34, 105
-    "result.workers": (12, 46),  # 12 files
-    "result.report(path)": (45, 210),  # 45 files
+    "result.workers": (12, 49),  # 12 files
+    "result.report(path)": (45, 213),  # 45 files
     "agreement(frame)": (28, 103),  # 28 files
     "aggregate(path, engine='disk').labels": (34, 128),  # 36, 130
     "Online.learn": (1, 0),  # 1 file

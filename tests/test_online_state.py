@@ -54,6 +54,35 @@ def test_a_vote_answers_as_learning_and_asking_do(votes, model, duplicates, gold
     assert saved(streams[0]) == saved(streams[1]) == saved(streams[2])
 
 
+@given(votes=VOTES, model=MODEL, cells=st.integers(0, 200), again=st.none() | st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=60)
+def test_votes_that_are_learned_together_answer_as_those_that_are_learned_alone(votes, model, cells, again):
+    streams = [*both(model=model), adj.Online(labels=LABELS, model=model)]
+    repeats, at = None if again is None else [again.random() < 0.5 for _ in votes], 0
+    while at < len(votes):
+        rest = [list(column) for column in zip(*votes[at:], strict=True)]
+        names = [f"t{task}" for task in rest[0]], [f"w{worker}" for worker in rest[1]]
+        runs = [o.state.vote_many(*names, rest[2], None if again is None else repeats[at:], 1, cells) for o in streams[:2]]
+        assert runs[0] == runs[1]
+        was, *columns, likely = runs[0]
+        for i, before in enumerate(was):
+            task, worker, label, alone = names[0][i], names[1][i], rest[2][i], streams[2].state
+            assert alone.voted(task, worker) == before
+            if before == label and not (repeats and repeats[at + i]):
+                assert columns[0][i] == -1
+                continue
+            answer = alone.vote(task, worker, label, 1)
+            if answer is not False:
+                row = [column[i] for column in columns]
+                assert answer == (row[0], bool(row[2] & 1), row[1], row[2] > 1, likely[3 * i : 3 * i + 3])
+            else:
+                assert i == len(columns[0])
+                for online in streams:
+                    online.renew_due()
+        at += len(was)
+    assert saved(streams[0]) == saved(streams[1]) == saved(streams[2])
+
+
 @given(votes=VOTES, model=MODEL, duplicates=st.sampled_from(["last", "all"]))
 @settings(deadline=None, max_examples=60)
 def test_what_was_voted(votes, model, duplicates):

@@ -36,6 +36,7 @@ def race():
                     "child",
                     "run",
                     "stages",
+                    "studies",
                 )
             }
         )
@@ -213,6 +214,20 @@ def test_a_child_of_ours_is_judged_as_its_result_says(race, tmp_path):
     assert lines["adjudge ds"]["accuracy"] == judge.accuracy(np.load(next(tmp_path.glob("*/answer.npz")))["labels"])
     assert len(lines["adjudge ds"]["times"]) == 5
     assert lines["adjudge broken"]["why"] == "failed: KeyError: 'no such model'"
+
+
+@pytest.mark.parametrize("study", ["ranking", "agreement"])
+def test_figures_of_ours_are_those_of_the_judge(race, tmp_path, study):
+    ours = race.studies.STUDIES[study][-1]
+    assert set(race.studies.rivals(study).values()) == {ours.name}
+    cell, write = race.studies.fields(study, quick=True)[0]
+    write(tmp_path / "data.npz")
+    judge, ready = race.studies.StudyJudge(tmp_path / "data.npz"), [(ours, sys.executable)]
+    lines = race.turns.take_turns(ready, cell, tmp_path / "data.npz", tmp_path, 60.0, 1, judge)
+    assert lines[ours.name]["difference"] < 1e-9
+    studied = {study: {"machine": "m", "command": "c", "cells": [{**cell, "lines": lines}]}}
+    results = {"machine": "m", "command": "c", "limit": 1.0, "cells": [], "equal": [], "stages": [], "studies": studied}
+    assert f"| {ours.name} | " in race.pages.blocks(results)[study]
 
 
 def test_a_fit_over_the_limit_is_stopped_and_the_rest_goes_on(race, tmp_path):

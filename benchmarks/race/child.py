@@ -24,7 +24,8 @@ import numpy as np
 SMALL = 200  # tasks of the warm-up
 WARM = 0.2  # seconds: shorter fits are made twice, and the second is timed
 SCRATCH = []  # the folder for files that an engine needs
-SAID = ("crowd-kit", "peerannot", "cleanlab", "snorkel", "adjudge", "numpy", "pandas", "torch")
+SAID = ("crowd-kit", "peerannot", "cleanlab", "snorkel", "evalica", "arena-rank", "krippendorff", "adjudge")
+SAID_TOO = ("numpy", "pandas", "torch", "jax")  # what they stand on
 
 
 class Data:
@@ -37,6 +38,8 @@ class Data:
     @classmethod
     def load(cls, path):
         found = np.load(path)
+        if "left" in found:
+            return Comparisons(found["left"], found["right"], found["outcome"])
         return cls(found["task"], found["worker"], found["label"], found["sizes"])
 
     def small(self):
@@ -62,6 +65,28 @@ class Data:
         out = np.zeros((self.n_tasks, self.n_labels))
         np.add.at(out, (self.task, self.label), 1)
         return out / np.maximum(out.sum(axis=1, keepdims=True), 1)
+
+
+class Comparisons:
+    """Comparisons of pairs of items by number: 0 where the left one won, 1 where the right one did, 2 for a tie."""
+
+    def __init__(self, left, right, outcome):
+        self.left, self.right, self.outcome = left, right, outcome
+
+    def small(self):
+        """The first comparisons."""
+        few = slice(0, SMALL)
+        return Comparisons(self.left[few], self.right[few], self.outcome[few])
+
+    def words(self, left, right, tie):
+        """Who won each, in these words."""
+        return np.array([left, right, tie])[self.outcome]
+
+
+def centred(items, strengths):
+    """Strengths by number of the item, with mean 0, as an answer."""
+    strengths = np.asarray(strengths)[np.argsort(np.asarray(items).astype(int))]
+    return {"figures": strengths - strengths.mean()}
 
 
 def crowd_kit(method):
@@ -153,8 +178,67 @@ def snorkel(method):
     return prepared
 
 
+def evalica(method):
+    import evalica
+
+    def ranked(data, options):
+        left, right = data.left.tolist(), data.right.tolist()
+        winners = [(evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw)[outcome] for outcome in data.outcome.tolist()]
+
+        def answer(found):
+            return centred(found.scores.index, np.log(found.scores.to_numpy()))
+
+        return (lambda: getattr(evalica, method)(left, right, winners, **options)), answer
+
+    def agreed(data, options):
+        import pandas as pd
+
+        matrix = pd.DataFrame(data.matrix(np.nan, np.float64).T)
+        return (lambda: evalica.alpha(matrix, distance="nominal", **options)), (lambda found: {"figures": [found.alpha]})
+
+    return agreed if method == "alpha" else ranked
+
+
+def arena_rank(method):
+    import pandas as pd
+    from arena_rank.models import bradley_terry
+    from arena_rank.utils.data_utils import PairDataset
+
+    def prepared(data, options):
+        words = data.words("model_a", "model_b", "tie")
+        pairs = PairDataset.from_pandas(pd.DataFrame({"model_a": data.left, "model_b": data.right, "winner": words}))
+
+        def fit():
+            model = getattr(bradley_terry, method)(len(pairs.competitors), scale=1.0, base=np.e, **options)
+            return {name: np.asarray(found) for name, found in model.compute_ratings_and_cis(pairs).items()}
+
+        return fit, (lambda found: centred(found["competitors"], found["ratings"]))
+
+    return prepared
+
+
+def krippendorff(method):
+    import krippendorff
+
+    def prepared(data, options):
+        counts = np.zeros((data.n_tasks, data.n_labels))
+        np.add.at(counts, (data.task, data.label), 1)
+
+        def fit():
+            return getattr(krippendorff, method)(value_counts=counts, level_of_measurement="nominal", **options)
+
+        return fit, (lambda found: {"figures": [found]})
+
+    return prepared
+
+
 def adjudge(method):
     import adjudge as adj
+
+    if method == "rank":
+        return ranked_by_us
+    if method == "agreement":
+        return agreed_by_us
     from adjudge.engines.registry import resolve
     from adjudge.models.base import MODELS
 
@@ -193,6 +277,29 @@ def adjudge(method):
     return prepared
 
 
+def ranked_by_us(data, options):
+    """The preparation of a ranking by ours, from a frame."""
+    import polars as pl
+
+    import adjudge as adj
+
+    frame = pl.DataFrame({"left": data.left, "right": data.right, "winner": data.words("left", "right", "tie")})
+
+    def answer(found):
+        board = found.leaderboard_frame()
+        return centred(board["item"].to_numpy(), board["strength"].to_numpy())
+
+    return (lambda: adj.rank(frame, **options)), answer
+
+
+def agreed_by_us(data, options):
+    """The preparation of agreement by ours, from encoded votes."""
+    import adjudge as adj
+
+    votes = adj.read({"task": data.task, "worker": data.worker, "label": data.label})
+    return (lambda: adj.agreement(votes, **options)), (lambda found: {"figures": [found.alpha]})
+
+
 def answer_of(result, data):
     """Labels and parameters of a result of ours, by codes."""
     labels = result.labels_frame()
@@ -214,7 +321,16 @@ def answer_of(result, data):
     return {**out, "confusion": confusion, "priors": priors}
 
 
-LIBRARIES = {"crowd-kit": crowd_kit, "peerannot": peerannot, "cleanlab": cleanlab, "snorkel": snorkel, "adjudge": adjudge}
+LIBRARIES = {
+    "crowd-kit": crowd_kit,
+    "peerannot": peerannot,
+    "cleanlab": cleanlab,
+    "snorkel": snorkel,
+    "evalica": evalica,
+    "arena-rank": arena_rank,
+    "krippendorff": krippendorff,
+    "adjudge": adjudge,
+}
 
 
 def status(name):
@@ -251,7 +367,7 @@ def warm(fit, more, last):
 def versions():
     """Versions of the installed libraries that matter."""
     out = {}
-    for name in SAID:
+    for name in (*SAID, *SAID_TOO):
         try:
             out[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -16,6 +16,9 @@ PACKAGES = {
     "peerannot": ("peerannot", "torch==2.13.0"),
     "cleanlab": ("cleanlab", "pandas>=3"),
     "snorkel": ("snorkel", "torch==2.13.0"),
+    "evalica": ("evalica==0.4.2", "pandas>=3"),
+    "arena-rank": ("arena-rank", "pandas>=3"),
+    "krippendorff": ("krippendorff",),
 }
 
 

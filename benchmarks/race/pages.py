@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import plot
+import studies
 import tables
 from contestants import OURS, PEERS, contestants
 from summary import sentence
@@ -30,14 +31,17 @@ def blocks(results):
     cells, names = results["cells"], [one.name for one in contestants()]
     simulated = [cell for cell in cells if SIMULATED in cell["name"]]
     shared = [cell for cell in cells if SIMULATED not in cell["name"]]
+    studied = results.get("studies", {})
+    others = [cell for study in studied.values() for cell in study["cells"]]
     return {
         "summary": sentence(cells) if cells else "",
         "short": short_block(cells),
         "machine": f"{results['machine']}; `{results['command']}`, limit {results['limit']:g} s a fit.",
         "simulated": all_kinds(simulated, names),
         "sets": all_kinds(shared, names),
-        "failures": "\n".join(tables.failures(cells)) or "Nothing failed.",
-        "libraries": tables.libraries(cells),
+        "failures": "\n".join(tables.failures([*cells, *others])) or "Nothing failed.",
+        "libraries": tables.libraries([*cells, *others]),
+        **{study: study_block(study, studied.get(study)) for study in studies.STUDIES},
         "equal": tables.equals(results["equal"]) if results["equal"] else "Not measured in this run.",
         "stages": tables.stages(results["stages"]) if results["stages"] else "Not measured in this run.",
     }
@@ -49,6 +53,16 @@ def all_kinds(cells, names):
         return "Not measured in this run."
     sizes = [f"{c['name']} ({c['votes']:,} votes, {c['workers']:,} workers, {c['labels']} labels)" for c in cells]
     return "\n\n".join([*(tables.matrix(cells, names, kind) for kind in tables.KINDS), f"Cells: {', '.join(sizes)}."])
+
+
+def study_block(study, results):
+    """Tables of a race over rankings or agreement."""
+    if not results:
+        return "Not measured in this run."
+    names = [one.name for one in studies.STUDIES[study]]
+    kinds = ("seconds", "MB", "difference")
+    rows = [tables.matrix(results["cells"], names, kind, studies.rivals(study)) for kind in kinds]
+    return "\n\n".join([*rows, f"{results['machine']}; `{results['command']}`."])
 
 
 def short_block(cells):

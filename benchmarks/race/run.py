@@ -1,6 +1,7 @@
 """`make race`: adjudge against everything a user might choose instead, on the same votes, in one run.
 
     python benchmarks/race/run.py [--quick] [--again] [--limit SECONDS] [--no-stages] [--dry] [--only CELL… [--write]]
+    python benchmarks/race/run.py --studies [--quick] [--write]
 
 Every contestant fits in a process of its own, in the environment of its library, which is made at first use. What is done is kept
 after every cell: a race that was interrupted continues where it stopped, unless `--again` is given. At the end results.json,
@@ -28,6 +29,7 @@ import contestants
 import environments
 import equal
 import pages
+import studies
 import turns
 from likelihood import Judge
 from measure import machine
@@ -61,10 +63,11 @@ class Kept:
         return json.loads(path.read_text())
 
 
-def pythons():
-    """{library: its Python, or a path that is not there}, and {library: why not}."""
+def pythons(entrants):
+    """{library: its Python, or a path that is not there}, and {library: why not}, of those who race."""
     out, missing = {"adjudge": Path(sys.executable)}, {}
-    for library, packages in contestants.PACKAGES.items():
+    for library in dict.fromkeys(one.library for one in entrants if one.library in contestants.PACKAGES):
+        packages = contestants.PACKAGES[library]
         try:
             out[library] = environments.environment(f".peers-{library}", packages)
         except environments.UnavailableError as error:
@@ -115,9 +118,8 @@ def fields(folder, quick):
     return sorted(out, key=lambda one: (one.cell["votes"], one.cell["labels"]))
 
 
-def raced(folder, kept, limit, quick, only=()):
+def raced(folder, kept, limit, quick, where, missing, only=()):
     """(cells with their lines, races to equal likelihood)."""
-    where, missing = pythons()
     done, equals = [], []
     for field in fields(folder, quick):
         if only and field.cell["name"] not in only:
@@ -151,25 +153,45 @@ def main():
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
     parser.add_argument("--only", nargs="+", metavar="CELL", help="cells to race, as 'rte' or '1M x 4'")
     parser.add_argument("--write", action="store_true", help="write the page from these cells alone, which it then says")
+    parser.add_argument("--studies", action="store_true", help="race over rankings and agreement alone; --write adds them")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     limit = given.limit or (QUICK_LIMIT if given.quick else LIMIT)
-    dry = given.quick or given.dry or (given.only and not given.write)
-    kind = "some" if given.only else "quick" if given.quick else "full"
-    kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit}, given.again)
+    dry = given.dry or (given.quick and not given.studies) or ((given.only or given.studies) and not given.write)
+    kind = "some" if given.only else "studies" if given.studies else "quick" if given.quick else "full"
+    kept = Kept(KEPT / kind, {"machine": machine(), "limit": limit, "quick": given.quick}, given.again)
+    peers = [] if given.studies else contestants.PEERS
+    rankers = [] if given.only else [one for study in studies.STUDIES.values() for one in study]
+    where, missing = pythons([*peers, *rankers])
+    studied = {}
     with tempfile.TemporaryDirectory(prefix="adjudge-race-") as folder:
-        done, equals = raced(Path(folder), kept, limit, given.quick, given.only or ())
+        if not given.studies:
+            done, equals = raced(Path(folder), kept, limit, given.quick, where, missing, given.only or ())
+        if not given.only:
+            studied = studies.race(Path(folder), kept, limit, given.quick, where, missing)
+    said = {"machine": machine(), "command": shlex.join(["python", "benchmarks/race/run.py", *sys.argv[1:]])}
+    studied = {study: {**said, "cells": found} for study, found in studied.items()}
+    if given.studies:
+        finish({**json.loads((HERE / "results.json").read_text()), "studies": studied}, dry, studied)
+        shutil.rmtree(kept.folder)
+        return
     rows = [] if dry or given.no_stages else staged(kept)
     command = "make race QUICK=1" if given.quick else "make race"
     if given.only or given.no_stages or given.limit:  # what was left out is to be seen
         command = shlex.join(["python", "benchmarks/race/run.py", *sys.argv[1:]])
     results = {"machine": machine(), "command": command, "limit": limit, "cells": done, "equal": equals, "stages": rows}
+    finish({**results, "studies": studied}, dry)
+    shutil.rmtree(kept.folder)
+
+
+def finish(results, dry, shown=None):
+    """Print the blocks of the page, or those that are `shown`, and write them unless this is a dry run."""
     for name, block in pages.blocks(results).items():
-        print(f"\n## {name}\n\n{block}")
+        if shown is None or name in shown:
+            print(f"\n## {name}\n\n{block}")
     if not dry:
         (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         pages.write(results)
-    shutil.rmtree(kept.folder)
 
 
 if __name__ == "__main__":

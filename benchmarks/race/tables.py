@@ -19,16 +19,22 @@ def markdown(head, rows):
     return "\n".join("| " + " | ".join(str(x) for x in line) + " |" for line in lines)
 
 
-def matrix(cells, names, kind):
-    """One table: contestants x cells. Times of peers have behind them how many times ours they are."""
-    shown = KINDS[kind][1]
-    rivals = {peer.name: ours_of(peer) for peer in PEERS}
+STUDY_KINDS = {**KINDS, "difference": ("Largest difference from our figures", "{:.1g}".format)}
+
+
+def matrix(cells, names, kind, rivals=None):
+    """One table: contestants x cells. Times of peers have behind them how many times ours they are.
+
+    - `rivals`: {peer: ours}; None for those of the race over labels.
+    """
+    shown = STUDY_KINDS[kind][1]
+    rivals = rivals or {peer.name: ours_of(peer) for peer in PEERS}
     rows = []
     for name in names:
         row = [_entry(cell["lines"], name, kind, shown, rivals.get(name)) for cell in cells]
         if any(row):
             rows.append([name, *row])
-    return markdown([KINDS[kind][0], *(cell["name"] for cell in cells)], rows)
+    return markdown([STUDY_KINDS[kind][0], *(cell["name"] for cell in cells)], rows)
 
 
 def _entry(lines, name, kind, shown, rival):

@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <variant>
 
 #include "../bind_common.hpp"
@@ -19,6 +22,9 @@
 #include "arrow_stream.hpp"
 #include "column_encode.hpp"
 #include "group_by_task.hpp"
+#if !defined(_WIN32)
+#include "plain_csv.hpp"
+#endif
 #include "repeats.hpp"
 #include "row_numbers.hpp"
 #include "whole_numbers.hpp"
@@ -46,7 +52,7 @@ std::unique_ptr<Stream> open_stream(nb::object capsule) {
     return std::make_unique<Stream>(stream);
 }
 
-using AnyDictionary = std::variant<TextDictionary*, IntDictionary*>;
+using AnyDictionary = std::variant<NumberedTexts*, IntDictionary*>;
 
 // Encodes the columns of one batch, each with its own dictionary onto the end of its own codes; columns go to threads.
 // Any number of calls may share a batch. Streams, dictionaries and codes serve one call at a time: callers that read
@@ -151,6 +157,37 @@ nb::tuple export_array(const TextArray& texts) {
     return nb::make_tuple(schema_capsule, array_capsule);
 }
 
+#if !defined(_WIN32)
+// A stream that a consumer of Arrow takes over.
+struct Tables {
+    ArrowArrayStream stream{};
+    ~Tables() {
+        if (stream.release) stream.release(&stream);
+    }
+};
+
+nb::capsule export_stream(Tables& tables) {
+    auto* stream = new ArrowArrayStream(std::exchange(tables.stream, {}));
+    return nb::capsule(stream, "arrow_array_stream", [](void* p) noexcept {
+        auto* s = static_cast<ArrowArrayStream*>(p);
+        if (s->release) s->release(s);
+        delete s;
+    });
+}
+
+std::unique_ptr<Tables> next_tables(PlainCsv& reader) {
+    auto tables = std::make_unique<Tables>();
+    try {
+        nb::gil_scoped_release released;
+        return reader.next(&tables->stream) ? std::move(tables) : nullptr;
+    } catch (const std::system_error& failure) {
+        errno = failure.code().value();
+        PyErr_SetFromErrno(PyExc_OSError);
+    }
+    nb::raise_python_error();
+}
+#endif
+
 nb::object whole_numbers_of(In<int64_t> offsets, In<uint8_t> data) {
     Growing<int64_t> numbers;
     bool all;
@@ -184,17 +221,18 @@ void bind_encode(nb::module_& m) {
             return formats;
         })
         .def("next", &Stream::next, nb::call_guard<nb::gil_scoped_release>());
-    nb::class_<TextDictionary>(m, "TextDictionary")
+    nb::class_<NumberedTexts>(m, "TextDictionary")
         .def(nb::init<>())
-        .def("__len__", &TextDictionary::size)
-        .def("texts", [](const TextDictionary& d) {  // copies
+        .def("__len__", &NumberedTexts::size)
+        .def("texts", [](const NumberedTexts& numbered) {  // copies
+            const TextDictionary& d = numbered.texts();
             Growing<int64_t> offsets(d.offsets().size());
             std::copy_n(d.offsets().data(), offsets.size(), offsets.data());
             Growing<char> data(d.data().size());
             std::copy_n(d.data().data(), data.size(), data.data());
             return nb::make_tuple(owned<int64_t>(std::move(offsets)), owned<uint8_t>(std::move(data)));
         })
-        .def("finish", [](TextDictionary& d) {
+        .def("finish", [](NumberedTexts& d) {
             Growing<int64_t> offsets;
             Growing<char> data;
             d.finish(offsets, data);
@@ -218,6 +256,16 @@ void bind_encode(nb::module_& m) {
         }, "offsets"_a, "data"_a)
         .def("__arrow_c_array__", [](const TextArray& texts, nb::object) { return export_array(texts); },
              "requested_schema"_a = nb::none());
+#if !defined(_WIN32)
+    nb::class_<Tables>(m, "Tables")
+        .def("__arrow_c_stream__", [](Tables& tables, nb::object) { return export_stream(tables); },
+             "requested_schema"_a = nb::none());
+    nb::class_<PlainCsv>(m, "PlainCsv")
+        .def(nb::init<int, char, size_t, std::vector<size_t>, std::vector<std::string>, int, int64_t>(),
+             "file"_a, "separator"_a, "width"_a, "wanted"_a, "names"_a, "threads"_a, "piece"_a = PlainCsv::PIECE_BYTES)
+        .def("next", &next_tables)
+        .def_prop_ro("is_whole", &PlainCsv::is_whole);
+#endif
     m.def("encode", &encode_batch, "batch"_a, "fields"_a, "dictionaries"_a, "codes"_a, "threads"_a = 1,
           nb::call_guard<nb::gil_scoped_release>());
     m.def("assemble", &assemble, "task"_a, "worker"_a, "label"_a, "tasks"_a, "worker_rank"_a, "label_rank"_a,

@@ -88,9 +88,8 @@ Missing all_missing(const Column& column, uint32_t* codes) {
     return {column.length, column.length ? 0 : -1};
 }
 
-}  // namespace
-
-Missing encode(TextDictionary& dictionary, const Column& column, uint32_t* codes) {
+template <class Dictionary>
+Missing encode_texts(Dictionary& dictionary, const Column& column, uint32_t* codes) {
     const Field& field = *column.field;
     if (field.kind == Kind::null || column.length == 0) return all_missing(column, codes);
     if (!field.index_format.empty()) {
@@ -103,6 +102,16 @@ Missing encode(TextDictionary& dictionary, const Column& column, uint32_t* codes
     with_texts(field.format, *column.array,
                [&](auto texts) { dictionary.encode(texts, validity, column.begin, column.length, codes); });
     return validity ? missing_in(codes, column.length) : Missing{};
+}
+
+}  // namespace
+
+Missing encode(TextDictionary& dictionary, const Column& column, uint32_t* codes) {
+    return encode_texts(dictionary, column, codes);
+}
+
+Missing encode(NumberedTexts& dictionary, const Column& column, uint32_t* codes) {
+    return encode_texts(dictionary, column, codes);
 }
 
 Missing encode(IntDictionary& dictionary, const Column& column, uint32_t* codes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "arrow_text.hpp"
 #include "../prefetch.hpp"
@@ -15,7 +16,7 @@ TextDictionary::TextDictionary() {
 
 void TextDictionary::grow(size_t more) {
     size_t capacity = std::max<size_t>(mask_ + 1, 256);
-    while ((size() + more) * 3 > capacity * 2) capacity *= 2;
+    while ((size() - apart_ + more) * 3 > capacity * 2) capacity *= 2;
     if (size() + more >= NONE) throw std::length_error("more than four thousand million distinct ids");
     Growing<Slot> old(capacity);  // should memory run out here, nothing has changed
     std::swap(slots_, old);
@@ -41,11 +42,31 @@ void TextDictionary::truncate(size_t size) noexcept {
     offsets_.resize(size + 1);  // smaller: allocates nothing
     data_.resize(static_cast<size_t>(offsets_[size]));
     clear_slots();
-    for (size_t code = 0; code < size; ++code) {
+    enter_codes();
+}
+
+void TextDictionary::enter_codes() noexcept {
+    for (size_t code = 0; code < size(); ++code) {
         const Text text{data_.data() + offsets_[code], offsets_[code + 1] - offsets_[code]};
         const TextKey key = key_of(text.data, text.size);
         slots_[slot_of(key, hash(key) & mask_, text)] = {key.low, key.high, static_cast<uint32_t>(code)};
     }
+}
+
+uint32_t TextDictionary::append(TextKey key, Text text) {
+    if (size() + 1 >= NONE) throw std::length_error("more than four thousand million distinct ids");
+    const auto code = static_cast<uint32_t>(size());
+    keep(key, text);
+    ++apart_;
+    return code;
+}
+
+void TextDictionary::enter_all() {
+    const size_t apart = std::exchange(apart_, 0);
+    reserve(BLOCK);
+    if (!apart) return;
+    clear_slots();
+    enter_codes();
 }
 
 uint32_t TextDictionary::again(uint32_t code) {
@@ -65,6 +86,12 @@ uint32_t TextDictionary::again(uint32_t code) {
 
 uint32_t TextDictionary::add(TextKey key, size_t at, Text text) {
     const auto code = static_cast<uint32_t>(size());
+    keep(key, text);
+    slots_[at] = {key.low, key.high, code};
+    return code;
+}
+
+void TextDictionary::keep(TextKey key, Text text) {
     // Room first: should memory run out, neither the arena nor the table knows anything of the text.
     offsets_.reserve(offsets_.size() + 1);
     data_.reserve(data_.size() + static_cast<size_t>(std::max<int64_t>(text.size, sizeof key.low + sizeof key.high)));
@@ -76,8 +103,6 @@ uint32_t TextDictionary::add(TextKey key, size_t at, Text text) {
         std::memcpy(end + sizeof key.low, &key.high, sizeof key.high);
     }
     offsets_.push(static_cast<int64_t>(data_.size()));
-    slots_[at] = {key.low, key.high, code};
-    return code;
 }
 
 uint32_t TextDictionary::find_or_add(TextKey key, size_t home, Text text) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "growing.hpp"
+#include "../prefetch.hpp"
 #include "codes.hpp"
 #include "text_key.hpp"
 
@@ -37,6 +38,15 @@ public:
         return slots_[slot_of(key, hash(key) & mask_, text)].code;
     }
 
+    // Returns a new code for a text that is looked up elsewhere: it is not found here, unless all are entered.
+    uint32_t append(TextKey key, Text text);
+
+    // Fetches the slot where a text of this key will be looked for.
+    void fetch(TextKey key) const { prefetch(&slots_[hash(key) & mask_]); }
+
+    // Lets all texts be found.
+    void enter_all();
+
     // Returns a new code for the text of `code`, which keeps the text but is no longer found; the newer code if it has
     // one already.
     uint32_t again(uint32_t code);
@@ -61,11 +71,13 @@ private:
     };
 
     void reserve(size_t more) {
-        if ((size() + more) * 3 > (mask_ + 1) * 2) grow(more);
+        if ((size() - apart_ + more) * 3 > (mask_ + 1) * 2) grow(more);
     }
     void grow(size_t more);
     void clear_slots() noexcept;
+    void enter_codes() noexcept;  // into free slots
     void take_slot(Slot slot) noexcept;  // of a text that has none yet
+    void keep(TextKey key, Text text);  // in the arena
     uint32_t add(TextKey key, size_t slot, Text text);  // into a free slot
     uint32_t find_or_add(TextKey key, size_t home, Text text);
     void prefetch_long(const TextKey* keys, const size_t* slots, uint32_t runs) const;
@@ -87,6 +99,7 @@ private:
 
     Growing<Slot> slots_;
     size_t mask_ = 0;
+    size_t apart_ = 0;  // texts that have no slot
     Growing<int64_t> offsets_;  // [size + 1]
     Growing<char> data_;
 };

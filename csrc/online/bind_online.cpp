@@ -1,7 +1,4 @@
 // Python bindings of a stream of votes: take the lock, release the GIL, call. No logic lives here.
-//
-// Never wait for the GIL or the stream's lock while holding the other: a caller who cannot have the
-// stream at once releases the GIL first, and unlocks the stream before it takes the GIL again.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -18,35 +15,13 @@
 #include <string_view>
 #include <utility>
 
-#include "../bind_common.hpp"
-#include "shared.hpp"
+#include "bind_online.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace adjudge {
 namespace {
-
-using Reading = std::shared_lock<FairLock>;
-using Writing = std::unique_lock<FairLock>;
-
-// Short work: with the interpreter in hand when the stream is free, else without. `work` calls nothing of Python's.
-template <class Lock, class Work>
-auto briefly(FairLock& mutex, const Work& work) {
-    const Lock lock(mutex, std::try_to_lock);
-    if (lock.owns_lock()) return work();
-    const nb::gil_scoped_release released;
-    const Lock waited(mutex);
-    return work();
-}
-
-// Long work: other threads of Python run meanwhile.
-template <class Lock, class Work>
-auto at_length(FairLock& mutex, const Work& work) {
-    const nb::gil_scoped_release released;
-    const Lock lock(mutex);
-    return work();
-}
 
 nb::tuple texts(Texts&& t) { return nb::make_tuple(owned<int64_t>(std::move(t.offsets)), owned<uint8_t>(std::move(t.data))); }
 
@@ -60,104 +35,6 @@ void learn_many(SharedOnline& s, nb::object frame, In<uint32_t, 1> labels, bool 
     while (auto batch = stream.next()) batches.push_back(std::move(batch));
     const Writing lock(s.mutex);
     s.learn_many(batches, labels.data(), labels.size(), task_numbers, worker_numbers);
-}
-
-// Readers of one kind of confidence (0, 1, 2: as in measured.hpp) get False if a renewal is due first.
-Confidence confidence(int kind) {
-    require(kind >= 0 && kind <= 2, "kinds of confidence are 0, 1 and 2");
-    return Confidence(kind);
-}
-
-// (label, or -1 without votes; tie; votes; whether it is gold; probabilities, [k]); None: no such task.
-nb::object predict(SharedOnline& s, std::string_view task, int kind) {
-    const Confidence asked = confidence(kind);
-    enum class Found { answer, nothing, due };
-    std::vector<double> p;
-    Answer told{-1, false};
-    int64_t votes = 0;
-    const Found found = briefly<Reading>(s.mutex, [&] {
-        p.assign(size_t(s.state().labels()), 0.0);
-        const uint32_t place = s.find_task(task);
-        if (place == NONE) {
-            told = {s.gold(task), false, true};
-            if (told.label >= 0) p[size_t(told.label)] = 1.0;
-            return told.label >= 0 ? Found::answer : Found::nothing;
-        }
-        if (s.state().due(asked) != Due::nothing) return Found::due;
-        Scratch scratch;
-        told = s.state().answer(place, asked, scratch, p.data());
-        votes = s.state().votes(place).size();
-        if (!votes && !told.certain) told.label = -1;
-        return Found::answer;
-    });
-    if (found == Found::due) return nb::bool_(false);
-    return found == Found::nothing ? nb::none()
-                                   : nb::object(nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p)));
-}
-
-// Learns a vote and returns its task's state, as `predict` does. False: learned, and a renewal is due; True:
-// learned, and the label of its task, which has many votes, stays until one of the next votes.
-nb::object vote(SharedOnline& s, std::string_view task, std::string_view worker, uint32_t label, int kind) {
-    const Confidence asked = confidence(kind);
-    std::vector<double> p;
-    Answer told{-1, false};
-    int64_t votes = 0;
-    bool is_light = false;
-    const bool is_due = briefly<Writing>(s.mutex, [&] {
-        p.resize(size_t(s.state().labels()));
-        const uint32_t place = s.vote(task, worker, label, is_light);
-        if (is_light) return false;
-        if (s.state().due(asked) != Due::nothing) return true;
-        told = s.answer_learned(place, asked, p.data());
-        votes = s.state().votes(place).size();
-        return false;
-    });
-    if (is_due || is_light) return nb::bool_(is_light);
-    return nb::make_tuple(told.label, told.tied, votes, told.certain, nb::cast(p));
-}
-
-// The same as `predict` of many tasks at one moment: arrays of labels, ties, votes, whether it is gold, and probabilities,
-// [tasks, k]. An unknown task has the label -1, -1 votes, and no probabilities (zeros).
-nb::object predict_many(SharedOnline& s, const nb::list& tasks, int kind) {
-    const Confidence asked = confidence(kind);
-    const nb::tuple kept(tasks);  // keeps the texts alive if another thread changes the list
-    const size_t n = kept.size();
-    std::vector<std::string_view> ids(n);
-    for (size_t i = 0; i < n; ++i)
-        if (!nb::try_cast(nb::object(kept[i]), ids[i])) throw nb::type_error("ids of tasks are texts");
-    Growing<int32_t> label(n);
-    Growing<bool> tie(n), gold(n);
-    Growing<int64_t> votes(n);
-    Growing<double> p;
-    size_t k = 0;
-    const bool is_due = at_length<Reading>(s.mutex, [&] {
-        if (s.state().due(asked) != Due::nothing) return true;
-        k = size_t(s.state().labels());
-        p.resize(n * k);
-        std::fill_n(p.data(), n * k, 0.0);
-        Scratch scratch;
-        for (size_t i = 0; i < n; ++i) {
-            const uint32_t place = s.find_task(ids[i]);
-            Answer told{-1, false};
-            votes[i] = -1;
-            if (place != NONE) {
-                told = s.state().answer(place, asked, scratch, p.data() + i * k);
-                votes[i] = s.state().votes(place).size();
-                if (!votes[i] && !told.certain) told.label = -1;
-            } else if (const int32_t known = s.gold(ids[i]); known >= 0) {
-                told = {known, false, true};
-                votes[i] = 0;
-                p[i * k + size_t(known)] = 1.0;
-            }
-            label[i] = told.label;
-            tie[i] = told.tied;
-            gold[i] = told.certain;
-        }
-        return false;
-    });
-    if (is_due) return nb::bool_(false);
-    return nb::make_tuple(owned<int32_t>(std::move(label)), owned<bool>(std::move(tie)), owned<int64_t>(std::move(votes)),
-                          owned<bool>(std::move(gold)), nb::cast(owned<double>(std::move(p))).attr("reshape")(n, k));
 }
 
 using NamedLabels = std::vector<std::pair<std::string, int32_t>>;
@@ -500,8 +377,9 @@ void adopt(SharedOnline& s, In<int64_t, 1> task_offsets, In<uint8_t, 1> task_tex
 }  // namespace
 
 void bind_online(nb::module_& m) {
-    nb::class_<SharedOnline>(m, "Online")
-        .def(nb::init<std::vector<uint64_t>, uint64_t, bool, double, bool>(), "label_hash"_a, nb::kw_only(), "seed"_a, "hard"_a,
+    auto online = nb::class_<SharedOnline>(m, "Online");
+    bind_votes(online);
+    online.def(nb::init<std::vector<uint64_t>, uint64_t, bool, double, bool>(), "label_hash"_a, nb::kw_only(), "seed"_a, "hard"_a,
              "strength"_a, "replace"_a)
         .def_prop_ro("tasks", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.tasks(); }); })
         .def_prop_ro("labels", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.state().labels(); }); })
@@ -530,12 +408,9 @@ void bind_online(nb::module_& m) {
         .def("evict", &evict, "task"_a)
         .def("bring_back", &bring_back, "task"_a, "record"_a.none())
         .def_prop_ro("evicted", [](SharedOnline& s) { return briefly<Reading>(s.mutex, [&] { return s.state().evicted(); }); })
-        .def("vote", &vote, "task"_a, "worker"_a, "label"_a, "kind"_a)
         .def("voted", [](SharedOnline& s, std::string_view task, std::string_view worker) {
             return briefly<Reading>(s.mutex, [&] { return s.voted(task, worker); });
         }, "task"_a, "worker"_a)
-        .def("predict", &predict, "task"_a, "kind"_a)
-        .def("predict_many", &predict_many, "tasks"_a, "kind"_a)
         .def("votes_of", &votes_of, "task"_a)
         .def("tasks_of", &tasks_of, "worker"_a)
         .def("votes_on", [](SharedOnline& s, std::string_view task) {  // how many there are on a task

@@ -285,12 +285,17 @@ Labelled labelled(const In<int64_t, 1>& task_ptr, const In<uint32_t, 1>& row, co
 }
 
 void py_pair_sums(In<int64_t, 1> task_ptr, In<uint32_t, 1> row, In<int32_t, 1> row_label, In<int32_t, 1> labels,
-                  In<double, 3> values, int k, Out<double, 1> sums, std::optional<In<double, 1>> row_weight, int threads) {
+                  In<double, 3> values, int k, Out<double, 1> sums, std::optional<In<double, 1>> row_weight,
+                  std::optional<In<int64_t, 1>> worker_ptr, int threads) {
     const Labelled v = labelled(task_ptr, row, row_label, labels, k, row_weight);
-    need(values.shape(1) == 2 && values.shape(2) == row_label.size(), "values");
+    const int64_t* const ptr = worker_ptr ? worker_ptr->data() : nullptr;
+    const size_t n = worker_ptr ? std::max<size_t>(worker_ptr->size(), 1) - 1 : row_label.size();
+    need(!worker_ptr || (worker_ptr->size() >= 1 && !row_weight && ptr[0] == 0 && ptr[n] == v.rows), "worker_ptr");
+    if (worker_ptr) need_rising(ptr, n + 1, "worker_ptr");
+    need(values.shape(1) == 2 && values.shape(2) == n, "values");
     need(sums.size() == values.shape(0) + 2, "sums");
     nb::gil_scoped_release release;
-    pair_sums(v, values.data(), int(values.shape(0)), sums.data(), threads);
+    pair_sums(v, values.data(), int(values.shape(0)), ptr, int64_t(n), sums.data(), threads);
 }
 
 // The lines of honest probabilities: whole, or in parts (bind_wide.hpp). Those with and without a vote may be side by side.
@@ -478,7 +483,8 @@ void adjudge::bind_passes(nb::module_& m) {
     m.def("check_votes", &py_check_votes, ADJUDGE_VOTES, "rows"_a, "threads"_a = 1);
     m.def("votes_per_row", &py_votes_per_row, "row"_a.noconvert(), "counts"_a.noconvert(), "threads"_a = 1);
     m.def("pair_sums", &py_pair_sums, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
-          "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "row_weight"_a.noconvert() = none, "threads"_a = 1);
+          "values"_a.noconvert(), "n_labels"_a, "sums"_a.noconvert(), "row_weight"_a.noconvert() = none,
+          "worker_ptr"_a.noconvert() = none, "threads"_a = 1);
     m.def("honest_pass", &py_honest_pass, ADJUDGE_VOTES, "row_label"_a.noconvert(), "labels"_a.noconvert(),
           "lines"_a.noconvert(), "without"_a.noconvert().none(), "log_prior"_a.noconvert(), "uniform"_a.noconvert(),
           "shared_error"_a, "holds"_a, nb::kw_only(), "row_weight"_a.noconvert() = none,

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "../threads.hpp"
+#include "aligned.hpp"
 #include "few_labels.hpp"
 #include "pass.hpp"
+#include "prepare.hpp"
 
 namespace adjudge {
 namespace {
 
 constexpr int64_t kGrain = 1024;            // workers
 constexpr int64_t kBlockRows = 1 << 16;     // whose votes are summed before those of other blocks are added
-constexpr double kTiny = 1e-9;
-
-double logit(double p) { return std::log(p / (1.0 - p)); }
 
 // Adds a line of counts IN [k] to OUT [k].
 template <class Count>
@@ -24,46 +24,60 @@ inline void add_line(const Count* line, int k, double* __restrict sum) {
     for (int c = 0; c < k; ++c) sum[c] += double(line[c]);
 }
 
+template <class Count>
+const CarefulKernels<Count>& careful_kernels() {
+    if constexpr (std::is_same_v<Count, int64_t>) return kernels().careful_hard;
+    else return kernels().careful_soft;
+}
+
+// Sums over workers begin..end, of any number of labels. given IN/OUT [k given, k true], or null.
+template <class Count>
+void sum_any(const WorkerCounts<Count>& in, const WorkerSums& out, double* given, int64_t begin, int64_t end) {
+    const int k = in.k;
+    std::vector<double> room(static_cast<size_t>(k) * 3);
+    double* const __restrict met = room.data();
+    double* const __restrict said = met + k;
+    double* const __restrict mixed = said + k;
+    for (int64_t w = begin; w < end; ++w) {
+        double right = 0.0, total = 0.0;
+        for (int c = 0; c < k; ++c) met[c] = said[c] = 0.0;
+        for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) {
+            const int label = in.row_label[r];
+            for (int c = 0; c < k; ++c) {
+                const double own = double(in.counts[r * k + c]);
+                mixed[c] = in.kept ? in.kept_share * in.kept[r * k + c] + in.own_share * own : own;
+            }
+            add_line(mixed, k, met);
+            if (given) add_line(mixed, k, given + int64_t(label) * k);
+            right += mixed[label];
+            double all = 0.0;
+            for (int c = 0; out.said && c < k; ++c) all += mixed[c];
+            said[label] += all;
+        }
+        for (int c = 0; c < k; ++c) total += met[c];
+        if (out.met) std::copy(met, met + k, out.met + w * k);
+        if (out.said) std::copy(said, said + k, out.said + w * k);
+        out.right[w] = right;
+        out.votes[w] = total;
+    }
+}
+
 }  // namespace
 
 template <class Count>
-void worker_sums(const WorkerCounts<Count>& in, double* met, double* said, double* right, double* votes, double* given,
-                 int threads) {
-    const size_t cells = size_t(in.k) * size_t(in.k);
-    std::vector<double> part(given ? size_t((in.workers + kGrain - 1) / kGrain) * cells : 0, 0.0);
-    const auto sum_range = [&](auto labels, int64_t begin, int64_t end) {
-        const int k = labels ? labels : in.k;
-        std::vector<double> room(static_cast<size_t>(k) * 2);
-        double* const block = given ? part.data() + size_t(begin / kGrain) * cells : nullptr;
-        for (int64_t w = begin; w < end; ++w) {
-            double* const __restrict mine = room.data();
-            double* const __restrict by_given = room.data() + k;
-            double agreed = 0.0, total = 0.0;
-            for (int c = 0; c < k; ++c) mine[c] = by_given[c] = 0.0;
-            for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) {
-                const Count* const line = in.counts + r * k;
-                const int label = in.row_label[r];
-                add_line(line, k, mine);
-                if (block) add_line(line, k, block + label * k);
-                agreed += double(line[label]);
-                if (!said) continue;
-                double all = 0.0;
-                for (int c = 0; c < k; ++c) all += double(line[c]);
-                by_given[label] += all;
-            }
-            for (int c = 0; c < k; ++c) total += mine[c];
-            if (met) std::copy(mine, mine + k, met + w * k);
-            if (said) std::copy(by_given, by_given + k, said + w * k);
-            right[w] = agreed;
-            votes[w] = total;
-        }
-    };
+void worker_sums(const WorkerCounts<Count>& in, const WorkerSums& out, int threads) {
+    const int lanes = lanes_for(in.k), stride = lanes ? lanes : in.k;
+    const size_t cells = size_t(in.k) * size_t(stride);
+    std::vector<double> part(out.given ? size_t((in.workers + kGrain - 1) / kGrain) * cells : 0, 0.0);
     share_range(threads, in.workers, kGrain, [&](int64_t begin, int64_t end) {
-        with_labels(in.k, [&](auto labels) { sum_range(labels, begin, end); });
+        double* const given = out.given ? part.data() + size_t(begin / kGrain) * cells : nullptr;
+        if (lanes) careful_kernels<Count>().sums(in, lanes, out, given, begin, end);
+        else sum_any(in, out, given, begin, end);
     });
-    if (!given) return;
-    std::fill_n(given, cells, 0.0);
-    for (size_t i = 0; i < part.size(); ++i) given[i % cells] += part[i];
+    if (!out.given) return;
+    std::fill_n(out.given, size_t(in.k) * size_t(in.k), 0.0);
+    for (size_t i = 0; i < part.size(); ++i)
+        if (i % size_t(stride) < size_t(in.k)) out.given[i % cells / size_t(stride) * size_t(in.k) + i % size_t(stride)] += part[i];
 }
 
 void careful_moments(const double* met, const double* right, const double* votes, const double* own, int64_t workers, int k,
@@ -110,10 +124,7 @@ struct CarefulRoom {
 };
 
 // Votes by given label that workers begin..end would cast without a taste, and the taste that theirs show.
-template <class Labels>
-void find_tastes(Labels labels, const Careful& shared, const double* by_given, int of_labels, int64_t begin, int64_t end,
-                 CarefulRoom& room) {
-    const int k = labels ? labels : of_labels;
+void find_tastes(const Careful& shared, const double* by_given, int k, int64_t begin, int64_t end, CarefulRoom& room) {
     for (int64_t w = begin; w < end; ++w) {
         const double* const met = shared.met + w * k;
         const double* const right = room.right.data() + (w - begin) * k;
@@ -126,7 +137,7 @@ void find_tastes(Labels labels, const Careful& shared, const double* by_given, i
             expected[g] = sum + (shared.exists[g] ? met[g] * right[g] : 0.0);
             all += expected[g];
         }
-        const double lend = 10.0 / std::max(all, kTiny);
+        const double lend = 10.0 / std::max(all, kLeastVotes);
         for (int g = 0; g < k; ++g) {
             const double lent = lend * expected[g] + 1e-3;
             room.taste[size_t((w - begin) * k + g)] = (shared.said[w * k + g] + lent) / (expected[g] + lent);
@@ -149,8 +160,14 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
         for (int g = 0; g < k; ++g) by_given[size_t(g) * size_t(k) + size_t(c)] = shared.errors[c * k + g];
     }
     const int64_t some = std::clamp<int64_t>(kBlockNumbers / k, 1, kGrain);
-    const auto make_lines = [&](auto labels, int64_t begin, int64_t end) {
-        const int k = labels ? labels : in.k;
+    if (const int lanes = lanes_for(k)) {
+        share_range(threads, in.workers, some, [&](int64_t begin, int64_t end) {
+            const Aligned<double> room = allocate<double>(size_t(end - begin) * size_t(lanes) * 3);
+            careful_kernels<Count>().lines(in, lanes, shared, room.get(), table, begin, end);
+        });
+        return;
+    }
+    share_range(threads, in.workers, some, [&](int64_t begin, int64_t end) {
         CarefulRoom room(end - begin, k);
         for (int64_t w = begin; w < end; ++w) {
             const double* const met = shared.met + w * k;
@@ -159,7 +176,7 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
                 total += met[c];
                 mean += met[c] * shared.own[c];
             }
-            const double usual = std::clamp(mean / std::max(total, kTiny), 0.02, 0.98);
+            const double usual = std::clamp(mean / std::max(total, kLeastVotes), 0.02, 0.98);
             const double rate = std::clamp((shared.right[w] + shared.kappa * usual) / (total + shared.kappa), 0.01, 0.995);
             room.shift[size_t(w - begin)] = rate * (1.0 - usual) / ((1.0 - rate) * usual);
         }
@@ -168,7 +185,7 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
             for (int c = 0; c < k; ++c)
                 room.right[size_t((w - begin) * k + c)] = own_logit[size_t(c)] + shared.weight * room.shift[size_t(w - begin)];
         kernels().logistics(room.right.data(), (end - begin) * k);
-        if (has_taste) find_tastes(labels, shared, by_given.data(), k, begin, end, room);
+        if (has_taste) find_tastes(shared, by_given.data(), k, begin, end, room);
         std::vector<double> numbers(size_t(k) * 2);
         double* const __restrict scale = numbers.data();  // of errors. A: 1 / norm; B: 1 - share of the worker's own rows
         double* const __restrict mine = scale + k;        // B: that share, by vote of the worker
@@ -186,7 +203,7 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
                 } else {
                     const double share = std::min(met[c] / (met[c] + 10.0), shared.most_own);
                     scale[c] = 1.0 - share;
-                    mine[c] = share / std::max(met[c], kTiny);
+                    mine[c] = share / std::max(met[c], kLeastVotes);
                 }
             }
             for (int64_t r = in.worker_ptr[w]; r < in.worker_ptr[w + 1]; ++r) {
@@ -207,9 +224,6 @@ void careful_table(const WorkerCounts<Count>& in, const Careful& shared, double*
         for (int64_t r = first; r < last; ++r)
             for (int c = 0; c < k; ++c)
                 if (!shared.exists[c]) table[r * k + c] = -std::numeric_limits<double>::infinity();
-    };
-    share_range(threads, in.workers, some, [&](int64_t begin, int64_t end) {
-        with_labels(k, [&](auto labels) { make_lines(labels, begin, end); });
     });
 }
 
@@ -284,7 +298,7 @@ void honest_lines(const WorkerCounts<Count>& in, const double* lent, const uint8
 }
 
 #define ADJUDGE_FOR(Count)                                                                                       \
-    template void worker_sums(const WorkerCounts<Count>&, double*, double*, double*, double*, double*, int);     \
+    template void worker_sums(const WorkerCounts<Count>&, const WorkerSums&, int);                               \
     template void blend_counts(const double*, const Count*, double, double, int64_t, double*, int);              \
     template void careful_table(const WorkerCounts<Count>&, const Careful&, double*, int);                       \
     template void honest_lines(const WorkerCounts<Count>&, const double*, const uint8_t*, double, double*, int);

@@ -154,9 +154,29 @@ namespace {
 template <bool Weighted>
 using Shown = std::conditional_t<Weighted, double, int64_t>;
 
-// The sums of some tasks: OUT [Q + 2], added to. values IN [rows, 2, Q], so that a vote touches one line; shown [k] zero.
-template <int Q, bool Weighted>
-void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t end, Shown<Weighted>* shown, double* out) {
+// Where the values of a row's votes are, and the label of the row. Those of a worker are fewer, and so are nearer than those of
+// its rows; worker and label of a row are one number.
+struct ByRow {
+    const int32_t* row_label;
+
+    int64_t at(size_t row) const { return int64_t(row); }
+    int32_t label(size_t row) const { return row_label[row]; }
+    void ahead(size_t row) const { prefetch(row_label + row); }
+};
+template <class Code>
+struct ByWorker {
+    const Code* code;  // [rows] the worker, then `bits` of the label
+    int bits;
+
+    int64_t at(size_t row) const { return int64_t(code[row] >> bits); }
+    int32_t label(size_t row) const { return int32_t(code[row] & ((Code(1) << bits) - 1)); }
+    void ahead(size_t row) const { prefetch(code + row); }
+};
+
+// The sums of some tasks: OUT [Q + 2], added to. values IN [n, 2, Q], so that a vote touches one line; shown [k] zero.
+template <int Q, bool Weighted, class Rows>
+void pairs_of(const Labelled& v, const Rows& rows, const double* values, int64_t begin, int64_t end, Shown<Weighted>* shown,
+              double* out) {
     const int64_t votes = v.task_ptr[v.tasks];
     for (int64_t t = begin; t < end; ++t) {
         const int64_t first = v.task_ptr[t], last = v.task_ptr[t + 1];
@@ -166,12 +186,12 @@ void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t en
         double size = double(last - first), alone = size;  // what all pairs are less than size x size: a vote with itself
         if constexpr (Weighted) size = alone = 0.0;
         for (int64_t i = first; i < last; ++i) {
-            if (i + kAhead < votes) {
-                prefetch(values + size_t(v.row[i + kAhead]) * 2 * Q);
-                prefetch(v.row_label + v.row[i + kAhead]);
+            if (i + 2 * kAhead < votes) {
+                rows.ahead(v.row[i + 2 * kAhead]);
+                prefetch(values + rows.at(v.row[i + kAhead]) * 2 * Q);
             }
             const size_t row = v.row[i];
-            const int32_t given = v.row_label[row];
+            const int32_t given = rows.label(row);
             if constexpr (Weighted) {
                 const double weight = v.row_weight[row];
                 alike += shown[given] * weight;
@@ -181,34 +201,34 @@ void pairs_of(const Labelled& v, const double* values, int64_t begin, int64_t en
             } else {
                 alike += shown[given]++;
             }
-            const double* value = values + (row * 2 + size_t(given == label)) * Q;
+            const double* value = values + (rows.at(row) * 2 + int64_t(given == label)) * Q;
             for (int q = 0; q < Q; ++q) {
                 x[q] += value[q];
                 squares[q] += value[q] * value[q];
             }
         }
-        for (int64_t i = first; i < last; ++i) shown[v.row_label[v.row[i]]] = 0;
+        for (int64_t i = first; i < last; ++i) shown[rows.label(v.row[i])] = 0;
         for (int q = 0; q < Q; ++q) out[q] += x[q] * x[q] - squares[q];
         out[Q] += 2.0 * double(alike);
         out[Q + 1] += size * size - alone;
     }
 }
 
-template <int Q, bool Weighted>
-void add_pairs(const Labelled& v, const double* values, double* out, int threads) {
+template <int Q, bool Weighted, class Rows>
+void add_pairs(const Labelled& v, const Rows& rows, const double* values, int64_t n, double* out, int threads) {
     const std::vector<int64_t> begin = pieces_of(v);
     const int64_t pieces = int64_t(begin.size()) - 1;
     std::vector<double> sums(size_t(pieces) * (Q + 2));
-    const Aligned<double> lines = allocate<double>(size_t(v.rows) * 2 * Q);
-    share_range(threads, v.rows, 1 << 13, [&](int64_t first, int64_t last) {
-        for (int64_t row = first; row < last; ++row)
+    const Aligned<double> lines = allocate<double>(size_t(n) * 2 * Q);
+    share_range(threads, n, 1 << 13, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i)
             for (int equal = 0; equal < 2; ++equal)
-                for (int q = 0; q < Q; ++q) lines[size_t((row * 2 + equal) * Q + q)] = values[(2 * q + equal) * v.rows + row];
+                for (int q = 0; q < Q; ++q) lines[size_t((i * 2 + equal) * Q + q)] = values[(2 * q + equal) * n + i];
     });
     share_out(threads, pieces, [&](int, int64_t piece) {
         std::vector<Shown<Weighted>> shown(static_cast<size_t>(v.k));
         double mine[Q + 2] = {};
-        pairs_of<Q, Weighted>(v, lines.get(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
+        pairs_of<Q, Weighted>(v, rows, lines.get(), begin[size_t(piece)], begin[size_t(piece) + 1], shown.data(), mine);
         std::copy(mine, mine + Q + 2, sums.begin() + piece * (Q + 2));
     });
     std::fill(out, out + Q + 2, 0.0);
@@ -216,15 +236,40 @@ void add_pairs(const Labelled& v, const double* values, double* out, int threads
         for (size_t q = 0; q < Q + 2; ++q) out[q] += sums[size_t(piece) * (Q + 2) + q];
 }
 
-}  // namespace
-
-void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads) {
-    const bool weighted = v.row_weight != nullptr;
+template <bool Weighted, class Rows>
+void add_all_pairs(const Labelled& v, const Rows& rows, const double* values, int64_t n, int quantities, double* out, int threads) {
     switch (quantities) {
-        case 1: return weighted ? add_pairs<1, true>(v, values, out, threads) : add_pairs<1, false>(v, values, out, threads);
-        case 2: return weighted ? add_pairs<2, true>(v, values, out, threads) : add_pairs<2, false>(v, values, out, threads);
+        case 1: return add_pairs<1, Weighted>(v, rows, values, n, out, threads);
+        case 2: return add_pairs<2, Weighted>(v, rows, values, n, out, threads);
         default: throw std::invalid_argument("pairs of votes have one quantity or two");
     }
+}
+
+template <class Code>
+void add_pairs_by_worker(const Labelled& v, const int64_t* worker_ptr, int64_t workers, int bits, const double* values,
+                         int quantities, double* out, int threads) {
+    const Aligned<Code> code = allocate<Code>(size_t(v.rows));
+    share_range(threads, workers, 1 << 13, [&](int64_t first, int64_t last) {
+        for (int64_t w = first; w < last; ++w)
+            for (int64_t r = worker_ptr[w]; r < worker_ptr[w + 1]; ++r) code[size_t(r)] = Code(w) << bits | Code(v.row_label[r]);
+    });
+    add_all_pairs<false>(v, ByWorker<Code>{code.get(), bits}, values, workers, quantities, out, threads);
+}
+
+}  // namespace
+
+void pair_sums(const Labelled& v, const double* values, int quantities, const int64_t* worker_ptr, int64_t workers, double* out,
+               int threads) {
+    if (!worker_ptr) {
+        const ByRow rows{v.row_label};
+        return v.row_weight ? add_all_pairs<true>(v, rows, values, v.rows, quantities, out, threads)
+                            : add_all_pairs<false>(v, rows, values, v.rows, quantities, out, threads);
+    }
+    int bits = 0;
+    while (v.k > 1 << bits) ++bits;
+    return workers < int64_t(1) << (32 - bits)
+               ? add_pairs_by_worker<uint32_t>(v, worker_ptr, workers, bits, values, quantities, out, threads)
+               : add_pairs_by_worker<uint64_t>(v, worker_ptr, workers, bits, values, quantities, out, threads);
 }
 
 namespace {

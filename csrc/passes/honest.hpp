@@ -26,7 +26,9 @@ struct Labelled {
 // Sums over tasks and ordered pairs of different votes. values IN [quantities, 2, rows]: of a vote that differs from its
 // task's label, and of one that equals it, weights included. out OUT [quantities + 2]: of the products of two values, for
 // every quantity; pairs that give the same label; all pairs. A pair of weighted votes counts as the product of their weights.
-void pair_sums(const Labelled& v, const double* values, int quantities, double* out, int threads);
+// With worker_ptr IN [workers + 1], where each worker's rows begin, values are [quantities, 2, workers], and votes have no weights.
+void pair_sums(const Labelled& v, const double* values, int quantities, const int64_t* worker_ptr, int64_t workers, double* out,
+               int threads);
 
 // IN: what honest probabilities depend on.
 struct Honest {

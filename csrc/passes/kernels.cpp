@@ -1,5 +1,6 @@
 // The kernels, compiled once for each instruction set (see isa.hpp and CMakeLists.txt).
 #include "ballots.hpp"
+#include "careful_lanes.hpp"
 #include "elementwise.hpp"
 #include "full_pass.hpp"
 #include "honest_lanes.hpp"
@@ -91,10 +92,32 @@ static void honest(const Labelled& v, const Honest& h, const double* both, int l
     }
 }
 
+template <class Count>
+static void sums(const WorkerCounts<Count>& in, int lanes, const WorkerSums& out, double* given, int64_t begin, int64_t end) {
+    switch (lanes) {
+        case 2: return sum_workers<2>(in, out, given, begin, end);
+        case 4: return sum_workers<4>(in, out, given, begin, end);
+        case 8: return sum_workers<8>(in, out, given, begin, end);
+        default: return sum_workers<16>(in, out, given, begin, end);
+    }
+}
+
+template <class Count>
+static void lines(const WorkerCounts<Count>& in, int lanes, const Careful& shared, double* room, double* table, int64_t begin,
+                  int64_t end) {
+    switch (lanes) {
+        case 2: return CarefulLines<2, Count>(in, shared).make(begin, end, room, table);
+        case 4: return CarefulLines<4, Count>(in, shared).make(begin, end, room, table);
+        case 8: return CarefulLines<8, Count>(in, shared).make(begin, end, room, table);
+        default: return CarefulLines<16, Count>(in, shared).make(begin, end, room, table);
+    }
+}
+
 #define ADJUDGE_TEXT_OF(x) #x
 #define ADJUDGE_TEXT(x) ADJUDGE_TEXT_OF(x)
 extern const Kernels kernels;
-const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots, honest, logs, logistics, powers, log_counts, exps, add_lines, largest};
+const Kernels kernels{ADJUDGE_TEXT(ADJUDGE_ISA), full, scan, recount, costs, ballots, honest, logs, logistics, powers, log_counts, exps, add_lines, largest,
+                      {sums<int64_t>, lines<int64_t>}, {sums<double>, lines<double>}};
 
 }  // namespace ADJUDGE_ISA
 }  // namespace adjudge

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "careful.hpp"
 #include "hash.hpp"
 #include "isa.hpp"
 #include "units.hpp"
@@ -117,6 +118,8 @@ struct Kernels {
     void (*exps)(double* x, int64_t n);
     void (*add_lines)(const double* one, const double* other, double more, double floor, int64_t n, bool add, double* line);
     double (*largest)(const double* x, int64_t n);
+    CarefulKernels<int64_t> careful_hard;
+    CarefulKernels<double> careful_soft;
 };
 
 const Kernels& kernels();              // those of this machine

@@ -7,7 +7,10 @@
 namespace adjudge {
 
 // Whether each of at IN [n] is at least the one before.
-bool rises(const int64_t* at, size_t n);
+bool rises(const int64_t* at, size_t n, int threads = 1);
+
+// Whether each of code IN [n] is one of 0..k.
+bool are_codes(const int32_t* code, size_t n, int64_t k, int threads = 1);
 
 // What is wrong with votes that a pass is to read, and where.
 struct Fault {

@@ -46,7 +46,7 @@ class OneLine(Exception):  # noqa: N818 (of warnings, too)
 
 
 class AdjudgeError(OneLine):
-    """Base of every error that adjudge raises on purpose; the message is one line for people."""
+    """Base of all errors that adjudge raises deliberately; the message is one line for people."""
 
     def _render_traceback_(self) -> list[str]:  # a notebook asks an error for it
         """Return the caller's own lines and the message: what is inside adjudge tells its developers alone."""
@@ -75,7 +75,7 @@ class MissingLabels(OneLine, UserWarning):
 
 
 class SuspiciousVotes(OneLine, UserWarning):
-    """Votes look as if they were not meant as they were read; the message says what would put it right."""
+    """Votes look misread; the message names the remedy."""
 
 
 class UnknownWorkers(OneLine, UserWarning):
@@ -87,11 +87,11 @@ class CopiedVotes(OneLine, UserWarning):
 
 
 class DamagedCheckpoint(OneLine, UserWarning):
-    """A fit that was to be resumed starts again: what an earlier run has left of it is damaged."""
+    """A fit could not be resumed and starts again, because the files of the earlier run are damaged."""
 
 
 class NotCompiled(OneLine, UserWarning):
-    """The compiled core is not there; the reference kernels do its work, more slowly."""
+    """The compiled core is missing; the reference kernels do its work, more slowly."""
 
 
 def itemize(values: Iterable[object], limit: int = 12) -> str:
@@ -127,8 +127,8 @@ def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
-def choice_error(what: str, name: object, accepted: Iterable[str]) -> OptionError:
-    """Return the error for a name that is not among the accepted ones, with the nearest of them.
+def choice_error(what: str, name: object, accepted: Iterable[str], limit: int = 12) -> OptionError:
+    """Return the error for a name that is not among the accepted ones, with the nearest of them, and up to `limit` of all.
 
     >>> str(choice_error("model", "fsd", ["ds", "fds", "mv"]))
     "unknown model 'fsd': did you mean 'fds'? (accepted: ds, fds, mv)"
@@ -137,7 +137,8 @@ def choice_error(what: str, name: object, accepted: Iterable[str]) -> OptionErro
 
     choices = list(accepted)
     near = get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? (accepted: {itemize(choices)})" if near else f"accepted: {itemize(choices)}"
+    listed = itemize(choices, limit)
+    hint = f"did you mean {near[0]!r}? (accepted: {listed})" if near else f"accepted: {listed}"
     return OptionError(f"unknown {what} {quote(name)}: {hint}")
 
 

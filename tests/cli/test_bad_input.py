@@ -31,7 +31,7 @@ def cases(folder, votes):
         ("truncated parquet", ["cut.parquet"], "cannot read cut.parquet"),
         ("invalid UTF-8", ["latin.csv"], "latin.csv: line 3 is not valid UTF-8"),
         ("ragged line", ["ragged.csv"], "cannot read ragged.csv"),
-        ("broken json", ["broken.jsonl"], "cannot read broken.jsonl"),
+        ("broken json", ["broken.jsonl"], "cannot read broken.jsonl: line 2 is not JSON"),
         ("unknown suffix", ["votes.xyz"], "the suffix '.xyz' names no known format; known are .csv"),
         (
             "negative smoothing",

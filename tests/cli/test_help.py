@@ -121,9 +121,10 @@ def folder(tmp_path, monkeypatch):
     crowd.votes.write_csv("votes.csv")
     crowd.votes.write_csv("new.csv")
     crowd.truth.write_csv("truth.csv")
-    drawn = adj.aggregate("votes.csv").draw_gold(50)
-    drawn.write("gold.csv")
-    drawn.frame.select("task").join(crowd.truth, on="task", maintain_order="left").write_csv("gold.csv")
+    labelled = adj.aggregate("votes.csv")
+    drawn = labelled.draw_gold(50, seed=1)
+    drawn.write("gold.csv")  # and answered: the labels are right, so that some can be certified
+    drawn.frame.select("task").join(labelled.labels.select("task", "label"), on="task").write_csv("gold.csv")
     systems = crowd.truth.select("task", group=pl.int_range(pl.len()) % 2, prompt=pl.int_range(pl.len()) // 2)
     systems.with_columns(group=pl.format("v{}", pl.col("group") + 1)).write_csv("systems.csv")
     length = crowd.votes.with_columns(length=pl.col("task").str.slice(1).cast(pl.Int64) % 7)

@@ -106,13 +106,15 @@ def edit(folder, change):
         (["certify", "votes.csv", "--gold", "gold.csv", "--engine", "spark"], "choose cpu or disk"),
         (["certify", "votes.csv", "--verify", "c.json"], "leave out VOTES"),
         (["draw-gold", "votes.csv", "-n", 50, "-o", "gold.csv"], "record of an earlier draw"),
+        (["draw-gold", "votes.csv", "-n", 50, "-o", "more.csv", "--draw-seed", 1], "gold.draw.json has this draw already"),
+        (["certify", "votes.csv", "--gold", "votes.csv"], "I have known labels already"),
         (["draw-gold", "votes.csv", "-n", 601, "-o", "more.csv"], "n is 601"),
         (["draw-gold", "votes.csv", "-n", 50, "-o", "gold.pdf"], "names no known format"),
         (["draw-gold", "votes.csv", "-n", 50, "-o", "votes.csv"], "would be lost"),
     ],
 )
 def test_bad_input_is_one_line(crowd, run, tmp_path, arguments, match):
-    assert run("draw-gold", "votes.csv", "-n", 50, "-o", "gold.csv", "--quiet") == (0, "", "")
+    assert run("draw-gold", "votes.csv", "-n", 50, "-o", "gold.csv", "--draw-seed", 1, "--quiet") == (0, "", "")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = run(*arguments)
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
@@ -122,6 +124,19 @@ def test_bad_input_is_one_line(crowd, run, tmp_path, arguments, match):
 
 def test_too_little_gold_is_reported_when_it_is_drawn(crowd, run):
     assert "that takes at least 45" in run("draw-gold", "votes.csv", "-n", 30, "-o", "gold.csv").err
+
+
+def test_nothing_certified_has_its_own_exit_code_and_no_certificate(crowd, run, tmp_path):
+    assert run("draw-gold", "votes.csv", "-n", 60, "-o", "gold.csv", "--draw-seed", 1).code == 0
+    wrong = crowd.truth.with_columns(label=pl.when(label="l0").then(pl.lit("l1")).otherwise(pl.lit("l0")))
+    fill("gold.csv", wrong)
+    done = run("certify", "votes.csv", "--gold", "gold.csv", "-o", "certificate.json", "--accepted", "accepted.csv", "--quiet")
+    assert done.code == 3
+    assert done.out.startswith("Nothing can be certified")
+    assert done.err == "certificate.json is not written\n"
+    assert not (tmp_path / "certificate.json").exists()
+    assert len(pl.read_csv("accepted.csv")) == 0
+    assert run("certify", "votes.csv", "--gold", "gold.csv", "--json").code == 3
 
 
 def studio_export(votes):
@@ -139,7 +154,7 @@ def test_label_studio_takes_the_tasks_and_gives_the_answers_back(crowd, run, tmp
     numbers, tasks = studio_export(crowd.votes)
     (tmp_path / "export.json").write_text(json.dumps(tasks))
     truth = dict(crowd.truth.iter_rows())
-    done = run("draw-gold", "export.json", "-n", 60, "-o", "tasks.json", "--to", "auto", "--error", 0.1)
+    done = run("draw-gold", "export.json", "-n", 60, "-o", "tasks.json", "--to", "auto", "--error", 0.1, "--draw-seed", 1)
     assert done.code == 0, done.err
     drawn = json.loads((tmp_path / "tasks.json").read_text())
     assert len(drawn) == 60
@@ -155,7 +170,7 @@ def test_label_studio_takes_the_tasks_and_gives_the_answers_back(crowd, run, tmp
     assert (promise["drawn"], promise["missing"]) == (60, 0)
     result = adj.aggregate("export.json")
     known = {str(numbers[task]): label for task, label in truth.items()}
-    draw = result.draw_gold(60, error=0.1)
+    draw = result.draw_gold(60, error=0.1, seed=1)
     same = result.certify({task: known[task] for task in map(str, draw["task"])}, error=0.1)
     assert promise == pytest.approx(same.figures() | {"sentence": same.sentence})
     back[0]["annotations"].append(exports.annotation("you", [exports.result("l9")]))

@@ -19,7 +19,7 @@ def test_a_leaderboard_on_the_screen(adjudge, battles):
     assert (code, err) == (0, "")
     assert f"read {battles} as a table (csv): left=left, right=right, winner=winner, judge=worker; 400 votes" in out
     assert "400 comparisons of 5 items by 4 judges" in out
-    assert "which strengths are free of" in out
+    assert "strengths are corrected for it" in out
     board = adj.rank(battles).leaderboard
     at = [out.index(f"\n{item} ") for item in board["item"]]
     assert at == sorted(at)

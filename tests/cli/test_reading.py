@@ -43,6 +43,7 @@ def test_what_was_understood_is_in_json(tmp_path):
         "gold": 0,
         "resent": 0,
         "duplicates": "all",
+        "ordered_by": "",
     }
 
 

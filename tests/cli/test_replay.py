@@ -111,7 +111,7 @@ def test_backtest_prints_both_sides_and_json_has_all(adjudge):
     assert lines["decided"] == [str(wanted.before.decided), str(wanted.after.decided)]
     assert lines["votes needed"] == [str(wanted.before.votes), str(wanted.after.votes)]
     assert lines["of these right"][0] == f"{wanted.before.accuracy:.1%}"
-    assert f"{wanted.changed} tasks come out otherwise" in out
+    assert f"{wanted.changed} tasks would end differently" in out
     found = json.loads(adjudge("backtest", "votes.db", "--policy", "policy.json", "--json")[1])
     assert (found["changed"], found["after"]["decided"]) == (wanted.changed, wanted.after.decided)
     assert found["examples"][0]["before"]["task"] == wanted.examples[0][0].task
@@ -134,6 +134,16 @@ def test_backtest_prints_what_audits_would_have_found(adjudge):
     assert found["after"]["audits"]["drawn"] == wanted.drawn
 
 
+def test_a_backtest_says_that_probation_keeps_everybody_aside(adjudge, tmp_path):
+    stored("votes.db", small(tasks=30), gold=[("t1", "spam")])
+    (tmp_path / "policy.json").write_text('{"probation": {"votes": 2}}')
+    code, out, _ = adjudge("backtest", "votes.db", "--policy", "policy.json")
+    assert code == 0
+    assert "after: probation keeps the votes of all workers aside" in out
+    assert "A backtest takes every worker for a newcomer" in out
+    assert "open None" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -145,6 +155,7 @@ def test_backtest_prints_what_audits_would_have_found(adjudge):
         (["backtest", "votes.db", "--model", "mv"], "mv"),
         (["backtest", "votes.db", "--policy", "none.json"], "cannot read the policy 'none.json'"),
         (["backtest", "votes.db", "--policy", "bad.json"], "bad.json: unknown field of a policy 'minimum'"),
+        (["backtest", "votes.db", "--policy", "labels.json"], "labels.json: confidence has nothing for the label 'spam'"),
         (["backtest", "new.db", "--model", "ds"], "the store new.db has no campaign yet"),
         (["backtest", "two.db", "--model", "ds"], "say which one with --campaign (default, another)"),
     ],
@@ -156,6 +167,7 @@ def test_mistakes_are_one_line(adjudge, tmp_path, arguments, says):
     fill(store, small(tasks=2), name="another")
     store.close()
     (tmp_path / "bad.json").write_text('{"minimum": 3}')
+    (tmp_path / "labels.json").write_text('{"confidence": {"ok": 0.9}}')
     code, out, err = adjudge(*arguments)
     assert (code, out, err.count("\n")) == (1, "", 1), err
     assert says in err

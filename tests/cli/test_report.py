@@ -17,6 +17,14 @@ def test_report_writes_a_page_and_prints_its_path(adjudge, files):
     assert adjudge("report", files / "votes.csv", "-o", page, "--quiet")[2] == ""
 
 
+@pytest.mark.parametrize(("command", "option"), [("report", "-o"), ("aggregate", "--report")])
+def test_a_page_is_not_written_under_the_name_of_another_format(adjudge, files, command, option):
+    code, _, err = adjudge(command, files / "votes.csv", option, files / "crowd.pdf")
+    assert code == 1
+    assert "crowd.pdf: the page is HTML; name it crowd.html" in err
+    assert not (files / "crowd.pdf").exists()
+
+
 def test_report_has_the_model_options_of_aggregate(adjudge, files):
     page = files / "crowd.html"
     code, _, _ = adjudge("report", files / "votes.csv", "-o", page, "-m", "ds", "--smoothing", "0.5", "--engine", "disk")

@@ -36,6 +36,13 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
         assert told[0]["labels"] == ["spam", "ok"]
 
 
+def test_a_policy_under_which_nobody_counts_is_reported(tmp_path):
+    (tmp_path / "policy.json").write_text('{"probation": {"votes": 5}}')
+    with Served("votes.db", "--labels", "spam,ok", "--policy", "policy.json", cwd=tmp_path) as server:
+        told = until(lambda: [line for line in server.said if "nothing can be decided: probation keeps" in line])
+        assert "default" in told[0]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -45,6 +52,7 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
         (["--policy", "policy.json"], "--policy is for the campaign that --labels makes: give --labels, too"),
         (["--model", "auto"], "--model is for the campaign that --labels makes"),
         (["--labels", "a,b", "--policy", "none.json"], "cannot read the policy 'none.json': No such file or directory"),
+        (["--labels", "a,b", "--policy", "labels.json"], "labels.json: confidence has nothing for the label 'b'"),
         (["--labels", "a,b", "--model", "mv"], "unknown model 'mv'"),
         (["--host", "0.0.0.0"], "and there are no tokens: make one first (adjudge token add NAME --scope admin)"),
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid port 0"),
@@ -59,6 +67,7 @@ def test_labels_policy_and_model_make_the_first_campaign(tmp_path):
 )
 def test_impossible_options_are_reported_in_one_line(adjudge, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.json").write_text('{"confidence": {"a": 0.9}}')
     (tmp_path / "text.db").write_text("no database at all, but text of some length\n" * 99)
     with sqlite3.connect("other.db") as connection:
         connection.execute("CREATE TABLE mine (x)")

@@ -103,6 +103,7 @@ def test_it_is_the_same_in_a_pipe_but_for_verdicts(crowd, run):
     flagged = pl.read_csv("workers.csv").filter(pl.col("verdict") == "spammer").sort("votes", descending=True)
     assert f"workers to look at: {len(flagged)} spammers of 20" in judged
     assert flagged["why"][0] in judged
+    assert f"spammers of 20: {', '.join(flagged['worker'])}\n" in judged
 
 
 def test_workers_of_many_votes_are_not_judged_for_the_screen(crowd, monkeypatch, run):
@@ -230,6 +231,32 @@ def test_json_has_the_shares(crowd, run):
     wanted = {share.label: {"votes": share.of_votes, "labels": share.of_labels} for share in shares}
     assert document["label_shares"] == {label: pytest.approx(both) for label, both in wanted.items()}
     assert {"converged", "log_likelihood", "mean_confidence", "ties", "priors", "understood"} <= document.keys()
+
+
+def test_labels_for_another_look_are_counted(crowd, run):
+    confidence = adj.aggregate("votes.csv").labels["confidence"]
+    count = (confidence < 0.95).sum()
+    assert 0 < count < 400
+    ended = run("aggregate", "votes.csv", "--json", "-o", "labels.csv")
+    assert json.loads(ended.out)["labels_below_95"] == count
+    assert f"below 0.95 confidence  {count} of 400 labels" in run("aggregate", "votes.csv", "-o", "labels.csv").err
+
+
+def test_workers_who_answer_alike_are_named(tmp_path, monkeypatch, run):
+    """Once, unless they vote in groups, or are called copies."""
+    monkeypatch.chdir(tmp_path)
+    crowd = adj.simulate(tasks=300, workers=5, votes_per_task=5, labels=2, skill=0.85, seed=2)
+    number = pl.int_range(pl.len())
+    labels = pl.when(number % 33 == 0).then(pl.lit("l0")).otherwise("label")  # some answers of its own
+    copy = crowd.votes.filter(worker="w0").with_columns(worker=pl.lit("w0-copy"), label=labels)
+    pl.concat([crowd.votes, copy]).write_csv("votes.csv")
+    workers = adj.aggregate("votes.csv").workers.filter(pl.col("answers_like").is_not_null())
+    assert workers["verdict"].to_list() == ["informative", "informative"]
+    same = copy.join(crowd.votes.filter(worker="w0"), on=["task", "label"]).height
+    said = f"w0 and w0-copy answer alike ({same} of 300 tasks): --groups answers_like lets them vote once"
+    arguments = ["aggregate", "votes.csv", "-o", "labels.csv", "--workers", "workers.csv"]
+    assert run(*arguments).err.count(said) == 1
+    assert "answer alike" not in run(*arguments, "--groups", "answers_like").err
 
 
 def test_log_lines_are_said_once(run, crowd, monkeypatch):

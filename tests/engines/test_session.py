@@ -76,6 +76,19 @@ def test_majority_vote_is_counted_once(passes, engine):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_vote_shares_are_counted_once(passes, engine):
+    session = engine_named(engine, 2).load(VOTES, seed=0, ties="hash")
+    first = session.start(hard=False).class_counts
+    counts = session.gather(lambda _, counts: counts)
+    assert session.start(hard=False).class_counts is first
+    assert session.gather(lambda _, counts: counts) is counts
+    assert passes == ["majority vote"]
+    session.start(hard=True)
+    assert np.array_equal(session.start(hard=False).class_counts, first)
+    assert len(passes) == 3
+
+
 @pytest.mark.filterwarnings("ignore::adjudge.NotConverged")
 @pytest.mark.parametrize("gold", [None, GOLD], ids=["no gold", "gold"])
 @pytest.mark.parametrize("engine", ENGINES)

@@ -10,7 +10,7 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
 from adjudge.gpu import tables
-from adjudge.gpu.tables import DeviceSeen, add_lines, careful_lines
+from adjudge.gpu.tables import DeviceSeen, RowIds, careful_lines
 from adjudge.kernels import reference
 from adjudge.models.auto import CarefulRecipe
 from adjudge.models.careful import CAREFUL_KINDS, BelievedVotes, pooled_votes
@@ -45,9 +45,12 @@ class Case:
         return recipe.on(self.block)(self.counts, shared)
 
     def got(self, kind):
-        given = (self.counts, self.panel.worker_ptr, self.panel.row_worker(), self.panel.row_label)
-        found = careful_lines(self.device, *map(self.device.upload, given), self.recipe(kind))
+        found = careful_lines(self.ids(), self.device.upload(self.counts), self.recipe(kind))
         return [self.device.download(one) for one in found]
+
+    def ids(self):
+        given = self.panel.worker_ptr, self.panel.row_worker(), self.panel.row_label
+        return RowIds(self.device, *map(self.device.upload, given), self.panel.n_labels)
 
 
 @pytest.mark.parametrize("counts", ["whole", "shares"])
@@ -69,20 +72,21 @@ def test_what_all_share_is_summed_on_the_device(device, random_votes, monkeypatc
     case = Case(device, random_votes(3, tasks=500, workers=60, labels=3), counts="shares")
     seen = BelievedVotes.of(case.block, case.counts)
     for size in (256, 4):
-        monkeypatch.setattr(tables, "add_lines", lambda *given, size=size: add_lines(*given, size=size))
-        there = DeviceSeen(device, *map(device.upload, (case.counts, case.panel.worker_ptr, case.panel.row_label)))
+        monkeypatch.setattr(tables, "SLICE", size)
+        there = DeviceSeen(case.ids(), device.upload(case.counts))
         pooled = there.gather(pooled_votes)
         assert_allclose(pooled, pooled_votes(case.block, case.counts), rtol=1e-13)
         assert np.array_equal(pooled, there.gather(pooled_votes))
     own = np.linspace(0.4, 0.9, 3)
-    assert_allclose(there.right, seen.right, rtol=1e-13)
-    assert_allclose(there.votes, seen.votes, rtol=1e-13)
-    assert_allclose(device.download(there.said), seen.said, rtol=1e-13)
-    assert_allclose(there.expected_accuracy(own), seen.expected_accuracy(own), rtol=1e-13)
+    for name in ("met", "said", "right", "votes"):
+        assert_allclose(device.download(getattr(there, name)), getattr(seen, name), rtol=1e-13)
+    assert_allclose(there.spread_moments(own), seen.spread_moments(own, None), rtol=1e-12)
+    assert np.array_equal(there.spread_moments(own), there.spread_moments(own))
 
 
 def test_nobody_has_no_lines(device):
     empty = np.zeros((0, 3), np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32)
     recipe = CarefulRecipe(adj.AutoModel(), kind="A", dependence=Dependence(0.0, 1.0, 0.1), exists=np.ones(3, np.bool_))
-    table, met = careful_lines(device, *map(device.upload, empty), recipe)
+    counts, *rows = map(device.upload, empty)
+    table, met = careful_lines(RowIds(device, *rows, 3), counts, recipe)
     assert table.shape == met.shape == (0, 3)

@@ -1,7 +1,6 @@
 """GLAD on a device against the definition of its passes, and whole fits against the processor."""
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -17,12 +16,11 @@ from adjudge.engines.base import GladModel
 from adjudge.engines.glad import Glad, GladMemoryStore, GladRules
 from adjudge.engines.shard import TieKeys
 from adjudge.gpu import glad as device_glad
-from adjudge.gpu import plan
+from adjudge.gpu import plan, tables
 from adjudge.gpu.arrays import DeviceVector
 from adjudge.gpu.engine import CudaEngine
 from adjudge.gpu.glad import DeviceGlad, glad_bytes, glad_on
 from adjudge.gpu.store import DeviceStore
-from adjudge.gpu.tables import add_lines
 from adjudge.gpu.votes import DeviceLayout, TieIds
 from adjudge.kernels import methods_reference, reference
 from adjudge.models import glad
@@ -159,7 +157,7 @@ def test_many_slices_give_the_same(device, random_votes, monkeypatch):
     for name, size in (("SORTED", 100), ("POSTERIOR_CELLS", 120), ("WORKER_SLICE", 40), ("MAX_GLAD_BLOCKS", 1)):
         monkeypatch.setattr(device_glad, name, size)
     monkeypatch.setattr(device_glad, "DEVICE_CHUNK_NUMBERS", 50)
-    monkeypatch.setattr(device_glad, "add_lines", partial(add_lines, size=7))
+    monkeypatch.setattr(tables, "SLICE", 7)
     Both(device, votes_of(random_votes(8, tasks=400, workers=5, labels=3, long_tasks=(300, 130)))).compare()
     monkeypatch.setattr(device_glad, "WIDE_CELLS", 1)
     Both(device, votes_of(random_votes(8, tasks=90, workers=5, labels=33, long_tasks=(130,)))).compare()

@@ -55,6 +55,12 @@ TEXTS = {
     "equal": lambda rng, n: ["same" * 10] * n,
     "huge": lambda rng, n: rng.choices(["y" * 10_000, "y" * 9_999 + "z", "z" + "y" * 9_999, "y"], k=n),
     "runs": lambda rng, n: [f"run{i // 7}" for i in range(n)],
+    "numbered": lambda rng, n: [f"t{rng.randint(0, 10 ** rng.randint(1, 9))}" for _ in range(n)],
+    "numbers": lambda rng, n: [str(rng.randint(-3, 10 ** rng.randint(1, 9))) for _ in range(n)],
+    "padded numbers": lambda rng, n: [f"w{rng.randint(0, 200):0{rng.randint(1, 4)}}" for _ in range(n)],
+    "two words": lambda rng, n: [f"{rng.choice('aab')}{rng.randint(0, 300)}" for _ in range(n)],
+    "not digits": lambda rng, n: [f"t{rng.choice(['1', '/', ':', '1/', '2:', 'é', '', '00', '01'])}" for _ in range(n)],
+    "longest word": lambda rng, n: [f"workers {rng.randint(0, 2000)}" for _ in range(n)],
     "distinct": lambda rng, n: [f"id{i:07}x" for i in range(n)],
 }
 
@@ -118,6 +124,18 @@ def test_long_texts_with_equal_ends_differ():
 def test_many_texts_grow_the_table():
     values = [f"t{i}" for i in np.random.default_rng(0).integers(0, 100_000, 200_000)]
     assert encode([pl.Series(values)], core.TextDictionary())[:2] == first_appearance(values)
+
+
+def test_numbered_texts_that_change():
+    """Ids that had no room in the array, come to have some, or end to be numbered keep their codes."""
+    rng = np.random.default_rng(0)
+    numbered = [f"t{i}" for i in rng.integers(0, 3_000_000, 100_000)]
+    others = [f"{i:x}q" for i in rng.integers(0, 30_000, 200_000)]
+    for values in (numbered + numbered[::-1], numbered + others + numbered, [None] * 3 + numbered + others, others + numbered):
+        series = pl.Series(values, dtype=pl.String)
+        for size in (1000, 70_000, 400_000):
+            parts = [series[at : at + size] for at in range(0, len(series), size)]
+            assert encode(parts, core.TextDictionary())[:2] == first_appearance(values)
 
 
 @pytest.mark.parametrize("kind", ["short", "long"])

@@ -179,6 +179,14 @@ def test_columns_that_are_not_there_or_serve_twice():
         adj.read(FRAME, task="task", worker="task")
 
 
+@pytest.mark.parametrize("name", ["wide", "normalize", "strict", "header", "predictions"])
+def test_flags_are_true_or_false(name):
+    """Any other value might be meant as its opposite, like "no"."""
+    with pytest.raises(adj.OptionError, match=f"{name} is 'no': give True or False"):
+        adj.read([("t", "w", "a")], **{name: "no"})
+    assert len(adj.read({"task": ["t"], "worker": ["w"], "label": ["a"]}, normalize=np.bool_(True))) == 1
+
+
 def test_a_label_outside_the_declared_ones_is_named_with_its_row():
     with pytest.raises(adj.InputError, match="label 'dog' in row 2 is not among the declared labels: cat"):
         adj.read(ROWS, labels=["cat"])

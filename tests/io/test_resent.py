@@ -1,4 +1,4 @@
-"""Votes that were sent twice: equal in task, worker, label and time, they count once, however they are read."""
+"""Times of votes: votes that were sent twice count once, and times say which of a worker's votes is the last."""
 
 import datetime as dt
 
@@ -61,11 +61,8 @@ def test_only_times_of_day_make_votes_equal(tmp_path):
         frame.write_csv(tmp_path / "votes.csv")
         assert counted(tmp_path / "votes.csv") == (6, 3, 0), name
     assert counted(VOTES.drop("created_at")) == (6, 3, 0)
-    assert find_moments(["created_at", "submitTime", "timestamp", "lead_time", "completed"]) == [
-        "created_at",
-        "submitTime",
-        "timestamp",
-    ]
+    columns = ["created_at", "submitTime", "timestamp", "lead_time", "completed", "when"]
+    assert find_moments(columns) == ["submitTime", "timestamp", "when", "created_at"]
 
 
 def test_an_odd_column_of_times_harms_nothing():
@@ -96,3 +93,90 @@ def test_random_votes(tmp_path, seed):
     plain = adj.aggregate(frame.unique(maintain_order=True).drop("timestamp"), model="fds").labels.sort("task")
     for source in (frame, tmp_path / "encoded"):
         assert adj.aggregate(source, model="fds").labels.sort("task")["label"].to_list() == plain["label"].to_list()
+
+
+CHANGED = pl.DataFrame({
+    "task": [1, 1, 1, 2, 2, 2],
+    "worker": list("aababa"),
+    "label": list("xyyyxz"),
+    "answered_at": ["2026-05-02 10:00", "2026-05-01 10:00", "2026-05-01 10:00", "2026-05-03 10:00", "2026-05-03 10:00", "2026-05-03 10:00"],
+})  # fmt: skip
+
+
+def kept(source, rule, **options):
+    """Return the label that counts for each task and worker."""
+    votes = adj.read(source, duplicates=rule, **options) if not hasattr(source, "task_ptr") else source
+    tasks = np.repeat(votes.tasks.ids(), np.diff(votes.task_ptr))
+    given = zip(tasks, votes.row_worker()[votes.row], votes.row_label[votes.row], strict=True)
+    return {(task, votes.workers[int(w)]): votes.labels[int(label)] for task, w, label in given}
+
+
+LAST = {(1, "a"): "x", (1, "b"): "y", (2, "a"): "z", (2, "b"): "x"}
+FIRST = {(1, "a"): "y", (1, "b"): "y", (2, "a"): "y", (2, "b"): "x"}
+
+
+@pytest.mark.parametrize(("rule", "wanted"), [("last", LAST), ("first", FIRST)])
+def test_times_decide_which_vote_is_the_last(tmp_path, rule, wanted):
+    """Equal times are in the order of the input."""
+    parsed = CHANGED.with_columns(pl.col("answered_at").str.to_datetime("%Y-%m-%d %H:%M"))
+    numbered = parsed.with_columns(pl.col("answered_at").dt.epoch("ms"))
+    text = [time.replace(" ", "T") + ":00+02:00" for time in CHANGED["answered_at"]]
+    for frame in (
+        CHANGED,
+        parsed,
+        numbered,
+        CHANGED.with_columns(answered_at=pl.Series(text)),
+        parsed.to_pandas(),
+        CHANGED.to_dicts(),
+    ):
+        assert kept(frame, rule) == wanted
+        assert adj.read(frame, duplicates=rule).understood.ordered_by == "answered_at"
+    swapped = CHANGED[[1, 0, 2, 3, 4, 5]]
+    assert kept(swapped, rule) == wanted
+    swapped.write_csv(tmp_path / "votes.csv")
+    stored = adj.encode(tmp_path / "votes.csv", tmp_path / "encoded", duplicates=rule)
+    assert kept(adj.read(tmp_path / "encoded"), rule) == wanted
+    assert str(stored.understood).endswith(f"4 votes, 2 repeated votes (the {rule} by answered_at counts)")
+    sets = swapped.filter(pl.col("task") == 1, pl.col("worker") == "a")
+    assert adj.aggregate(sets, multi=True, duplicates=rule, model="mv").labels["label"].to_list() == [[wanted[1, "a"]]]
+    scores = swapped.with_columns(pl.col("label").replace_strict({"x": 1, "y": 2, "z": 3}))
+    assert adj.scores(scores, duplicates=rule).understood.ordered_by == "answered_at"
+
+
+def test_without_times_the_input_decides():
+    bare = CHANGED.drop("answered_at")
+    assert kept(bare, "last")[1, "a"] == "y"
+    assert str(adj.read(bare, duplicates="last").understood).endswith("2 repeated votes (the last in the input counts)")
+    for days in ("2026-05-01", "00:35"):  # no times of day
+        assert adj.read(bare.with_columns(date=pl.lit(days)), duplicates="last").understood.ordered_by == ""
+
+
+def test_times_that_cannot_be_compared_are_reported():
+    """Day and month may be either: the order of the input decides, for the whole of a worker's votes on a task."""
+    odd = CHANGED.with_columns(when=pl.lit("10/05/2026 13:29")).drop("answered_at")
+    with pytest.warns(adj.SuspiciousVotes, match="the times in 'when' cannot be compared for 2 repeated votes"):
+        votes = adj.read(odd, duplicates="last")
+    assert (kept(votes, "last")[1, "a"], votes.understood.ordered_by) == ("y", "")
+    with pytest.raises(adj.InputError, match="cannot be compared"):
+        adj.read(odd, duplicates="last", strict=True)
+    partly = CHANGED.with_columns(answered_at=pl.Series([*CHANGED["answered_at"][:1], None, *CHANGED["answered_at"][2:]]))
+    with pytest.warns(adj.SuspiciousVotes, match="for 1 repeated votes"):
+        assert kept(partly, "last")[1, "a"] == "y"
+
+
+@pytest.mark.parametrize("rule", ["last", "first"])
+def test_a_shuffled_log_gives_the_votes_of_the_sorted_one(tmp_path, rule):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.integers(0, high, 3000) for name, high in (("task", 40), ("worker", 8), ("label", 3))}
+    frame = pl.DataFrame(columns).with_columns(timestamp=pl.Series(1777627800 + rng.permutation(3000)))
+    plain = kept(frame.sort("timestamp").drop("timestamp"), rule)
+    frame.write_csv(tmp_path / "votes.csv")
+    assert kept(tmp_path / "votes.csv", rule) == plain
+    adj.encode(tmp_path / "votes.csv", tmp_path / "encoded", duplicates=rule)
+    assert kept(adj.read(tmp_path / "encoded"), rule) == plain
+
+
+def test_when_is_a_time_and_no_rival_of_a_label():
+    frame = CHANGED.rename({"answered_at": "when", "label": "category"})
+    assert adj.read(frame, duplicates="last").understood.columns["label"] == "category"
+    assert kept(frame, "last") == LAST

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjudge.data.fit import given_votes
+from adjudge.data.fit import WIDE_TABLE, given_votes
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import WorkerRows
 from adjudge.engines.base import WorkerBlock
@@ -77,6 +77,65 @@ def test_counts_are_blended_as_numpy_does():
     kept, now = draw.random((900, 7)), draw.poisson(2.0, (900, 7)).astype(np.int64)
     for other in (now, now * 0.3):
         np.testing.assert_array_equal(cpu.blend_counts(kept, other, 0.2, 0.8, threads=2), 0.2 * kept + 0.8 * other)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_blend_has_the_sums_and_the_table_of_the_mixture(case):
+    (_, *compiled), counts, exists = blocks(**case)
+    kept = np.random.default_rng(1).random(counts.shape) * 9.0
+    if not exists.all():
+        kept[:, ~exists] = 0.0
+    for block in compiled:
+        blend = cpu.Blend(kept, counts, 0.2, block.threads)
+        mixed = np.asarray(blend)
+        np.testing.assert_array_equal(mixed, 0.2 * kept + 0.8 * counts)
+        one, two = (BelievedVotes.of(block, some) for some in (blend, mixed))
+        for name in ("met", "said", "right", "votes", "given"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        if len(exists) < WIDE_TABLE and case["workers"] > 1:
+            shared = shared_by_all(lambda function, block=block, mixed=mixed: function(block, mixed), FOUND, exists)
+            tables = [worker_table(kind, block, seen, shared, FOUND, exists) for kind in CAREFUL_KINDS for seen in (one, two)]
+            np.testing.assert_array_equal(tables[0], tables[1])
+            np.testing.assert_array_equal(tables[2], tables[3])
+
+
+@pytest.mark.parametrize("workers", [700, 3])
+def test_pairs_of_votes_by_the_values_of_workers(workers):
+    (_, block, _), _, _ = blocks(2, workers=workers, k=5, hard=True)
+    draw, panel = np.random.default_rng(4), block.panel
+    ptr = np.concatenate([[0], np.cumsum(draw.integers(0, 9, 4000))]).astype(np.int64)
+    row = draw.integers(0, panel.n_rows, ptr[-1]).astype(np.uint32)
+    labels, values = draw.integers(0, 5, 4000).astype(np.int32), draw.normal(size=(2, 2, workers))
+    by_row, given = np.repeat(values, np.diff(panel.worker_ptr), axis=2), (ptr, row, panel.row_label, labels)
+    for quantities in (1, 2):
+        found = cpu.pair_sums(*given, values[:quantities], 5, worker_ptr=panel.worker_ptr, threads=2)
+        np.testing.assert_array_equal(found, cpu.pair_sums(*given, by_row[:quantities], 5, threads=2))
+        np.testing.assert_allclose(found, reference.pair_sums(*given, by_row[:quantities], 5), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="worker_ptr"):
+        cpu.pair_sums(*given, values, 5, worker_ptr=panel.worker_ptr + 1)
+
+
+def test_large_blocks_are_cleared_and_reused_only_during_a_fit():
+    core, shape = cpu.required(), (1 << 18, 4)
+
+    def address(**how):
+        made = cpu.room(shape, np.int64, **how)
+        assert not (how and made.any())
+        made[:] = 7
+        return made.ctypes.data
+
+    with core.BlockReuse():
+        first = address()
+        with core.BlockReuse():
+            assert address(zero=True, threads=2) == first
+        assert address(zero=True) == first
+        kept = cpu.room(shape)
+        kept[:] = 3.0
+        assert kept.ctypes.data == first
+        assert address() != first
+    assert (kept == 3.0).all()
+    assert cpu.room((2, 0)).shape == (2, 0)
+    assert (cpu.room((5, 3), zero=True) == 0).all()
 
 
 @pytest.mark.parametrize("kind", CAREFUL_KINDS)

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 import adjudge as adj
@@ -75,7 +76,7 @@ def test_auto_takes_it_where_cross_validation_says_so():
     gold = some_gold(CROWD, 60)
     result = aggregate(CROWD.votes, gold=gold)
     assert result.facts["chose"] == "panel"
-    assert result.facts["why"].startswith("panel stack: 60 gold tasks say whom to believe (most w")
+    assert result.facts["why"].startswith("panel stack: 60 gold tasks say whom to believe (log-odds per vote: most w")
     assert result.labels.equals(aggregate(CROWD.votes, "panel", gold=gold).labels)
     assert aggregate(CROWD.votes, gold=some_gold(CROWD, 19)).facts["chose"] != "panel"
     assert aggregate(CROWD.votes).facts["chose"] != "panel"
@@ -107,7 +108,7 @@ def test_reference_and_compiled_engines_agree():
 
 
 def test_what_is_refused():
-    with pytest.raises(adj.OptionError, match="'panel' learns from gold alone"):
+    with pytest.raises(adj.OptionError, match="'panel' needs gold to learn from"):
         aggregate(CROWD.votes, "panel")
     with pytest.raises(adj.OptionError, match="spread is 0"):
         adj.PanelStack(spread=0)
@@ -116,3 +117,25 @@ def test_what_is_refused():
     many = [(f"t{n % 400}", f"w{n}", "yes" if n % 3 else "no") for n in range(1001)]
     with pytest.raises(adj.InputError, match="up to 1000 judges, and these votes have 1001 workers"):
         aggregate(many, "panel", gold={"t1": "yes"})
+
+
+@pytest.mark.parametrize("options", [{"model": "panel"}, {"model": "auto"}, {"model": "panel", "groups": {"w0": "g", "w1": "g"}}])
+def test_the_accuracy_of_a_worker_is_the_probability_of_the_answers_inside_its_interval(options):
+    """It is not the agreement with the labels, and the true accuracies are where the intervals say."""
+    options = options | {"model": adj.PanelStack()} if options["model"] == "panel" else options
+    result = aggregate(CROWD.votes, gold=some_gold(CROWD, 60), **options)
+    assert result.facts["chose"] == "panel"
+    workers = result.workers
+    assert (workers["accuracy"] - workers["agreement"]).abs().max() > 0.02
+    assert workers["accuracy"].is_between(workers["accuracy_low"], workers["accuracy_high"]).all()
+    shares = result.probabilities
+    for worker, accuracy in workers.select("worker", "accuracy").rows():
+        given = CROWD.votes.filter(worker=worker).join(shares, on="task")
+        assert accuracy == pytest.approx(np.mean([row[row["label"]] for row in given.iter_rows(named=True)]), abs=1e-9)
+    right = (
+        CROWD.votes.join(CROWD.truth.rename({"label": "true"}), on="task")
+        .group_by("worker")
+        .agg(right=(pl.col("label") == pl.col("true")).mean())
+    )
+    true = workers.join(right, on="worker")
+    assert true.select(pl.col("right").is_between("accuracy_low", "accuracy_high").mean()).item() > 0.7

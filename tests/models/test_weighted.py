@@ -107,7 +107,7 @@ def test_goldmv_generated(votes, seed, data):
 
 
 def test_goldmv_knows_gold_alone():
-    with pytest.raises(adj.OptionError, match="'goldmv' learns from gold alone: give gold="):
+    with pytest.raises(adj.OptionError, match="'goldmv' needs gold to learn from: give gold="):
         adj.aggregate(CROWD.votes, "goldmv")
     result = fit([("t", "a", "x"), ("t", "b", "y"), ("u", "c", "y"), ("u", "b", "x")], "goldmv", gold={"t": "x"})
     assert result.workers.sort("worker").select("weight", "gold_votes").rows() == [(1.0, 1.0), (1e-6, 1.0), (0.5, 0.0)]

@@ -165,6 +165,7 @@ def test_a_follower_sees_what_a_ban_changed_in_the_archive():
     with Served(url) as owner, Served(url) as follower:
         status, answer, _ = owner.ask("POST", f"{CAMPAIGN}/bans", {"workers": RING})
         assert (status, len(answer["changes"])) == (200, 8)
+        assert answer["summary"].startswith("8 changes: ")
         for n in range(8):
             wanted = owner.ask("GET", f"{CAMPAIGN}/tasks/bad{n}")[1]["decision"]
             assert wanted["status"] == "open"

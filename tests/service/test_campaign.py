@@ -75,3 +75,26 @@ def test_what_is_left_out_of_a_change_stays(server, made):
         "votes_days": None,
     }
     assert server("PATCH", path, {"refit": {"seconds": 60}}).json["refit"] == {"votes": 50, "share": 0.1, "seconds": 60.0}
+
+
+def test_a_policy_under_which_nobody_counts_is_reported(server):
+    spec = {"labels": ["a", "b"], "policy": {"minimum_votes": 2, "confidence": 0.5, "probation": {"votes": 1, "accuracy": 0}}}
+    made = server("PUT", "/v1/campaigns/stalled", spec).json
+    assert made["warning"].startswith("probation keeps the votes of all workers aside")
+    for worker in ("ann", "bob"):
+        server("POST", "/v1/campaigns/stalled/votes", {"task": "t", "worker": worker, "label": "a"})
+    assert (
+        server("GET", "/v1/campaigns/stalled/tasks/t").json["why"][0] == "2 votes kept aside, from workers who are on probation"
+    )
+    policy = {**spec["policy"], "confidence": 0.6}
+    assert "mark experts" in server("PUT", "/v1/campaigns/stalled/policy", {"policy": policy}).json["warning"]
+    server("PUT", "/v1/campaigns/stalled/tasks/t/gold", {"label": "a"})
+    server("POST", "/v1/campaigns/stalled/votes", {"task": "u", "worker": "ann", "label": "a"})
+    assert server("GET", "/v1/campaigns/stalled").json["warning"] is None
+    assert server("GET", "/v1/campaigns/stalled/workers/ann").json["probation"] is False
+
+
+def test_a_policy_without_its_field_is_told_where_it_goes(server, made):
+    answer = server("POST", "/v1/campaigns/made/policy/backtest", {"minimum_votes": 4})
+    assert answer.status == 422
+    assert answer.json["detail"] == 'object contains unknown field `minimum_votes`: send {"policy": {…}}'

@@ -1,5 +1,8 @@
 """Routing: on the raw path, segment by segment."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from adjudge.service.http.errors import Malformed, NotAllowed, NotFound
@@ -95,3 +98,9 @@ def test_wrong_methods_and_paths_over_http(server):
     assert server("GET", "/v1/campaigns/nobody").status == 404
     head = server("HEAD", "/healthz")
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", "15")
+
+
+def test_the_reference_lists_every_operation_with_its_scope():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+ /[^`]*)` \| (\w+) \|", page, re.MULTILINE)
+    assert listed == [(route.name, route.scope or "none") for route in ROUTES]

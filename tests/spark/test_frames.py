@@ -1,8 +1,11 @@
 """Accepted Spark frames, the returned ones, and checks made beforehand."""
 
 import itertools
+import os
+import shutil
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -164,14 +167,17 @@ def test_bad_input(spark, frame_of):
 def test_what_spark_cannot_do(spark, frame_of):
     votes = frame_of(CROWD.votes)
     for ask in (lambda: adj.aggregate(votes, model="glad"), lambda: adj.GLAD().fit(votes)):
-        with pytest.raises(OptionError, match="engine 'spark' cannot run model 'glad': choose"):
+        with pytest.raises(
+            OptionError,
+            match=r"model 'glad': choose .*; for a Spark frame call adj.aggregate\(frame.toArrow\(\), model='glad'\)$",
+        ):
             ask()
     for source, engine in ((votes, "auto"), (votes, "spark"), (CROWD.votes, "spark")):
         with pytest.raises(
-            OptionError, match=r"^several options per task \(multi=True\) are not run on Spark: give the votes in"
+            OptionError, match=r"^several options per task \(multi=True\) are not run on Spark: call adj.aggregate\(frame"
         ):
             adj.aggregate(source, multi=True, engine=engine)
-    with pytest.raises(InputError, match="^agreement is not run on Spark: give"):
+    with pytest.raises(InputError, match=r"^agreement is not run on Spark: call adj.agreement\(frame.toArrow\(\)\)"):
         adj.agreement(votes)
     with pytest.raises(OptionError, match="engine is 'cpu', but the votes are on Spark"):
         adj.aggregate(votes, engine="cpu")
@@ -200,6 +206,30 @@ def test_the_driver_does_not_grow_with_the_tasks(spark, tmp_path):
         assert result.votes.n_tasks == tasks
         result.release()
     assert peaks[1] < peaks[0] + 300_000  # an array of a number per task would be 800,000 bytes and more
+
+
+def local_folder(spark):
+    """The folder of the one executor, where votes are in files."""
+    (folder,) = set(spark.sparkContext.parallelize([0]).map(lambda _: os.environ["SPARK_LOCAL_DIRS"]).collect())
+    return Path(folder.split(",")[0])
+
+
+@pytest.mark.parametrize("model", ["fds", "ds"])
+def test_a_pass_is_one_job_and_lost_files_are_written_again(spark, engine, frame_of, model):
+    folder, jobs, near = local_folder(spark), [], fit(CROWD.votes, model)
+    before = set(folder.glob("adjudge-*"))
+
+    def lose(row):
+        jobs.append(len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)))
+        if row.iteration == 2:
+            (own,) = set(folder.glob("adjudge-*")) - before
+            shutil.rmtree(own / "1")
+
+    far = fit(frame_of(CROWD.votes), model, engine=engine, progress=lose)
+    assert_same(far, near)
+    assert np.diff(jobs).tolist() == [1, 2, *[1] * (len(jobs) - 3)]  # the second one wrote the files again
+    far.release()
+    assert set(folder.glob("adjudge-*")) <= before
 
 
 def test_released_votes_are_gone(spark, engine, frame_of):

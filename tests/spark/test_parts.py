@@ -1,5 +1,7 @@
 """What executors compute, without Spark: however tasks fall into parts, their sums are those of all votes together."""
 
+import tempfile
+import uuid
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,21 +18,25 @@ from adjudge.data.fit import Parameters
 from adjudge.engines.passes import Answers, Confidence, PairSums, Probabilities
 from adjudge.engines.registry import engine_named
 from adjudge.engines.shard import Units, class_totals
+from adjudge.errors import AdjudgeError
 from adjudge.io.answers import gold_codes, read_gold
 from adjudge.kernels import reference
 from adjudge.models.dawid_skene import ConfusionRecipe
 from adjudge.models.honest import _judge, measure
 from adjudge.spark import executor as spark_pass
+from adjudge.spark import stored
 from adjudge.spark.executor import (
     DecisionPass,
     EStepTables,
     FitSettings,
     HonestTables,
+    TableChange,
+    TableSource,
     TaskSums,
     count_gold,
     count_majority,
     count_step,
-    run,
+    sum_parts,
     sum_votes,
 )
 from adjudge.spark.layout import PART_DTYPES, SOURCE_CHANGED, Packing, TaskPart, lines
@@ -58,15 +64,23 @@ class Parts:
         self.session = engine_named("cpu", 1).load(votes, seed=0, ties=ties, gold=gold)
 
     def sum(self, work):
-        totals = [counted for one in self.lines for counted in run(self.settings, work, iter([one["part"]]))]
-        first, *rest = totals
-        for other in rest:
-            first = first.plus(other)
-        return first
+        return sum_parts(self.settings.value, work, (TaskPart.unpack(one["part"]) for one in self.lines))
 
     def dense(self, counted, kind, tally=None):
         n, k = self.votes.n_rows, self.votes.n_labels
         return counted.add_to(tally or (np.zeros((n, k), kind), np.zeros(k if kind is np.int64 else (2, k), kind)))
+
+
+class StoredParts(Parts):
+    """The same votes in files: the first part by itself, and all others together."""
+
+    def sum(self, work):
+        numbers = []
+        for number, some in enumerate((self.lines[:1], self.lines[1:])):
+            numbers += stored.store(self.settings, "fit", (), number, (one["part"] for one in some))
+        (found,) = stored.run(self.settings, "fit", work, iter(numbers))
+        assert (numbers, found.missing) == ([0, 1], ())
+        return found.counts
 
 
 @st.composite
@@ -81,13 +95,27 @@ def pieces(draw, tasks):
 def test_parts_sum_to_the_whole(kernels, data, votes, ties, with_gold):
     votes = adj.read(votes)
     gold = read_gold({votes.tasks[0]: votes.labels[0]}, votes.labels) if with_gold else None
-    parts = Parts(votes, data.draw(pieces(votes.n_tasks)), ties, gold)
-    with pytest.MonkeyPatch.context() as patch:
+    kind = data.draw(st.sampled_from([Parts, StoredParts]))
+    parts = kind(votes, data.draw(pieces(votes.n_tasks)), ties, gold)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setenv("SPARK_LOCAL_DIRS", folder)
         if kernels == "reference":
             patch.setattr(spark_pass, "fastest", lambda: reference)
             patch.setattr(spark_pass, "REFERENCE_VOTES", 3)
             patch.setattr(spark_pass, "DECISION_CELLS", 9)
         _compare(parts)
+
+
+def table_source(params, before):
+    """The tables of a pass as executors get them: as a change of those before, if there are any."""
+    tables = EStepTables(params.priors, params.table, params.uses_prior)
+    if before is None or before.change is not None:
+        return TableSource(uuid.uuid4().hex, Broadcast(tables))
+    rows = np.flatnonzero((before.base.value.table != tables.table).any(axis=1))
+    change = TableChange(rows, tables.table[rows], params.priors, params.uses_prior)
+    source = TableSource(uuid.uuid4().hex, before.base, Broadcast(change))
+    assert np.array_equal(source.value.table, tables.table)
+    return source
 
 
 def counts_of(session):
@@ -103,7 +131,7 @@ def _compare(parts):
     for hard in (True, True, False, False, True):
         session.m_step(recipe, recipe.class_priors(sums.class_counts)[0])
         params = session.estimate().params
-        now = Broadcast(EStepTables(params.priors, params.table, params.uses_prior))
+        now = table_source(params, None if before == "votes" else before)
         sums = session.e_step(hard=hard)
         counted = parts.sum(partial(count_step, before=before, scores=now, hard=hard, delta=False, likelihood=True))
         ends = TaskSums(*counted.sums)
@@ -159,7 +187,7 @@ def _judge_honestly(parts, decision, outcome):
     pairs = parts.sum(partial(sum_votes, source=decision.source, job=PairSums(), inputs=Broadcast({"values": values}))).sums
     np.testing.assert_allclose(pairs, session.run(PairSums(), lambda *_: values), atol=1e-9)
 
-    dependence = measure(session)
+    dependence, _ = measure(session)
     classes = session.recount(outcome.labels).class_counts
     found = _judge(session, dependence, votes.given_labels() | (classes > 0), classes.astype(np.float64))
     judged = Broadcast(HonestTables(*session.gather(found.lines), found.rule))
@@ -228,3 +256,51 @@ def test_parts_keep_every_array():
     for ours, theirs in zip(TaskPart.unpack(part.pack()), part, strict=True):
         assert ours.dtype == theirs.dtype
         assert np.array_equal(ours, theirs)
+
+
+@pytest.fixture
+def part(tmp_path, monkeypatch):
+    """A part of three tasks in the files of an executor, and the settings it was stored with."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    votes = adj.read([("t", "a", "x"), ("u", "b", "y"), ("v", "b", "y")])
+    settings = Broadcast(FitSettings(votes.row_label, votes.labels, 0, "hash", False, None, Units.of(3)))
+    (line,) = lines(votes, [slice(0, 3)], None)
+    assert list(stored.store(settings, "fit", (), 7, [line["part"]])) == [7]
+    return stored.StoredPart(tmp_path / "adjudge-fit" / "7", 2), settings
+
+
+def test_labels_of_the_last_two_passes_are_kept(part):
+    part, _ = part
+    sources = ["votes", *(TableSource(str(n), Broadcast(None)) for n in range(3))]
+    for n, source in enumerate(sources):
+        assert part.recall(source) is None
+        part.keep(source, [np.array([n % 2], np.int32), np.array([1, 0], np.int32)])
+        assert part.recall(source).tolist() == [n % 2, 1, 0]
+    assert [part.recall(source) is None for source in sources] == [True, True, False, False]
+    assert part.recall(None) is part.recall(np.zeros(3)) is None
+    part.keep(np.zeros(3), [])
+
+
+def test_files_that_an_executor_lacks_are_reported(part):
+    _, settings = part
+    (found,) = stored.run(settings, "fit", partial(count_majority, hard=True), [6, 7, 8])
+    assert found.missing == (6, 8)
+    assert found.counts.lines.sum() == 3
+    (found,) = stored.run(settings, "other", partial(count_majority, hard=True), [7])
+    assert found == stored.Found(None, (7,))
+
+
+def test_files_go_with_the_fit(part, tmp_path):
+    _, settings = part
+    assert list(stored.remove("fit", [7])) == [7]
+    assert list(tmp_path.iterdir()) == []
+    assert list(stored.store(settings, "one", (), 0, [])) == [0]
+    assert list(stored.store(settings, "two", ("one",), 0, [])) == [0]
+    assert [path.name for path in tmp_path.iterdir()] == ["adjudge-two"]
+
+
+def test_files_that_were_cut_short_are_refused(part, tmp_path):
+    with (tmp_path / "adjudge-fit" / "7" / "row").open("r+b") as file:
+        file.truncate(4)
+    with pytest.raises(AdjudgeError, match="incomplete"):
+        stored.StoredPart(tmp_path / "adjudge-fit" / "7", 2)

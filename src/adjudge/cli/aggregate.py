@@ -161,10 +161,13 @@ def report(
     Shows labels in doubt, good and bad workers, confused labels, and workers who answer alike. One HTML file that
     needs no network.
     """
+    from adjudge.io.write import check_page
+
     for asked in _each_question(SimpleNamespace(**locals())):
         if resources["engine"] == "spark":
             raise OptionError("report does not work with --engine spark: leave it out, or choose cpu or disk")
         out.check({}, _inputs(asked), others={"-o": asked.output})
+        check_page(asked.output)
         with fit_votes(asked) as result:
             write_report(asked, result, asked.output)
         if not quiet:

@@ -193,7 +193,7 @@ class Grid:
         """Yield a table, or several where the terminal is narrow."""
         figures = [self._figure_width(column) for column in range(self.left, len(self.columns))]
         natural = [self._natural(column) for column in range(self.left)]
-        least = [min(width, MIN_TEXT) for width in natural]
+        least = [min(width, self._longest_word(column)) for column, width in enumerate(natural)]
         for number, (first, last) in enumerate(_blocks(figures, options.max_width - sum(least) - self.left * self.gap, self.gap)):
             if number:
                 yield Text()
@@ -227,6 +227,11 @@ class Grid:
 
     def _natural(self, column: int) -> int:
         return max([cell_len(self.columns[column]), *(cell_len(row[column]) for row in self.rows)], default=0)
+
+    def _longest_word(self, column: int) -> int:
+        """Return the width that a column of text needs at least: ids are cut, and words are wrapped but not split."""
+        words = [cell_len(word) for row in self.rows for word in row[column].split()] if self.wraps else []
+        return min(max([MIN_TEXT, *words]), 2 * MIN_TEXT)
 
     def _figure_width(self, column: int) -> int:
         """Return the width of a column of figures: its widest figure, or the longest word of its heading."""

@@ -106,7 +106,9 @@ def _show_evaluation(screen: Screen, result: Evaluation) -> None:
         from adjudge.evaluation.clusters import describe_clusters
 
         screen.say(describe_clusters(*result.clusters))
-    screen.say(f"left out: {result.without_truth} labels without truth, {result.without_label} tasks with truth but no label")
+    left = {"labels without truth": result.without_truth, "tasks with truth but no label": result.without_label}
+    if any(left.values()):
+        screen.say(f"left out: {', '.join(f'{number} {what}' for what, number in left.items() if number)}")
     if result.gold:
         screen.say(f"{result.gold} of these labels were given as gold; accuracy of the others {result.accuracy_without_gold:.4f}")
     if result.grades is not None and len(result.label_names) > 2:  # of two labels accuracy says it all

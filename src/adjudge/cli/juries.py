@@ -72,6 +72,7 @@ def panel(
     curve: Annotated[Path | None, for_output(help="Write a line per size here.")] = None,
     judges: Annotated[Path | None, for_output(help="Write a line per judge here.")] = None,
     panels: Annotated[Path | None, for_output(help="Write the chosen panels here.")] = None,
+    confusions: Annotated[Path | None, for_output(help="Write what each judge gives to each true label here.")] = None,
     as_json: Json = False,
     quiet: Annotated[bool, for_output("--quiet", help="Print only the number of judges that is enough.")] = False,
     groups: Groups = None,
@@ -84,7 +85,9 @@ def panel(
     Random panels of every size are labelled and measured, by truth if it is given.
     """
     prices = None if cost is None else parse_cost(cost)
-    targets = {"--curve": curve, "--judges": judges, "--panels": panels}
+    targets = {"--curve": curve, "--judges": judges, "--panels": panels, "--confusions": confusions}
+    if confusions is not None and truth["truth"] is None:
+        raise OptionError("--confusions compares votes with known labels: give --truth FILE, too")
     inputs = {"the votes": votes, "the truth": truth["truth"], "the costs": existing_file(cost)}
     out.check(targets, inputs | {"the clusters": existing_file(cluster)}, to_stdout=True)
     settings: Any = {
@@ -100,7 +103,8 @@ def panel(
     settings["sizes"] = None if sizes is None else split_numbers(sizes, "--sizes", int, "1,3,5")
     with out.progress("status", quiet=quiet or as_json) as progress:
         study = adj.panel(out.source_of(votes), groups=groups, **truth, **settings, progress=progress, **how_read)
-    out.write_frames(targets.values(), (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame())))
+    frames = (study.sizes_frame, study.judges_frame, lambda: _flat(study.panels_frame()), study.confusions_frame)
+    out.write_frames(targets.values(), frames)
     show = partial(_show_panels, study)
     shown: Any = {"as_json": as_json, "quiet": quiet, "judges": study.workers if groups is None else None}
     out.present(study.to_dict, show, votes, study.understood, answer=study.enough, **shown)
@@ -134,7 +138,7 @@ def _show_panels(study: PanelStudy, screen: Screen) -> None:
         )
         for point in study.points
     ]
-    screen.table(["size", accuracy, "nine of ten", "points short", "effective votes", *costs], rows)
+    screen.table(["size", accuracy, "nine of ten", "points lost", "effective votes", *costs], rows)
     _show_panel_judges(study, screen)
     if study.chosen:
         screen.heading("chosen panels, measured on tasks that the choice has not seen")
@@ -161,10 +165,18 @@ def _show_panel_judges(study: PanelStudy, screen: Screen) -> None:
         return
     screen.heading("what a judge adds, in points of accuracy" + (": most and least" if len(measured) > len(shown) else ""))
     rows = [
-        (study.workers[one.worker], one.word, f"{100 * adds:.1f}", f"{100 * adds.low:.1f} to {100 * adds.high:.1f}")
+        (
+            study.workers[one.worker],
+            one.word,
+            f"{100 * adds:.1f}",
+            f"{100 * adds.low:.1f} to {100 * adds.high:.1f}",
+            *([] if one.accuracy is None else [out.share(one.accuracy)]),
+            *([] if one.accuracy is None else [out.interval(one.accuracy.low, one.accuracy.high, out.share)]),
+        )
         for one, adds in shown
     ]
-    screen.table(["judge", "", "adds", "90% interval"], rows, ids=2)
+    own = ["right alone", "90% interval"] if all(one.accuracy is not None for one, _ in shown) else []
+    screen.table(["judge", "", "adds", "90% interval", *own], rows, ids=2)
     screen.more(len(study.found), len(shown), "--judges FILE lists them, and why")
 
 
@@ -247,7 +259,10 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
     screen.more(len(frame), MAX_SHOWN_RATES, "-o FILE has all")
     frame = estimated.differences_frame()
     if len(frame):
-        screen.heading("differences of shares, in points")
+        screen.heading("differences of shares, in points: the first group minus the second")
+        turned = {(verdict.other, verdict.better) for verdict in estimated.verdicts}
+        if frame["label"].n_unique() == 2:  # the other label has the same differences, negated
+            frame = frame.filter([str(label) == estimated.verdicts[0].label for label in frame["label"]])
         pairs = ["pairs"] if (frame["pairs"] > 0).any() else []
         rows = [
             (
@@ -256,9 +271,12 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
                 f"{row['p_value']:.2g}" if row["p_value"] >= 1e-4 else "<0.0001",
                 *(row[name] for name in pairs),
             )
-            for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+            for row in (
+                _turn(row) if (str(row["group"]), str(row["other"])) in turned else row
+                for row in frame.head(MAX_SHOWN_RATES).iter_rows(named=True)
+            )
         ]
-        screen.table(["group", "less", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
+        screen.table(["group", "minus", "label", "difference", interval, "p-value", *pairs], rows, ids=3)
         screen.more(len(frame), MAX_SHOWN_RATES, "--differences FILE has all")
     if needed is not None and difference is not None:
         screen.heading(f"tasks of each group that show a difference of {100 * difference:g} points in 8 of 10 cases")
@@ -267,6 +285,12 @@ def _show_rates(estimated: Rates, needed: pl.DataFrame | None, difference: float
     screen.heading("known labels that would halve the widest interval")
     screen.table(["group", "more", "that is"], frame.select("group", "more", "why").head(MAX_SHOWN_RATES).rows(), ids=1)
     screen.more(len(frame), MAX_SHOWN_RATES, "--gold-needed FILE has all")
+
+
+def _turn(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a difference of two groups in the opposite order."""
+    turned = {"group": row["other"], "other": row["group"], "difference": -row["difference"]}
+    return row | turned | {"low": -row["high"], "high": -row["low"]}
 
 
 @command(
@@ -351,7 +375,7 @@ def _show_ranking(ranking: Ranking, board: pl.DataFrame, screen: Screen) -> None
     components = ["component"] if len(ranking.has_maximum) > 1 else []
     neighbours = {(row["component"], row["upper"]): row for row in ranking.neighbours_frame().iter_rows(named=True)}
     names = ["item", *components, "rank", "strength", f"{100 * ranking.level:g}% interval", "ranks"]
-    names += ["points", "comparisons", "above the next", "to separate"]
+    names += ["points", "compared", "above the next", "still needed"]
     rows = []
     for row in board.head(MAX_SHOWN_ITEMS).iter_rows(named=True):
         below = neighbours.get((row["component"], row["item"]))

@@ -97,7 +97,7 @@ def check(
 
     `frames` are tables, whose suffix names a format; `others` are files of any name. Each stands by the option that names it.
     """
-    from adjudge.io.write import check_files, check_folder, check_target
+    from adjudge.io.write import check_files, check_folder, check_page, check_target
 
     require_one_stream(inputs)
     for option, name in {**frames, **(others or {})}.items():
@@ -106,6 +106,8 @@ def check(
                 raise OptionError(f"{option} is -: that is standard output, and this goes to a file; give its path")
             (check_target if option in frames else check_folder)(Path(name))
     check_files({**frames, **(others or {}), "standard output": 1 if to_stdout else None}, inputs)
+    if others and others.get("--report") is not None:
+        check_page(Path(str(others["--report"])))
 
 
 def require_one_stream(inputs: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,7 +14,11 @@ from adjudge.cli.options import VOTES_HELP, DataOnly, Flags, VotesFiles, command
 from adjudge.data.options import DEFAULTS
 from adjudge.errors import InputError, OptionError, make_visible
 
+if TYPE_CHECKING:
+    from adjudge.results.promise.certify import Promise
+
 DEFAULT_ERROR, DEFAULT_RISK = 0.05, 0.1
+NOTHING_CERTIFIED: Final = 3  # exit code
 WITHOUT_GOLD: Final = ("gold", "calibrate")  # what a fit that is certified must not have learned from
 DRAW_TO_HELP: Final = (
     "Write -o in the format of the votes (auto), ready to import: label-studio, argilla or argilla-flat (tasks "
@@ -36,7 +40,9 @@ def draw_gold(
     output: Annotated[Path, for_output("-o", "--output", help="Write the tasks here, and the record of the draw next to it.")],
     to: Annotated[str | None, for_output(help=DRAW_TO_HELP)] = None,
     error: Error = DEFAULT_ERROR,
-    draw_seed: Annotated[int, for_knowledge(help="Seed of the draw.")] = 0,
+    draw_seed: Annotated[
+        int | None, for_knowledge(help="Seed of the draw, to repeat it; it is recorded.", show_default="random")
+    ] = None,
     floor: Annotated[
         float | None,
         for_knowledge(help="Draw only tasks with this confidence or more; 0 draws from all.", show_default="by --error"),
@@ -115,7 +121,8 @@ def certify(
 ) -> None:
     """Certify that at most a share of the accepted labels is wrong.
 
-    The labels must come from the same votes and settings as the draw. It ends with the sentence to sign.
+    The labels must come from the same votes and settings as the draw. It ends with the sentence to sign. Exit codes: 0 if
+    labels are certified, 3 if none can be; 1 for bad input, 2 for bad usage.
     """
     asked = _fit_arguments(locals())
     if verify is not None:
@@ -135,7 +142,10 @@ def certify(
     if output is not None and "-" in (*votes, gold):
         raise OptionError("-o writes a certificate that names its files, and standard input has no name: give files")
     if draw is None and not record.exists():
-        raise InputError(f"there is no record of a draw at {record}: name the record that `draw-gold` wrote with --draw")
+        raise InputError(
+            f"there is no record of a draw at {record}: name the record that `draw-gold` wrote with --draw. Labels that you had "
+            "before cannot be certified: see 'I have known labels already' in docs/promises.md"
+        )
     known = Draw.read(record)
     with fit_votes(asked) as result:
         promise = result.certify(gold, known, error=error, risk=risk, looks=looks)
@@ -146,14 +156,21 @@ def certify(
         if report is not None:
             asked.truth = {"truth": None, "truth_task": None, "truth_label": None}
             write_report(asked, result, report)
-    if output is not None:
+    if output is not None and promise.threshold is not None:
         write_certificate(promise, output, _sources(asked, gold), _command(asked, record, output))
     if as_json:
         out.document({**promise.figures(), "sentence": promise.sentence})
-        return
+        raise typer.Exit(_exit_code(promise))
     if not quiet and result.understood is not None:
         out.say(out.read_as(votes, result.understood))
     typer.echo(make_visible(promise.sentence))
+    if output is not None and promise.threshold is None:
+        out.say(f"{output} is not written")
+    raise typer.Exit(_exit_code(promise))
+
+
+def _exit_code(promise: Promise) -> int:
+    return NOTHING_CERTIFIED if promise.threshold is None else 0
 
 
 def _fit_arguments(given: dict[str, Any]) -> SimpleNamespace:
@@ -231,11 +248,12 @@ def _verify(asked: SimpleNamespace, certificate: Path) -> None:
     require_same_figures(content, promise, certificate)
     if asked.as_json:
         out.document({"holds": True, **promise.figures(), "sentence": promise.sentence})
-        return
+        raise typer.Exit(_exit_code(promise))
     if not asked.quiet:
         files = sum(len(listed) for listed in content["files"].values())
         out.say(f"{certificate}: {files} files are unchanged, and the same figures come out again")
     typer.echo(make_visible(promise.sentence))
+    raise typer.Exit(_exit_code(promise))
 
 
 def _seen_from(base: Path, name: str, value: object) -> object:

@@ -76,7 +76,12 @@ def serve(
     if settings.pop("policy") is not None:
         from adjudge.service.campaigns.policy import Policy
 
-        settings["policy"] = Policy.read(policy).document()  # type: ignore[arg-type]
+        chosen = Policy.read(policy)  # type: ignore[arg-type]
+        try:
+            chosen.rule(settings["labels"])
+        except OptionError as error:
+            raise OptionError(f"{policy}: {error}") from None
+        settings["policy"] = chosen.document()
     try:
         from adjudge.service.http import server
         from adjudge.service.http.server import Settings

@@ -11,12 +11,13 @@ import typer
 from adjudge.cli import output as out
 from adjudge.cli.options import command
 from adjudge.data.options import Number, StreamedModel
-from adjudge.errors import InputError, OptionError, choice_error, itemize
+from adjudge.errors import InputError, OptionError, choice_error, itemize, pluralize
 
 if TYPE_CHECKING:
     from adjudge.cli.console import Screen
     from adjudge.service.campaigns.audits import TriedAudits
     from adjudge.service.campaigns.backtest import Backtest, Outcomes
+    from adjudge.service.campaigns.decision import Decision
     from adjudge.service.store.store import CampaignRow, Store
 
 Until = Annotated[int | None, typer.Option(help="Stop after this position of the log.")]
@@ -211,7 +212,10 @@ def backtest(
     tried = None if policy is None else Policy.read(policy)
     with open_to_read(log) as store:
         number = _only_campaign(store, campaign).number
-        result = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
+        try:
+            result = backtesting.backtest(store, policy=tried, model=model, campaign=number, until=until)
+        except OptionError as error:
+            raise error if policy is None else OptionError(f"{policy}: {error}") from None
     if as_json:
         examples = [{"before": before, "after": after} for before, after in msgspec.to_builtins(result.examples)]
         out.document(msgspec.to_builtins(result) | {"examples": examples})
@@ -225,19 +229,28 @@ def _show_backtest(result: Backtest, screen: Screen) -> None:
     screen.table(["", "before", "after"], _outcome_rows(result.before, result.after))
     screen.print()
     screen.say(
-        f"{result.changed} tasks come out otherwise; {result.votes_saved} of {result.cast} votes come after the last decision"
+        f"{pluralize(result.changed, 'task')} would end differently; {result.votes_saved} of {result.cast} votes come after "
+        "the last decision"
     )
     for side, outcomes in (("before", result.before), ("after", result.after)):
         if outcomes.breaker is not None:
             screen.say(f"{side}: decisions were held at the end: {outcomes.breaker}")
+        if outcomes.warning is not None:
+            screen.say(
+                f"{side}: {outcomes.warning}. A backtest takes every worker for a newcomer, and gold decides nothing in it"
+            )
     if result.examples:
         rows = [
-            (one.task, f"{one.status} {out.shorten(one.label)}", f"{other.status} {out.shorten(other.label)}", one.votes)
+            (one.task, _describe_decision(one), _describe_decision(other), one.votes)
             for one, other in result.examples[:MAX_SHOWN_CHANGED_TASKS]
         ]
         screen.print()
         screen.table(["task", "before", "after", "votes"], rows, left=3)
-        screen.more(result.changed, MAX_SHOWN_CHANGED_TASKS, f"--json has {len(result.examples)}")
+        screen.more(result.changed, MAX_SHOWN_CHANGED_TASKS, f"--json lists {len(result.examples)} of them")
+
+
+def _describe_decision(decision: Decision) -> str:
+    return decision.status if decision.label is None else f"{decision.status} {out.shorten(decision.label)}"
 
 
 def _outcome_rows(before: Outcomes, after: Outcomes) -> list[tuple[object, ...]]:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adjudge.cli import output as out
 from adjudge.cli.options import list_typed_options
+from adjudge.errors import itemize
 from adjudge.models.temperature import MIN_CALIBRATION_TASKS
 from adjudge.results.overview import (
+    REVIEW_CONFIDENCE,
     UNCLEAR_VERDICT,
     LabelShare,
     UncertainTask,
     WorkersInBrief,
+    count_below,
     is_few,
     label_shares,
     least_certain,
@@ -31,13 +34,15 @@ if TYPE_CHECKING:
     from adjudge.results.result import Result
 
 MAX_SUMMARY_LABELS: Final = 5  # whose shares are shown
+MAX_SUMMARY_TASKS: Final = 2  # of the least certain
 MAX_SUMMARY_VERDICT_VOTES: Final = 100_000  # votes up to which workers are judged for the screen alone: a second or two
+MAX_NAMED_WORKERS: Final = 50  # workers to look at that the screen may name
 MAX_WHY: Final = 3  # lines that reasons of workers may take on a terminal
 MAX_NEXT_STEPS: Final = 3  # things to try next
 MEASURED_FACTS: Final = ("chose", "why", "shared_error", "votes_per_task", "effective_votes")  # facts of the votes
 IN_SENTENCES: Final = frozenset(
     {"model", "iterations", "converged", "log_likelihood", "votes", "tasks", "workers", "labels", "options", "mean_confidence"}
-    | {"expected_wrong_labels", "expected_wrong_sets", *MEASURED_FACTS}
+    | {"expected_wrong_labels", "labels_below_95", "expected_wrong_sets", *MEASURED_FACTS}
 )  # figures that people read as sentences, or need not read
 REMEDY: Final = "; --gold, --calibrate measure it"  # of labels that nobody has checked
 NOT_OF_AGREEMENT: Final = frozenset({"weight", "multi", "set_separator"})  # options of reading that `agreement` has not, or apart
@@ -64,7 +69,7 @@ def overview(result: Any, workers: pl.DataFrame | None, *, as_json: bool) -> Ove
     is_wanted = workers is None and in_memory and out.is_shown(sys.stderr)
     if is_wanted and len(result.votes) <= MAX_SUMMARY_VERDICT_VOTES:
         workers = result.workers_frame()
-    brief = None if workers is None else workers_in_brief(workers)
+    brief = None if workers is None else workers_in_brief(workers, limit=MAX_NAMED_WORKERS)
     return Overview(label_shares(result), least_certain(result), brief, is_wanted and workers is None)
 
 
@@ -82,7 +87,7 @@ def show(asked: SimpleNamespace, result: Any, facts: Mapping[str, Any], overview
         out.propose_groups(result.votes.workers, asked.knowledge["groups"])
     _show_labels(overview)
     width = get_terminal_size().columns
-    _show_workers(overview, width)
+    _show_workers(overview, width, is_grouped=asked.multi or asked.knowledge["groups"] is not None)
     steps = next_steps(facts, asked, width - 2)
     if steps:
         out.say("try next:")
@@ -103,6 +108,8 @@ def _sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             is_checked = accuracy is not None or facts.get("gold") or what == "sets"
             share = f"{out.figure(wrong)} of {tasks} ({wrong / tasks:.1%})"
             lines.append((f"expected wrong {what}", share if is_checked else f"{share}{REMEDY}"))
+    if facts.get("labels_below_95") is not None:
+        lines.append((f"below {REVIEW_CONFIDENCE} confidence", f"{facts['labels_below_95']} of {tasks} labels"))
     votes, effective = facts.get("votes_per_task"), facts.get("effective_votes")
     if votes is not None and effective is not None and tasks > (facts.get("gold") or 0):  # of gold alone nothing is measured
         lines.append(("effective votes", f"{_short(effective)} of {_short(votes)} per task{_together(facts)}"))
@@ -157,10 +164,10 @@ def _show_labels(overview: Overview) -> None:
         rows += [(f"… and {hidden} more", "", "")] if hidden > 0 else []
         out.table(["label", "given", "chosen"], rows, ids=1)
     if overview.uncertain:
-        out.table(["least certain", "label", "confidence", "votes"], overview.uncertain, ids=2)
+        out.table(["least certain", "label", "confidence", "votes"], overview.uncertain[:MAX_SUMMARY_TASKS], ids=2)
 
 
-def _show_workers(overview: Overview, width: int) -> None:
+def _show_workers(overview: Overview, width: int, *, is_grouped: bool) -> None:
     """Print how many workers have which verdict, and why of the gravest."""
     if overview.unjudged:
         out.say(
@@ -172,7 +179,10 @@ def _show_workers(overview: Overview, width: int) -> None:
     counts = dict(overview.workers.verdicts)
     unclear = counts.pop(UNCLEAR_VERDICT, 0)
     what = ", ".join(f"{number} {verdict if number == 1 else PLURALS[verdict]}" for verdict, number in counts.items())
-    out.say(f"workers to look at: {what or 'none'} of {overview.workers.workers}{f' ({unclear} unclear)' if unclear else ''}")
+    told = f"workers to look at: {what or 'none'} of {overview.workers.workers}{f' ({unclear} unclear)' if unclear else ''}"
+    names = [out.shorten(worker.worker) for worker in overview.workers.flagged]
+    fitting = [n for n in range(1, len(names) + 1) if len(f"{told}: {itemize(names, n)}") <= width]
+    out.say(f"{told}: {itemize(names, fitting[-1])}" if len(names) > 1 and fitting else told)
     rows: list[tuple[str, str, str]] = []
     lines = 0
     for worker in overview.workers.flagged:
@@ -181,6 +191,11 @@ def _show_workers(overview: Overview, width: int) -> None:
             rows.append((out.shorten(worker.worker), worker.verdict, out.shorten(worker.why, 160)))
     if rows:
         out.table(["", "", ""], rows, left=3)
+    if overview.workers.alike is not None and not is_grouped:
+        first, second, tasks = overview.workers.alike
+        more = f", {overview.workers.others_alike} more like another" if overview.workers.others_alike else ""
+        names = f"{out.shorten(first)} and {out.shorten(second)}"
+        out.say(f"{names} answer alike ({tasks} tasks){more}: --groups answers_like lets them vote once")
 
 
 def next_steps(facts: Mapping[str, Any], asked: SimpleNamespace, width: int) -> list[tuple[str, str]]:
@@ -254,6 +269,7 @@ def figures(result: Result, evaluation: Evaluation | None) -> dict[str, object]:
         "log_likelihood": None if result.log_likelihood != result.log_likelihood else result.log_likelihood,
         "mean_confidence": 1.0 - result.expected_errors / votes.n_tasks if votes.n_tasks else None,
         "expected_wrong_labels": result.expected_errors if votes.n_tasks else None,
+        "labels_below_95": count_below(result) if votes.n_tasks else None,
         "ties": result.ties,
         **_measure(evaluation, votes.n_tasks),
     }

@@ -1,7 +1,8 @@
-"""pandas, which only this package needs at import, and the votes of a frame as codes."""
+"""pandas, which only this package needs at import, and the votes of a frame as codes, ready to be fitted."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Votes
-from adjudge.errors import InputError, quote, warn_abstentions
+from adjudge.errors import InputError, NotConverged, quote, warn_abstentions
 
 try:
     import pandas as pd
@@ -190,3 +191,26 @@ def first_best(scores: Floats) -> Integers:
 def _number_codes(count: int) -> Vocabulary:
     """Return the vocabulary of the codes below `count`."""
     return Vocabulary.wrap("integer", np.arange(count))
+
+
+def fit_model(name: str, votes: Encoded, settings: Mapping[str, Any], **known: Any) -> tuple[Any, Floats]:
+    """Return the result of one of our models and its posterior, [tasks, K]; `n_iter` is the caller's choice, so do not warn."""
+    from adjudge.models.base import MODELS
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        result = MODELS[name](**settings).fit(votes.votes, confidence="posterior", **known)
+    return result, np.asarray(result.posterior.drop("task").to_numpy(), np.float64)
+
+
+def vote_shares(votes: Encoded, weights: Floats | None) -> tuple[pd.DataFrame, Integers]:
+    """Return each label's share of a task's weights, and the winners' codes, [tasks]: NaN and -1 if the weights sum to 0."""
+    scores = votes.scores(weights)
+    total = scores.sum(axis=1, keepdims=True)
+    shares = np.divide(scores, total, out=np.full_like(scores, np.nan), where=total != 0)
+    return votes.probabilities(shares), np.where(total[:, 0] == 0, -1, first_best(scores))
+
+
+def random_state(seed: Any) -> Any:
+    """Return the generator of a seed; generators are returned as they are."""
+    return seed if hasattr(seed, "uniform") else np.random.RandomState(seed)

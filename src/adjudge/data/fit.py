@@ -294,6 +294,7 @@ class Fit:
     skill: NDArray[np.float64] | None = None  # [workers] the weight or accuracy that votes are scored by, if one is
     scored_by: NDArray[np.float64] | None = None  # [K] the priors of scores, if `params` hold the shares of labels instead
     temperature: float = 1.0  # posteriors are raised to 1 / temperature
+    is_opaque: bool = False  # whether somebody else's model decided, so that what a changed vote would do is not known
     scoring: str | None = None  # how votes are scored, if not in the model's own way
     facts: Mapping[str, object] = field(default_factory=dict)  # measurements of the votes, and choices made
     log_others: float | None = None  # glad: the logarithm of how many labels an error can fall on

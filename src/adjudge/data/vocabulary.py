@@ -253,9 +253,12 @@ MAX_INTEGER_ID: Final = 2**63 - 1
 class Vocabulary:
     """An immutable list of distinct ids; an id's code is its index in the list.
 
+    Examples
+    --------
     >>> v = Vocabulary.of(["cat", "dog"])
     >>> v[1], v.codes(["dog", "cow"]).tolist(), len(v)
     ('dog', [1, -1], 2)
+
     """
 
     kind: Kind
@@ -266,7 +269,18 @@ class Vocabulary:
     is_declared: bool = False  # whether somebody gave these ids in this order, as labels are declared: it may mean something
 
     def __init__(self, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> None:
-        """Check the arrays, and copy them unless they are read-only; a mapped file is checked on first use."""
+        """Check the arrays and copy them unless they are read-only; a mapped file is checked on first use.
+
+        Parameters
+        ----------
+        kind : Kind
+            Type of the ids: "string", "integer" or "boolean".
+        values : array of generic
+            The ids; for strings, the UTF-8 bytes of all of them (uint8).
+        offsets : array of int64, optional
+            For strings, shape (n + 1,): where each id begins in `values`.
+
+        """
         if kind not in DTYPE_OF_KIND:
             raise choice_error("kind", kind, DTYPE_OF_KIND)
         self.kind = kind
@@ -285,7 +299,14 @@ class Vocabulary:
 
     @classmethod
     def wrap(cls, kind: Kind, values: NDArray[np.generic], offsets: NDArray[np.int64] | None = None) -> Self:
-        """Return the vocabulary of trusted new arrays: they are neither checked nor copied."""
+        """Return the vocabulary of trusted new arrays, neither checked nor copied.
+
+        Parameters
+        ----------
+        kind, values, offsets : as for the class
+            The arrays; they become read-only.
+
+        """
         out = cls.__new__(cls)
         out.kind = kind
         out.values = freeze(values)
@@ -300,7 +321,19 @@ class Vocabulary:
         return out
 
     def require_distinct(self, name: str) -> None:
-        """Raise unless these are distinct ids in valid arrays; earlier checks are not repeated."""
+        """Raise unless the ids are distinct and the arrays valid; earlier checks are not repeated.
+
+        Parameters
+        ----------
+        name : str
+            What the error message calls these ids.
+
+        Raises
+        ------
+        InputError
+            If an id occurs twice, or an array is damaged.
+
+        """
         self._require_valid(name)
         if self._is_distinct:
             return
@@ -330,10 +363,25 @@ class Vocabulary:
 
     @classmethod
     def of(cls, ids: Iterable[object], what: str = "id") -> Vocabulary:
-        """Return the vocabulary of these ids in this order; mixed types and repeats are refused.
+        """Return the vocabulary of these ids, in this order.
 
+        Parameters
+        ----------
+        ids : iterable of object
+            Distinct ids of one type.
+        what : str, default "id"
+            What error messages call an id.
+
+        Raises
+        ------
+        InputError
+            If types are mixed or an id is repeated.
+
+        Examples
+        --------
         >>> Vocabulary.of([3, 1]).kind
         'integer'
+
         """
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise OptionError(f"{what}s is {quote(ids)}: give a list of {what}s")
@@ -351,7 +399,14 @@ class Vocabulary:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Vocabulary:
-        """Return a string vocabulary of texts, without checking that they are distinct."""
+        """Return a string vocabulary of texts, without checking that they are distinct.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The ids, in code order.
+
+        """
         try:
             encoded = [t.encode("utf-8") for t in texts]
         except UnicodeEncodeError as error:
@@ -392,12 +447,26 @@ class Vocabulary:
         return [text_of(i) for i in self.ids()]
 
     def codes(self, ids: Iterable[object]) -> NDArray[np.int64]:
-        """Return the code of each id, compared by text; -1 if it is unknown."""
+        """Return the code of each id, or -1 if it is unknown.
+
+        Parameters
+        ----------
+        ids : iterable of object
+            Ids to look up, compared as text.
+
+        """
         index = self._index
         return np.array([index.get(text_of(i), -1) for i in ids], np.int64)
 
     def take(self, codes: NDArray[np.integer]) -> Vocabulary:
-        """Return the vocabulary of the ids with these codes, in this order."""
+        """Return the vocabulary of the ids with these codes, in this order.
+
+        Parameters
+        ----------
+        codes : array of integer
+            Codes of the ids to keep.
+
+        """
         offsets = None
         if self.kind != "string":
             values = self.values[codes]

@@ -34,10 +34,13 @@ NO_WORKER_COLUMN: Final = "(absent)"  # as the worker's column: votes do not say
 
 @dataclass(frozen=True)
 class Understood:
-    """What reading made of a source of votes; `str()` of it is one line.
+    """How a source of votes was read; `str()` of it is one line.
 
+    Examples
+    --------
     >>> print(Understood("table (csv)", {"task": "item", "worker": "judge", "label": "score"}, votes=5, repeated=1))
     table (csv): task=item, worker=judge, label=score; 5 votes, 1 repeated vote
+
     """
 
     format: str  # "table (csv)", "pandas frame", "tuples", …
@@ -49,6 +52,7 @@ class Understood:
     gold: int = 0  # answers of the source that were taken as gold, not as votes
     resent: int = 0  # votes that equal another in task, worker, label and time, and do not count again
     duplicates: str = "all"  # which repeated votes count
+    ordered_by: str = ""  # the column of times that decides which one is the last or first; empty if lines decide
 
     def __post_init__(self) -> None:
         for name in ("columns", "skipped"):
@@ -62,16 +66,19 @@ class Understood:
         return f"{self.format}{': ' if columns else ''}{columns}; {self.counts()}"
 
     def counts(self) -> str:
-        """Return what became of the lines, in words."""
+        """Return the counts of votes, abstentions and other rows, in words."""
         numbers = {"vote": self.votes, "abstention": self.abstentions, "repeated vote": self.repeated, "gold answer": self.gold}
         said = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in numbers.items() if n > 0 or what == "vote"]
+        if self.repeated > 0 and self.duplicates in ("last", "first"):
+            by = f"by {make_visible(self.ordered_by)}" if self.ordered_by else "in the input"
+            said = [f"{part} (the {self.duplicates} {by} counts)" if "repeated" in part else part for part in said]
         said += [f"{self.resent} sent twice (same time) and counted once"] if self.resent else []
         said += [f"{count} skipped ({make_visible(reason)})" for reason, count in self.skipped.items()]
         return ", ".join(said)
 
     @property
     def has_workers(self) -> bool:
-        """Whether votes say who gave them; those of majority vote need not."""
+        """Whether votes have workers; majority vote does not need them."""
         return self.columns.get("worker") != NO_WORKER_COLUMN
 
     def table_columns(self) -> dict[str, str]:
@@ -99,6 +106,8 @@ class Notes:
     ignored: str | None = None  # a column that looks like weights or counts, and is not used
     resent: int = 0  # votes that equal another in task, worker, label and time
     duplicates: str = "all"  # which repeated votes count
+    ordered_by: list[str] = field(default_factory=list)  # the column of times that decides which one is the last or first
+    undated: int = 0  # repeated votes whose times cannot be compared
 
     def understood(self, *, votes: int, abstentions: int, repeated: int) -> Understood:
         """Return what was understood in the end; without workers no vote is a repeated one.
@@ -108,7 +117,7 @@ class Notes:
         """
         repeated = repeated if self.has_workers else 0
         known = (votes, abstentions, repeated, self.skipped, self.gold, self.resent, self.duplicates)
-        return Understood(self.format, self.columns, *known)
+        return Understood(self.format, self.columns, *known, *(self.ordered_by if self.undated < repeated else ()))
 
 
 FrameKind = Literal["polars", "pandas", "pyarrow"]
@@ -178,7 +187,14 @@ class WorkerRows:
         return np.repeat(np.arange(self.n_workers), np.diff(self.worker_ptr))
 
     def row_of(self, worker: NDArray[np.integer], label: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the row of each (worker, given label) pair, [pairs]; -1 if it does not occur."""
+        """Return the row of each (worker, given label) pair, [pairs]; -1 if it does not occur.
+
+        Parameters
+        ----------
+        worker, label : array of integer
+            Codes of the pairs, shape (pairs,).
+
+        """
         k = max(self.n_labels, 1)
         rows = self.row_worker() * k + self.row_label
         wanted = worker.astype(np.int64) * k + label
@@ -195,7 +211,14 @@ class WorkerRows:
         return out
 
     def by_worker(self, by_row: NDArray[Any] | Cells) -> NDArray[Any]:
-        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …]."""
+        """Return the sum over each worker's rows, [workers, …], of values per row, [rows, …].
+
+        Parameters
+        ----------
+        by_row : array of Any or Cells
+            One value or line of values per row.
+
+        """
         if isinstance(by_row, Cells):
             return by_row.by_worker(self)
         starts = self.worker_ptr[:-1]
@@ -245,14 +268,17 @@ def require_weights(name: str, weights: NDArray[np.float64]) -> None:
 class Votes(WorkerRows):
     """All votes, sorted by task (in order of first appearance), within a task by row.
 
-    `adjudge.read` makes them; arrays that a caller gives are checked in full, and copied unless they are read-only.
+    `adjudge.read` returns them; arrays from a caller are checked in full, and copied unless they are read-only.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = adj.read([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "cat")])
     >>> votes
     Votes(3 votes, 2 tasks, 2 workers, 2 labels, 2 rows)
     >>> votes.task_ptr.tolist(), votes.row.tolist()
     ([0, 2, 3], [0, 1, 0])
+
     """
 
     task_ptr: NDArray[np.int64]  # [tasks + 1] where each task's votes begin
@@ -322,11 +348,25 @@ class Votes(WorkerRows):
         )
 
     def plain(self, **changes: Any) -> Votes:
-        """Return the same votes as arrays in memory, with other values of some fields; all of it is checked again."""
+        """Return the same votes as arrays in memory, with some fields replaced and everything checked again.
+
+        Parameters
+        ----------
+        **changes : object
+            New values by field name.
+
+        """
         return Votes(**{f.name: getattr(self, f.name) for f in fields(Votes)} | changes)
 
     def with_fields(self, **changes: Any) -> Self:
-        """Return the same votes with other values of some fields, which are not checked; the other arrays are shared."""
+        """Return the same votes with some fields replaced, unchecked; the other arrays are shared.
+
+        Parameters
+        ----------
+        **changes : object
+            New values by field name.
+
+        """
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__ | changes)
         return out
@@ -338,15 +378,18 @@ class Votes(WorkerRows):
 
     @property
     def items(self) -> Any:
-        """What was judged in each task: a frame with the task's id as text, and a column of text for each part of the item.
+        """The items: a frame with the task's id as text, and a column of text for each part of the item.
 
-        It is read from the votes' source now: from formats that hold items, or from the columns that `show` names. None where
-        there is neither.
+        It is read from the votes' source on access, from formats that contain items or from the columns that `show` names. None
+        if there is neither.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = adj.read({"task": [1, 1], "worker": ["a", "b"], "label": ["x", "y"], "body": ["hello"] * 2}, show="body")
         >>> votes.items.rows()
         [('1', 'hello')]
+
         """
         return None if self.item_source is None else self.item_source.native(self.frame_kind)
 
@@ -360,16 +403,37 @@ class Votes(WorkerRows):
         return out
 
     def votes_on(self, task: int) -> int:
-        """Return how many votes a task has, given by its code."""
+        """Return the number of votes on a task.
+
+        Parameters
+        ----------
+        task : int
+            Code of the task.
+
+        """
         return int(self.task_ptr[task + 1] - self.task_ptr[task])
 
     def votes_in(self, tasks: slice) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return (where the votes of each task begin, the votes' rows) of a range of tasks."""
+        """Return the votes of a range of tasks: where each task's votes begin, and the rows of the votes.
+
+        Parameters
+        ----------
+        tasks : slice
+            Codes of the tasks.
+
+        """
         ptr = self.task_ptr[tasks.start : tasks.stop + 1]
         return ptr - ptr[0], self.row[ptr[0] : ptr[-1]]
 
     def without_workers(self, left_out: NDArray[np.bool_]) -> tuple[Votes, NDArray[np.int64]]:
-        """Return the votes of the other workers, and the tasks that have some, [tasks left]; `left_out` is [workers]."""
+        """Return the votes of the remaining workers, and the codes of the tasks that still have some.
+
+        Parameters
+        ----------
+        left_out : array of bool_
+            Shape (workers,): True for each worker to drop.
+
+        """
         length, kept_row = np.diff(self.worker_ptr), ~left_out[self.row_worker()]
         kept_vote = kept_row[self.row]
         size = np.add.reduceat(kept_vote, self.task_ptr[:-1], dtype=np.int64) if self.n_tasks else np.zeros(0, np.int64)

@@ -58,16 +58,27 @@ class VotePass(Generic[T]):
 class PairSums(VotePass[Floats]):
     """Sums over pairs of votes on one task without gold, [quantities + 2]: see `reference.pair_sums`.
 
-    The row function returns the values of rows, [quantities, 2, rows].
+    The row function returns the values of rows, [quantities, 2, rows], or of workers, [quantities, 2, workers].
     """
 
     skips_gold: ClassVar[bool] = True
     row_axis: ClassVar[int] = 2
 
     def inputs(self, values: Any, block: WorkerBlock) -> RowInputs:
-        """Return the values, times the weights of the votes."""
-        weights = block.weights
+        """Return the values, times the weights of the votes; compiled kernels read those of workers if there are no weights."""
+        weights, ptr = block.weights, block.panel.worker_ptr
+        if block.threads and weights is None and values.shape[2] == len(ptr) - 1:
+            return {"values": values, "worker_ptr": ptr}
+        values = self._by_row(values, ptr, block.panel.n_rows)
         return {"values": values if weights is None else np.take(values, weights.pair, axis=2) * weights.weight}
+
+    def inputs_at(self, inputs: RowInputs, rows: NDArray[np.uint32]) -> RowInputs:
+        """Return the values of some rows."""
+        return super().inputs_at({"values": self._by_row(**inputs)}, rows)
+
+    def _by_row(self, values: Floats, worker_ptr: Sums | None = None, n_rows: int = -1) -> Floats:
+        """Return the values of rows, [quantities, 2, rows], of those of rows or workers."""
+        return values if worker_ptr is None or values.shape[2] == n_rows else np.repeat(values, np.diff(worker_ptr), axis=2)
 
     def over(self, store: VoteStore, inputs: RowInputs) -> Floats:
         """Return the sums, added in the order of the shards."""

@@ -53,12 +53,13 @@ class EngineSettings:
 class AutoEngine(EngineSettings):
     """The engine that suits the votes; `engine="auto"` is `AutoEngine()`.
 
-    Compiled; on disk for files that would not fit in memory; Spark for its frames; and a GPU for many votes where there is one.
+    It runs compiled passes in memory; on disk for files that would not fit; on Spark for its frames; and on a GPU, if there is
+    one, for many votes.
 
     Parameters
     ----------
     memory : str or int, optional
-        The most to use, as "2GB" or in bytes; what would need more goes to disk. By default what is free.
+        Maximum memory, as "2GB" or in bytes; larger fits go to disk. By default the free memory.
     threads : int, optional
         How many to use; all cores by default.
 
@@ -107,9 +108,9 @@ class Disk(EngineSettings):
     Parameters
     ----------
     memory : str or int, optional
-        The most to use, as "2GB" or in bytes; by default half of the free memory.
+        Maximum memory, as "2GB" or in bytes; by default half of the free memory.
     work : str or path, optional
-        A folder to work in, which stays; by default one that is removed with the result.
+        Working folder, which is kept; by default a temporary one that is removed with the result.
     resume : bool, default False
         True continues a fit that was interrupted in the same `work`.
     threads : int, optional
@@ -142,9 +143,9 @@ class Cuda(EngineSettings):
     devices : sequence of int, optional
         Numbers of the devices to use; all by default.
     memory : str or int, optional
-        The most to use of each device, as "2GB" or in bytes; by default what is free.
+        Maximum memory of each device, as "2GB" or in bytes; by default the free memory.
     threads : int, optional
-        Of the processor, for work without a device kernel; all cores by default.
+        Number of processor threads, for work without a device kernel; all cores by default.
 
     """
 
@@ -162,15 +163,15 @@ class Spark(EngineSettings):
     Parameters
     ----------
     master : str, optional
-        The cluster of a session that is started; by default that of spark-submit, or else this machine.
+        Cluster of a new session; by default that of spark-submit, otherwise this machine.
     partitions : int, optional
-        Of the votes; by default according to their number.
+        Number of partitions of the votes; by default it depends on their number.
     rows : {"auto", "driver", "executors"}, default "auto"
-        Where rows (pairs of worker and label) are: on the "driver", the "executors", or "auto", the former where they fit.
+        Where rows (pairs of worker and label) are: on the "driver", on the "executors", or "auto": on the driver if they fit.
     blocks : int, optional
-        Of workers, where rows are on the executors; by default according to the number of rows.
+        Number of blocks of workers, if rows are on the executors; by default it depends on the number of rows.
     threads : int, optional
-        Of the driver, for M-steps; all cores by default.
+        Number of threads of the driver, for M-steps; all cores by default.
 
     """
 

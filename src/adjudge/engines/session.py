@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from adjudge.data.fit import FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
+from adjudge.data.fit import WIDE_TABLE, FitOutcome, Others, Parameters, Pieces, Statistics, TableLines
 from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Gold, RowWeights, Votes, WorkerRows, piece
 from adjudge.data.wide import Cells, WideTable, mean_table
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 DecidedBy = Literal["scores", "weights", "votes"]  # EM, weighted majority, majority
 MAJORITY_LABELS: Final = np.zeros(0, np.int32)  # placeholder for the labels of majority vote, if they were counted
+VOTE_SHARES: Final = np.zeros(0, np.int32)  # placeholder for the same, if vote shares were counted
 
 
 def digest(value: object) -> str:
@@ -112,7 +113,7 @@ class WorkerState:
     def recall(self) -> PassSums:
         """Take the counts that were kept as those of the last pass, and return its sums."""
         assert self._kept is not None
-        self._tally, self._is_current = self._kept, False
+        self._tally, self._is_current, self._recounted = self._kept, False, None
         return PassSums(self._tally[1])
 
     def set_aside(self) -> None:
@@ -123,7 +124,10 @@ class WorkerState:
         """Take the mean of the table and log priors that were set aside and of the current ones."""
         one, two = self._aside, self._current
         assert one is not None
-        self._params = replace(two, table=mean_table(one.table, two.table), priors=np.sqrt(one.priors * two.priors))
+        tables, threads = (one.table, two.table), self._block.threads
+        is_compiled = threads and not any(isinstance(table, WideTable) for table in tables)
+        table = cpu.blend_counts(*tables, 0.5, 0.5, threads, out=tables[0]) if is_compiled else mean_table(*tables)
+        self._params = replace(two, table=table, priors=np.sqrt(one.priors * two.priors))
         self._lines, self._aside, self._kept = None, None, None
 
     def _anchor(self, share: float) -> Any:
@@ -134,7 +138,9 @@ class WorkerState:
             return cpu.merge_cells(kept, counted, share, 1.0 - share, self._rules.threads)
         kept, counted = np.asarray(kept), np.asarray(counted)
         if self._block.threads:
-            return self._pool(cpu.blend_counts(kept, counted, share, 1.0 - share, self._block.threads))
+            blend = cpu.Blend(kept, counted, share, self._block.threads)
+            is_plain = self._weights is None and self._block.history is None and self._block.panel.n_labels < WIDE_TABLE
+            return blend if is_plain else self._pool(np.asarray(blend))
         return self._pool(share * kept + (1.0 - share) * counted)
 
     def adopt(self, parameters: Callable[[WorkerRows], Parameters], priors: Floats) -> None:
@@ -203,7 +209,7 @@ class WorkerState:
     def _count_into(self, *, hard: bool) -> tuple[Tally, bool]:
         """Return the tally for the next pass, and whether it is the current one, to which only changes are added."""
         delta = hard and self._is_current and not isinstance(self._counted[0], Cells)
-        self._is_current = False  # a pass that is interrupted leaves the counts in between
+        self._is_current, self._recounted = False, None  # a pass that is interrupted leaves the counts in between
         return (self._counted if delta else self._rules.empty(hard=hard)), delta
 
     def _counted_now(self, tally: Tally, *, hard: bool) -> PassSums:
@@ -363,7 +369,8 @@ class LocalSession(WorkerState):
 
     def start(self, *, hard: bool) -> PassSums:
         """Take majority vote as the current labels, by winner (hard) or by vote shares (soft), and return its sums."""
-        if hard and self._is_current and self._recounted is MAJORITY_LABELS:  # nothing came in between
+        counted = MAJORITY_LABELS if hard else VOTE_SHARES
+        if self._recounted is counted and (self._is_current or not hard):  # nothing came in between
             return PassSums(self._counted[1])
         weights, tally = self._tie_weights(), None if self.is_wide else self._rules.empty(hard=hard)
         self._is_current = False  # until all shards have their new labels
@@ -373,7 +380,7 @@ class LocalSession(WorkerState):
         else:
             self._store.relabel("majority vote", lambda _, shard: shard.start(tally, hard=hard, tie_weights=weights))
         sums = self._counted_now(tally, hard=hard)
-        self._recounted = MAJORITY_LABELS if hard else None
+        self._recounted = counted
         return sums
 
     def recount(self, labels: NDArray[np.int32]) -> PassSums:
@@ -521,7 +528,7 @@ class LocalSession(WorkerState):
 
     def count(self, statistics: Statistics) -> None:
         """Use the statistics of GLAD's last E-step as those of the last pass."""
-        self._tally, self._is_current = (statistics.counts, statistics.class_counts), False
+        self._tally, self._is_current, self._recounted = (statistics.counts, statistics.class_counts), False, None
 
     def run(self, job: VotePass[T], function: RowFunction) -> T:
         """Return the result of a pass over all votes; `function` makes its inputs of the workers and their counts."""

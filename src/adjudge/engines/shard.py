@@ -21,7 +21,6 @@ from adjudge.data.votes import Votes
 from adjudge.data.wide import Cells
 from adjudge.engines.passes import RowInputs, certain_answers
 from adjudge.kernels import reference
-from adjudge.kernels.cpu import aligned_zeros
 from adjudge.kernels.reference import Sums
 
 RECOUNT_VOTES = 1 << 20  # votes recounted at once, to bound the memory
@@ -77,9 +76,9 @@ class PassRules:
     def empty(self, *, hard: bool) -> Tally:
         """Return an empty tally."""
         rows, k = len(self.row_label), len(self.label_hash)
-        if hard:
-            return np.zeros((rows, k), np.int64), np.zeros(k, np.int64)
-        return np.zeros((2, rows, k)) if self.units.fine else aligned_zeros((rows, k)), np.zeros((2, k))
+        shape, dtype = (2, rows, k) if not hard and self.units.fine else (rows, k), np.int64 if hard else np.float64
+        zeros = np.zeros if self.kernels is reference else partial(self.kernels.room, zero=True, threads=self.threads)
+        return zeros(shape, dtype), np.zeros(k if hard else (2, k), dtype)
 
     def counted(self, tally: Tally) -> Tally:
         """Return the counts, [rows, K] and [K], of a complete tally."""

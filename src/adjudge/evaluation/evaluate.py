@@ -170,7 +170,7 @@ def _spearman(first: NDArray[Any], second: NDArray[Any]) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """Accuracy, the figures of every label, the confusion of labels, and what confidence is worth, on tasks with truth.
+    """Accuracy, figures per label, the confusion of labels, and calibration, on tasks with truth.
 
     Figures of confidence are NaN (the curve None) where no confidence is known. Tasks whose label was given as gold
     count in the accuracy, not in the figures of confidence.
@@ -245,7 +245,7 @@ class Evaluation:
 
     @property
     def expected_calibration_error(self) -> float:
-        """The mean over tasks of how far the confidence of their bin is from its accuracy."""
+        """The mean over tasks of the distance between the confidence and the accuracy of their bin."""
         return self.calibration.expected_calibration_error
 
     @property
@@ -265,12 +265,12 @@ class Evaluation:
 
     @property
     def expected_errors(self) -> float:
-        """The number of wrong labels that the confidence predicts: compare `calibration.errors`."""
+        """The number of wrong labels that confidence predicts; compare it with `calibration.errors`."""
         return self.calibration.expected_errors
 
     @property
     def mean_absolute_error(self) -> float:
-        """How far labels with an order are from the truth, in grades; NaN for labels without order."""
+        """The mean distance of labels with an order from the truth, in grades; NaN for labels without order."""
         return (self.grades or GradeFigures()).mean_absolute_error
 
     @property
@@ -285,7 +285,7 @@ class Evaluation:
 
     @property
     def rank_correlation_of_means(self) -> float:
-        """The same of the mean grades of a result that has them, as those of model "ordinal"; else NaN."""
+        """The same for the mean grades of a result that has them (model "ordinal"); otherwise NaN."""
         return (self.grades or GradeFigures()).rank_correlation_of_means
 
     def per_label_frame(self) -> pl.DataFrame:
@@ -383,30 +383,30 @@ def evaluate(
     order: Sequence[object] | None = None,
     cluster: ClusterSource | None = None,
 ) -> Evaluation | SetEvaluation:
-    """Return how well labels meet the truth.
+    """Measure labels against the truth.
 
-    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 meets "1".
+    Tasks are matched by id, never by position; ids and labels are compared as text, so 1 matches "1".
 
     Parameters
     ----------
     labels : AnyLabels
         A result, a stream (`adj.Online`), a frame, a file or a dict task -> label. A frame or file may have a column
-        `confidence`: then, as for a result, the evaluation says what confidence is worth.
+        `confidence`; the evaluation then measures calibration, as for a result.
     truth : Truth
-        The known labels, as any of these; never learned from. Spark frames of either are gathered.
+        Known labels in any of these forms; never learned from. Spark frames are collected.
     task, label, truth_task, truth_label : str, optional
         The columns of the labels and of the truth, if they do not have usual names.
     multi : bool, default False
-        Labels are sets of options, and a `SetEvaluation` comes back: exact sets, (task, option) pairs, F1, Jaccard. For a
+        True if labels are sets of options; returns a `SetEvaluation`: exact sets, (task, option) pairs, F1, Jaccard. For a
         `MultiResult` this is the default.
     set_separator : str, default "|"
-        What joins the options of sets written as text.
+        Separator of the options in sets written as text.
     probabilities : Truth, optional
-        Of all labels (a frame or file: the task and a column for each label, or a result). The confidence of a label is then
-        its probability there; a result knows its own.
+        Probabilities of all labels (a frame or file with the task and a column per label, or a result), which then give the
+        confidence. A result has its own.
     order : sequence of object, optional
-        The labels from the lowest to the highest grade. Numbers order themselves, and a result of model "ordinal" knows its
-        order. Then there are `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`, too; see docs/grades.md.
+        Labels from the lowest to the highest grade, for `mean_absolute_error`, `quadratic_kappa` and `rank_correlation`; see
+        docs/grades.md. Numbers order themselves, and a result of model "ordinal" has its order.
     cluster : ClusterSource, optional
         The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of them), as for
         `adj.rates`: the interval of the accuracy allows for tasks that depend on each other.

@@ -44,7 +44,14 @@ class PublicSets:
         return pl.DataFrame(rows, schema=["name", "about", "votes", "in_paper", "megabytes"], orient="row")
 
     def folder(self, folder: str | Path | None = None) -> Path:
-        """Return where sets are kept: the folder given, or that of ADJUDGE_DATA, or ./data."""
+        """Return the folder in which sets are stored.
+
+        Parameters
+        ----------
+        folder : str or path, optional
+            Returned if given; by default the folder in ADJUDGE_DATA, or ./data.
+
+        """
         return Path(folder or os.environ.get("ADJUDGE_DATA") or "data")
 
     def download(self, name: str, folder: str | Path | None = None) -> Path:
@@ -72,17 +79,25 @@ class PublicSets:
     def load(self, name: str, folder: str | Path | None = None) -> Dataset:
         """Return a set that was downloaded before, as votes and truth.
 
+        Parameters ---------- name : str A name of `list()`. folder : str or Path, optional Where sets are kept; by default
+        ADJUDGE_DATA, or ./data.
+
+        Returns ------- Dataset The votes, and the truth by task.
+
         Parameters
         ----------
-        name : str
-            A name of `list()`.
-        folder : str or Path, optional
-            Where sets are kept; by default ADJUDGE_DATA, or ./data.
+        name, folder : as for `download`
+            The set and where it is stored.
 
         Returns
         -------
         Dataset
-            The votes, and the truth by task.
+            The votes, and the true labels by task.
+
+        Raises
+        ------
+        InputError
+            If the set was not downloaded.
 
         """
         if name not in SETS:

@@ -301,9 +301,22 @@ class Simulation:
             )
 
     def write(self, folder: str | Path, suffix: str = "csv", progress: Callable[[str, int], None] | None = None) -> None:
-        """Write votes, truth, workers and confusions into a `folder`, each whole or not at all.
+        """Write votes, truth, workers and confusions into a folder, each file completely or not at all.
 
-        `suffix` names their format; `progress` is called with the name of a file and the rows written, after every batch.
+        Parameters
+        ----------
+        folder : str or path
+            An existing folder.
+        suffix : str, default "csv"
+            Format of the files.
+        progress : Callable[[str, int], None], optional
+            Called with the name of a file and the number of rows written, after every batch.
+
+        Raises
+        ------
+        InputError
+            If the folder does not exist.
+
         """
         folder = Path(folder)
         if not folder.is_dir():
@@ -343,29 +356,29 @@ def simulate(
     Parameters
     ----------
     tasks, workers, labels : int
-        How many there are.
+        Numbers of tasks, workers and labels.
     votes_per_task : int or tuple[int, int], default 5
         A number, or (least, most) to draw from.
     skill, skill_spread : float
         Mean and standard deviation of the probability of a right answer.
     spammers, adversaries, colluders : float, default 0.0
-        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders sit
-        in rings of `ring` workers who all copy one of them.
+        Shares of the workers. Spammers answer without looking; adversaries name a wrong label whenever they can; colluders are in
+        rings of `ring` workers who all copy one of them.
     ring : int, default 4
         Workers per ring.
     power : float, default 0.0
         0 asks everybody equally; p gives the n-th busiest worker a share of votes like 1 / n^p.
     repeats : float, default 0.0
-        The share of votes that their worker casts a second time, perhaps otherwise.
+        Share of votes that their worker casts a second time, possibly with another label.
     shared_error : float, default 0.0
-        The share of the tasks on which one wrong label attracts most of those who err, and a majority of the weaker half of the
-        workers: votes are then not independent given the truth.
+        Share of tasks on which one wrong label attracts most workers who are wrong, and a majority of the weaker half: votes are
+        then not independent given the truth.
     label_weights : sequence of float, optional
         How frequent each label is.
     confusions : array, [workers, K true, K given], optional
         The confusions of the workers, instead of random ones.
     worker_names, label_names : sequence of str, optional
-        What they are called; else w0, w1, … and l0, l1, ….
+        Names; by default w0, w1, … and l0, l1, ….
     seed : int, default 0
         The same settings and seed give the same votes on every machine.
 

@@ -16,7 +16,7 @@ from adjudge.data.options import Place
 from adjudge.data.votes import Gold, Votes, WorkerRows
 from adjudge.engines.base import FitEstimate, PassSums, Recipe
 from adjudge.engines.local import LocalEngine, processor_engine
-from adjudge.engines.passes import Confidence, RowFunction, RowInputs, VotePass
+from adjudge.engines.passes import Confidence, PairSums, RowFunction, RowInputs, VotePass
 from adjudge.engines.session import DecidedBy, LocalSession, unpickled_session
 from adjudge.errors import AdjudgeError, InputError, OptionError, itemize
 from adjudge.gpu.arrays import TaskArray
@@ -91,7 +91,14 @@ class CudaResult(Result):
         return len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
-        """Return why a task has its label, as `Result.explain` does; votes of a device come to the host for it."""
+        """Return why a task has its label, as `Result.explain` does; the device's votes are copied to the host for it.
+
+        Parameters
+        ----------
+        task, settled, by : as for `Result.explain`
+            The task, and how to explain it.
+
+        """
         from adjudge.results.explain import explain
 
         return explain(self._with_votes_here, task, settled=settled, by=by)
@@ -162,8 +169,7 @@ class CudaSession(LocalSession):
         fit_device, (before, now) = self._rules.fit_devices[0], (self._kept[0].summed, self._counted[0].summed)
         with fit_device.device.current():
             counts = recipe.anchor * before + (1.0 - recipe.anchor) * now if recipe.anchor else now
-            ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label
-            return TableLines(*careful_lines(fit_device.device, counts, *ids, recipe))
+            return TableLines(*careful_lines(fit_device.ids, counts, recipe))
 
     def blend(self) -> None:
         """Average the saved and the current table and log priors, in place."""
@@ -179,7 +185,9 @@ class CudaSession(LocalSession):
         honest = getattr(function, "__self__", None)
         is_own = isinstance(honest, Honest) and function == honest.lines
         if honest is None or not (is_own and self._is_plain and fit_device.has_device_kernels):
-            return super()._inputs(job, function)
+            inputs = super()._inputs(job, function)
+            rows = np.arange(self.votes.n_rows, dtype=np.uint32)
+            return job.inputs_at(inputs, rows) if isinstance(job, PairSums) else inputs  # kernels take the values of rows
         counts, exists = self._counted[0].summed, honest.rule.uniform > 0
         with fit_device.device.current():
             ids = fit_device.worker_ptr, fit_device.row_worker, fit_device.row_label

@@ -24,7 +24,7 @@ from adjudge.engines.shard import hashes
 from adjudge.gpu.arrays import DEVICE_CHUNK_NUMBERS, DeviceNumbers, DeviceVector
 from adjudge.gpu.device import THREADS, Device, blocks_of
 from adjudge.gpu.shard import salt_of
-from adjudge.gpu.tables import Slices, add_lines, starts
+from adjudge.gpu.tables import Slices, SortedLines, starts
 from adjudge.gpu.votes import LONG_TASK, MAX_SHARD_VOTES, DeviceLayout, TieIds, label_type
 from adjudge.kernels.cpu import fastest, methods_of
 from adjudge.kernels.reference import Sums, hash_integers, mix
@@ -329,13 +329,9 @@ class DeviceGlad:
         """Add the posterior of its task, device [tasks of the cut, K], to counts[row] for each vote, OUT device [rows, K]."""
         layout, device = self._layout, self._device
         first, last = int(layout.ptr[cut.start]), int(layout.ptr[cut.stop])
-        add_lines(
-            device,
-            layout.row[first:last],
-            lambda order: self._task_of(order, first) - np.uint32(cut.start),
-            posterior,
-            counts,
-        )
+        if last > first:
+            lines = SortedLines.of(device, layout.row[first:last], len(counts))
+            lines.add(device, self._task_of(lines.order, first) - np.uint32(cut.start), posterior, counts)
 
 
 def _unpickled_glad(

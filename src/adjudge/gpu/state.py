@@ -18,6 +18,7 @@ from adjudge.data.votes import Votes
 from adjudge.engines.shard import PassRules, Tally, Units, class_totals, hashes
 from adjudge.gpu.device import Device
 from adjudge.gpu.passes import DeviceKernels
+from adjudge.gpu.tables import RowIds
 from adjudge.kernels import reference
 from adjudge.kernels.cpu import fastest
 
@@ -41,6 +42,11 @@ class FitDevice:
         """The worker of each row, device int64 [rows]."""
         with self.device.current():
             return self.device.upload(self._panel.row_worker())
+
+    @cached_property
+    def ids(self) -> RowIds:
+        """Whose votes the rows are, and for which label."""
+        return RowIds(self.device, self.worker_ptr, self.row_worker, self.row_label, self._panel.n_labels)
 
     @property
     def has_device_kernels(self) -> bool:

@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.exact import LOG_UNIT
+from adjudge.engines.base import WorkerBlock
 from adjudge.gpu.device import THREADS, Device, Program, blocks_of
 from adjudge.models.auto import CarefulRecipe
-from adjudge.models.careful import TINY, CarefulShared, pooled_votes, shared_by_all
+from adjudge.models.careful import (
+    CarefulShared,
+    Kind,
+    error_shares,
+    pooled_votes,
+    shared_by_all,
+    shift_weight,
+    taste_power,
+)
 from adjudge.models.honest import Dependence
 
 SLICE: Final = 256  # lines that one thread adds up
@@ -41,20 +50,31 @@ class Slices:
         return len(self.item_segment)
 
 
-def add_lines(device: Device, segment: Any, line: Any, values: Any, out: Any, size: int = SLICE) -> None:
-    """Add lines of `values`, device [any, K], to those of their segment, OUT device [segments, K].
+@dataclass(frozen=True, eq=False)
+class SortedLines:
+    """Lines in the order of their segments, which sums by segment are taken over."""
 
-    `segment` is that of each line, device [lines], and `line(order)` returns which of `values` they are, in an order, uint32.
-    """
-    segments, k = out.shape
-    if not len(segment) or not out.size:
-        return
-    of = Slices.of(device, device.xp.bincount(segment, minlength=segments), size)
-    lines = line(device.xp.argsort(segment, kind="stable"))
-    part, program = device.xp.empty((len(of), k)), device.program("segment_sums", K=k)
-    given = (lines, values, of.start, of.item_start, of.item_segment, part)
-    program.launch("slices_add", blocks_of(part.size), THREADS, *given, len(of), size)
-    program.launch("slices_total", blocks_of(out.size), THREADS, part, of.item_start, out, segments)
+    slices: Slices
+    order: Any  # device [lines]: which lines they are
+
+    @classmethod
+    def of(cls, device: Device, segment: Any, segments: int) -> SortedLines:
+        """Return the order of lines by their segment, device [lines]."""
+        order = device.xp.argsort(segment, kind="stable")
+        return cls(Slices.of(device, device.xp.bincount(segment, minlength=segments), SLICE), order)
+
+    def add(self, device: Device, line: Any, values: Any, out: Any) -> None:
+        """Add lines of `values`, device [any, K], to those of their segment, OUT device [segments, K].
+
+        `line` says which of `values` each of the lines in order is, device uint32 [lines].
+        """
+        of, (segments, k) = self.slices, out.shape
+        if not len(line) or not out.size:
+            return
+        part, program = device.xp.empty((len(of), k)), device.program("segment_sums", K=k)
+        given = (line, values, of.start, of.item_start, of.item_segment, part)
+        program.launch("slices_add", blocks_of(part.size), THREADS, *given, len(of), SLICE)
+        program.launch("slices_total", blocks_of(out.size), THREADS, part, of.item_start, out, segments)
 
 
 def starts(device: Device, lengths: Any) -> Any:
@@ -112,116 +132,93 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
-def careful_lines(
-    device: Device,
-    counts: Any,  # device [rows, K] int64 or float64
-    worker_ptr: Any,  # device int64 [workers + 1]
-    row_worker: Any,  # device int64 [rows]
-    row_label: Any,  # device int32 [rows]
-    recipe: CarefulRecipe,
-) -> tuple[Any, Any]:
+class RowIds:
+    """Whose votes the rows of a table are, and for which label: arrays on a device."""
+
+    def __init__(self, device: Device, worker_ptr: Any, row_worker: Any, row_label: Any, labels: int) -> None:
+        self.device, self.labels = device, labels
+        self.worker_ptr = worker_ptr  # device int64 [workers + 1]
+        self.row_worker = row_worker  # device int64 [rows]
+        self.row_label = row_label  # device int32 [rows]
+
+    @cached_property
+    def by_label(self) -> tuple[SortedLines, Any]:
+        """The rows in the order of their labels, and the same order as kernels take it, device uint32 [rows]."""
+        found = SortedLines.of(self.device, self.row_label, self.labels)
+        return found, found.order.astype(np.uint32)
+
+
+def careful_lines(ids: RowIds, counts: Any, recipe: CarefulRecipe) -> tuple[Any, Any]:
     """Return log W of a careful version, device [rows, K], and the votes of each worker by true label, device [workers, K].
 
-    It is for votes without weights, of workers without a history.
+    It is for votes without weights, of workers without a history; `counts` are int64 or float64, device [rows, K].
     """
+    device, (rows, k) = ids.device, counts.shape
     with device.current():
-        rows, k = counts.shape
         table = device.xp.empty((rows, k))
         if not table.size:
-            return table, device.xp.zeros((len(worker_ptr) - 1, k))
-        seen = DeviceSeen(device, counts.astype(np.float64, copy=False), worker_ptr, row_label)
+            return table, device.xp.zeros((len(ids.worker_ptr) - 1, k))
+        seen = DeviceSeen(ids, counts.astype(np.float64, copy=False))
         shared = shared_by_all(seen.gather, recipe.dependence, recipe.exists, lambda *_: cast(Any, seen))
-        of_version = _taste if recipe.kind == "A" else _own_votes
-        given = of_version(seen, shared, recipe.dependence, recipe.exists)
-        program = device.program("careful", K=k)
-        program.launch("careful_table", blocks_of(table.size), THREADS, row_worker, row_label, *given, seen.counts, table, rows)
+        given = seen.factors(recipe.kind, shared, recipe.dependence, recipe.exists)
+        blocks = blocks_of(table.size)
+        seen.program.launch("careful_table", blocks, THREADS, ids.row_worker, ids.row_label, *given, seen.counts, table, rows)
         return table, seen.met
 
 
 class DeviceSeen:
-    """Votes of all workers under the labels believed, on a device: `Seen` of `adjudge.models.careful`."""
+    """Votes of all workers under the labels believed, on a device: `BelievedVotes` of `adjudge.models.careful`."""
 
-    def __init__(self, device: Device, counts: Any, worker_ptr: Any, row_label: Any) -> None:
-        self.device, self.counts, self._row_label = device, counts, row_label
-        xp, k, workers = device.xp, counts.shape[1], len(worker_ptr) - 1
-        self.met, self.said, self.right_votes = xp.empty((workers, k)), xp.empty((workers, k)), xp.empty(workers)
-        out = self.met, self.said, self.right_votes
-        self.program: Program = device.program("careful", K=k)
-        self.program.launch("careful_seen", blocks_of(workers * k), THREADS, counts, worker_ptr, row_label, *out, workers)
-        self.total = self.met.sum(axis=1)  # device [workers]
+    def __init__(self, ids: RowIds, counts: Any) -> None:
+        xp, k = ids.device.xp, counts.shape[1]
+        self.device, self.counts, self._ids, self._workers = ids.device, counts, ids, len(ids.worker_ptr) - 1
+        self.met, self.said = self._by_label(2)  # device [workers, K] votes by true and by given label
+        self.right, self.votes, self._usual = xp.empty((3, self._workers))  # device [workers] each
+        self.program: Program = self.device.program("careful", K=k)
+        blocks = blocks_of(self._workers * k)
+        self.program.launch("careful_seen", blocks, THREADS, counts, ids.worker_ptr, ids.row_label, *self._seen(), self._workers)
 
-    @cached_property
-    def right(self) -> Floats:
-        """The right votes of each worker, [workers], on the host."""
-        return self.device.download(self.right_votes)
+    def _seen(self) -> tuple[Any, ...]:
+        return self.met, self.said, self.right, self.votes
 
-    @cached_property
-    def votes(self) -> Floats:
-        """The votes of each worker, [workers], on the host."""
-        return self.device.download(self.total)
-
-    def expected_accuracy(self, own: Floats) -> Floats:
-        """Return what the mean worker would reach on the labels that each worker met, [workers], on the host."""
-        return self.device.download(self.expected_rate(own))
-
-    def expected_rate(self, own: Floats) -> Any:
-        """Return the same on the device."""
-        xp = self.device.xp
-        return xp.clip((self.met * self.device.upload(own)).sum(axis=1) / xp.maximum(self.total, TINY), 0.02, 0.98)
+    def _by_label(self, number: int) -> Any:
+        """Return arrays by worker and label, device [number, workers, K]."""
+        return self.device.xp.empty((number, self._workers, self.counts.shape[1]))
 
     def gather(self, function: Callable[[Any, Any], T]) -> T:
         """Return what a function says of all workers; votes by true and given label are summed on the device."""
         return cast(T, self._pool()) if function is pooled_votes else function(None, self.counts)
 
-    def product(self, lines: Any, matrix: Any) -> Any:
-        """Return lines, device [some, K], times a matrix, device [K, K]."""
-        out = self.device.xp.empty(lines.shape)
-        self.program.launch("careful_product", blocks_of(out.size), THREADS, lines, matrix, out, len(out))
-        return out
-
     def _pool(self) -> Floats:
         """Return the votes of all workers, [K true, K given]."""
-        k = self.counts.shape[1]
+        k, (lines, order) = self.counts.shape[1], self._ids.by_label
         pooled = self.device.xp.zeros((k, k))
-        add_lines(self.device, self._row_label, lambda order: order.astype(np.uint32), self.counts, pooled)
+        lines.add(self.device, order, self.counts, pooled)
         return np.ascontiguousarray(self.device.download(pooled).T)
 
+    def spread_moments(self, own: Floats, _: WorkerBlock | None = None) -> Floats:
+        """Return what `spread` needs, and find what the mean worker would reach on the labels that each worker met."""
+        blocks = blocks_of(self._workers)
+        sums = self.device.xp.empty((blocks, 3))
+        given = self.met, self.right, self.votes, self.device.upload(own), self._usual, sums
+        self.program.launch("careful_moments", blocks, THREADS, *given, self._workers)
+        found: Floats = self.device.download(sums).sum(axis=0)
+        return found
 
-def _taste(seen: DeviceSeen, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> tuple[Any, ...]:
-    """Return what a table of version A is made of: a worker's accuracy, and the worker's taste for labels."""
-    xp, met, phi = seen.device.xp, seen.met, found.inflation
-    sure, wrong, there, errors = _rates(seen, shared, phi**-0.5, exists)
-    believed = xp.where(there, sure, 0.0)
-    expected = seen.product(met * wrong, seen.device.upload(errors)) + met * believed
-    lent = 10.0 * expected / xp.maximum(expected.sum(axis=1, keepdims=True), TINY)
-    taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** (0.6 * phi**-0.25)
-    by_given = seen.device.upload(errors.T)
-    norm = wrong * seen.product(taste, by_given) + believed * taste  # sums over given labels
-    return sure, wrong, by_given, there, taste, xp.where(norm > 0, norm, 1.0), None, met
+    def factors(self, kind: Kind, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> tuple[Any, ...]:
+        """Return what the lines of a version are made of, after `spread_moments` for the same mean worker.
 
-
-def _own_votes(seen: DeviceSeen, shared: CarefulShared, found: Dependence, exists: NDArray[np.bool_]) -> tuple[Any, ...]:
-    """Return what a table of version B is made of: a worker's accuracy, and the worker's own rows up to a cap."""
-    sure, wrong, there, errors = _rates(seen, shared, shared.trust, exists)
-    cap = shared.trust * found.effective_votes / (found.effective_votes + 5.0)
-    share = seen.device.xp.minimum(seen.met / (seen.met + 10.0), cap)
-    return sure, wrong, seen.device.upload(errors.T), there, None, None, share, seen.met
-
-
-def _rates(seen: DeviceSeen, shared: CarefulShared, weight: float, exists: NDArray[np.bool_]) -> tuple[Any, Any, Any, Floats]:
-    """Return the probabilities to be right and to be wrong by true label, device [workers, K] each, and two more.
-
-    These are the labels that exist, device [K], and how the mean worker errs, [K true, K given], on the host.
-    """
-    device, xp = seen.device, seen.device.xp
-    usual = seen.expected_rate(shared.own)
-    rate = xp.clip((seen.right_votes + shared.kappa * usual) / (seen.total + shared.kappa), 0.01, 0.995)
-    shift = weight * (xp.log(rate / (1.0 - rate)) - xp.log(usual / (1.0 - usual)))
-    log_odds = device.upload(np.log(shared.own / (1.0 - shared.own)))
-    sure = 1.0 / (1.0 + xp.exp(-(log_odds + shift[:, None])))
-    there = device.upload(exists)
-    errors = shared.mean_worker.copy()
-    np.fill_diagonal(errors, 0.0)
-    of_label = errors.sum(axis=1, keepdims=True)
-    errors /= np.where(of_label > 0, of_label, 1.0)
-    return sure, xp.where(there, 1.0 - sure, 0.0), there, errors
+        These are the probabilities to be right and to be wrong by true label, how the mean worker errs, which labels exist, the
+        worker's taste for labels and its sums (version A), and the weight of the worker's own votes (B) with the votes met.
+        """
+        device = self.device
+        errors, there = device.upload(error_shares(shared.mean_worker).T), device.upload(exists)
+        sure, wrong = self._by_label(2)
+        taste, norm, share = (*self._by_label(2), None) if kind == "A" else (None, None, self._by_label(1)[0])
+        self.program.launch(
+            "careful_factors", blocks_of(self._workers), THREADS,
+            *self._seen(), self._usual, device.upload(shared.own), errors, there, sure, wrong, taste, norm, share,
+            float(shared.kappa), shift_weight(kind, shared, found), taste_power(found.inflation), float(shared.most_own),
+            self._workers,
+        )  # fmt: skip
+        return sure, wrong, errors, there, taste, norm, share, self.met

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ import polars as pl
 from adjudge.data.votes import NO_WORKER_COLUMN, Notes
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import prepare_ids
-from adjudge.io.moments import MOMENT_ROLE, TIMED, number_moments
+from adjudge.io.moments import MOMENT_ROLE, TIMED, number_moments, order_moments
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
 from adjudge.io.unsupported import of_columns
 
@@ -49,10 +49,13 @@ ROW_WORDS: Final = "index row rownumber rowindex"
 SIDES: Final = "model item option response assistant system player candidate answer output completion"  # a and b of a comparison
 # Columns that say when a vote was cast, by their last word; whether they hold times of day, their values say.
 MOMENT_PATTERN: Final = re.compile(
-    r"(.*timestamp|ts|time|datetime|datecreated|"
+    r"(.*timestamp|ts|time|datetime|date|datecreated|when|created|updated|submitted|answered|"
     r".*(created|creation|submitted|submit|submission|updated|completed|finished|started|start|end|answered|annotated|labeled|"
     r"labelled|voted|vote|judged|rated|reviewed|recorded|logged|received|accept|accepted|event)(at|on|time|datetime))"
 )
+# Of several such columns, the first kind orders a worker's votes on a task, and the last kind only without the others.
+LATER_MOMENT: Final = re.compile(r".*(submi|complet|finish|^end|answer|annotat|label|vote|judg|rate|review|updat).*")
+EARLIER_MOMENT: Final = re.compile(r".*(creat|accept|start|receiv|event).*")
 
 
 class Rank(NamedTuple):
@@ -103,9 +106,9 @@ QUALIFIED_STEM: Final[Mapping[str, str]] = {"score": "label"}
 # Columns that are neither task nor worker nor label, and so leave no doubt about one that could be.
 _OTHER_WORDS: Final = (
     "confidence weight probability certainty split fold batch source language lang country region city ip age gender sex price "
-    "cost reward tokens duration seconds time timestamp date datetime day created updated submitted started finished leadtime "
+    "cost reward tokens duration when time timestamp date datetime day created updated submitted started finished leadtime "
     "worktime reason rationale explanation notes note remark remarks feedback count votes n number status state version seed "
-    "temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
+    "seconds temperature latency meta metadata extra truth gold groundtruth target goldlabel truelabel trueanswer correct"
 )
 OTHER_NAMES: Final = frozenset(_OTHER_WORDS.split())
 # Columns that describe a task or a worker, and so are not rivals of a label that names its question.
@@ -223,12 +226,14 @@ def is_other(name: object) -> bool:
 
 
 def find_moments(columns: Iterable[Any], taken: Iterable[Any] = ()) -> list[Any]:
-    """Return columns whose names say when a vote was cast, without those that serve as something else.
+    """Return columns whose names say when a vote was cast, the end of it first, without those that serve as something else.
 
     >>> find_moments(["task", "worker", "label", "created_at", "submitTime", "work_time"], ["task", "worker", "label"])
-    ['created_at', 'submitTime']
+    ['submitTime', 'created_at']
     """
-    return [c for c in columns if c not in taken and MOMENT_PATTERN.fullmatch(normalize_name(c))]
+    names = {c: normalize_name(c) for c in columns if c not in taken}
+    found = [c for c, name in names.items() if MOMENT_PATTERN.fullmatch(name)]
+    return sorted(found, key=lambda c: bool(EARLIER_MOMENT.match(names[c])) - bool(LATER_MOMENT.match(names[c])))
 
 
 def find_family(columns: Iterable[object]) -> list[str]:
@@ -371,11 +376,13 @@ class Shape:
     cell: str = "label"  # the role of a wide table's cells, "label" or "score"
     ignored: str | None = None  # a column that looks like weights or counts, if no column was named as such
     is_timed: bool = False  # whether columns say when votes were cast
+    ordered_by: list[str] = field(default_factory=list)  # the column whose times have ordered votes, once there is one
 
     def write_to(self, notes: Notes, described: str | None = None) -> None:
         """Note what is known once the columns of a table are: these, and its format if it is described."""
         notes.has_workers, notes.ignored = not self.is_anonymous, self.ignored
         notes.format = notes.export or described or notes.format
+        notes.ordered_by = self.ordered_by if self.is_timed else notes.ordered_by
         columns = {role: str(name) for role, name in self.columns.items() if not role.startswith(MOMENT_ROLE)}
         if self.workers:
             columns = {"task": columns.get("task", "row"), "workers": itemize(self.workers, MAX_NAMED_WORKERS)}
@@ -402,8 +409,16 @@ class Shape:
         if self.is_anonymous:
             batch = batch.with_columns(pl.lit(EVERYBODY).alias("worker"))
         if self.is_timed:
-            batch = number_moments(batch)
+            batch = self._with_moments(batch)
         return self.reading.clean(batch) if self.reading.abstain or self.reading.normalize else batch
+
+    def _with_moments(self, batch: pl.DataFrame) -> pl.DataFrame:
+        if self.reading.duplicates == "all":
+            return number_moments(batch)
+        batch, chosen = order_moments(batch)
+        if chosen is not None and not self.ordered_by:
+            self.ordered_by.append(str(self.columns[chosen]))
+        return batch
 
 
 def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: str) -> Shape:
@@ -438,7 +453,7 @@ def shape_of(columns: Sequence[str], wanted: Wanted, reading: Reading, where: st
     names = WEIGHT_NAMES if "count" in found else COUNT_NAMES if "weight" in found else WEIGHT_NAMES | COUNT_NAMES
     ignored = next((c for c in columns if normalize_name(c) in names and c not in found.values()), None)
     anonymous = "worker" in wanted and "worker" not in found
-    is_timed = MOMENT_ROLE in wanted and reading.duplicates == "all" and reading.count is None and not anonymous
+    is_timed = MOMENT_ROLE in wanted and reading.duplicates != "error" and reading.count is None and not anonymous
     timed = {TIMED.format(n): c for n, c in enumerate(find_moments(columns, found.values()) if is_timed else ())}
     return Shape(
         found | timed,

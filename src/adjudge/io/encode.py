@@ -314,16 +314,33 @@ def assemble_in_core(
     return task_ptr, row[:n_votes], worker_ptr, row_label
 
 
-def drop_duplicates(coded: Coded, duplicates: str) -> int:
-    """Mark a worker's repeated votes on a task as MISSING_CODE, all but the last or all but the first; return how many."""
+class DroppedVotes(NamedTuple):
+    """How many of the repeated votes do not count, and for how many of them the order of lines decided, as times did not."""
+
+    votes: int
+    undated: int
+
+
+def drop_duplicates(coded: Coded, duplicates: str, moment: NDArray[np.uint64] | None = None) -> DroppedVotes:
+    """Mark a worker's repeated votes on a task as MISSING_CODE, all but the last or all but the first.
+
+    `moment` has the time of each vote, [votes], 0 if it is unknown: equal times, and all votes of a worker on a task of which
+    one has no time, are in the order of their lines.
+    """
     given = np.flatnonzero(coded.codes["label"] != MISSING_CODE)
     task, worker = coded.codes["task"][given], coded.codes["worker"][given]
     pair = task.astype(np.int64) * max(len(coded.ids["worker"]), 1) + worker
+    when = None if moment is None or not len(moment) else moment[given]
+    if when is not None and duplicates != "error":
+        when[np.isin(pair, pair[when == 0])] = 0
+        order = np.argsort(when, kind="stable")
+        given, pair, when = given[order], pair[order], when[order]
     if duplicates == "last":
         pair, given = pair[::-1], given[::-1]
+        when = None if when is None else when[::-1]
     distinct, first = np.unique(pair, return_index=True)
     if len(distinct) == len(pair):
-        return 0
+        return DroppedVotes(0, 0)
     again = np.ones(len(pair), np.bool_)
     again[first] = False
     if duplicates == "error":
@@ -333,7 +350,7 @@ def drop_duplicates(coded: Coded, duplicates: str) -> int:
             f"worker {quote(worker_id)} voted more than once on task {quote(task_id)}: choose duplicates='all', 'last' or 'first'"
         )
     coded.codes["label"][given[again]] = MISSING_CODE
-    return int(again.sum())
+    return DroppedVotes(int(again.sum()), 0 if when is None else int((when[again] == 0).sum()))
 
 
 def drop_resent(codes: dict[str, Codes], moment: NDArray[np.uint64], units: Integers | None = None) -> int:
@@ -366,7 +383,7 @@ class Encoder:
         self._rows = 0
         self._units: list[NDArray[np.int64]] = []  # of the weights, if there are any
         self._moments: list[NDArray[np.uint64]] = []  # when votes were cast, 0 if that is not known
-        self.dropped = 0  # repeated votes that do not count, known at the end
+        self.dropped = DroppedVotes(0, 0)  # repeated votes that do not count, known at the end
         self.resent = 0  # votes that equal another one, its time included, and do not count again; likewise
         core = compiled()
         self._coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
@@ -394,12 +411,14 @@ class Encoder:
         abstained = np.bincount(coded.codes["worker"][none], minlength=len(coded.ids["worker"])) if missing else None
         if self._narrow:
             coded = Coded(coded.codes, {role: narrow_ids(ids) for role, ids in coded.ids.items()})
+        moment = None
         if self._moments:
             missing_end = self._rows - sum(map(len, self._moments))
             moment = np.concatenate([*self._moments, np.zeros(missing_end, np.uint64)])
-            self.resent = drop_resent(coded.codes, moment, units)
         if self._duplicates != "all":
-            self.dropped = drop_duplicates(coded, self._duplicates)
+            self.dropped = drop_duplicates(coded, self._duplicates, moment)
+        elif moment is not None:
+            self.resent = drop_resent(coded.codes, moment, units)
         facts: dict[str, Any] = {"abstentions": missing, "abstained": abstained, "frame_kind": frame_kind}
         votes = votes_of(coded, self._declared, duplicates=self._duplicates, units=units, **facts)
         if missing and warn:

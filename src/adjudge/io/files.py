@@ -8,7 +8,6 @@ import glob
 import gzip
 import io
 import json
-import logging
 import os
 import re
 import shutil
@@ -25,9 +24,11 @@ import polars as pl
 
 from adjudge.data.votes import Notes
 from adjudge.errors import InputError, OptionError, itemize, one_line, quote, read_error
-from adjudge.io import unsupported
+from adjudge.io import spreadsheet, unsupported
 from adjudge.io.columns import Shape, is_known, shape_of
+from adjudge.io.quotes import quote_fault
 from adjudge.io.reading import PLAIN_READING, Reading, Wanted
+from adjudge.kernels.cpu import compiled, cores
 
 COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
 STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -50,7 +51,6 @@ MAX_SHOWN_LINES: Final = 200  # of a text file, likewise
 MANIFEST: Final = "manifest.json"  # what makes a folder one of encoded votes
 SUSPICIOUS_COMPRESSION_RATIO: Final = 100  # text seldom packs better; what does is looked at before it is read
 MAX_EXPANDED_LINE_BYTES: Final = 1 << 26  # bytes of a line in a file that is packed that densely
-QUIET: Final = logging.NullHandler()
 PANIC: Final[type[BaseException]] = pl.exceptions.PanicException  # no Exception, and raised for damaged Parquet and Arrow
 
 
@@ -153,44 +153,45 @@ def batches(
     form = form or format_of(path)
     if path.is_dir():
         raise InputError(f"{name} is a folder: name a file, or a pattern like {name}/*.csv")
-    try:
-        before = _stamp(path)
-        if before[0] == 0:
-            raise InputError(f"{name} is empty: a header line and a line per vote are expected")
-        start = start or (start_of(path) if form.reader in ("text", "lines") else b"")
-        decoded = _decode(path, form, name, start)
-    except InputError:
-        raise
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise read_error(name, error) from error
+    before, start, decoded = _look(path, form, name, start)
     text = path if decoded is None else decoded.path
     try:
         form = _with_separator(form, start, reading, name)
-        lazy = _scan(text, form, reading.header)
-        header = list(lazy.collect_schema())
+        plain = _plain_header(path, start, form) if form.is_text and reading.header and decoded is None and not skip else None
+        lazy = _scan(text, form, reading.header) if plain is None else None
+        header = plain or list(cast(pl.LazyFrame, lazy).collect_schema())
         _check_header(header, form, name)
         # Batches of a damaged Parquet or Arrow file can end early without an error, because polars drops the panic of a
         # background thread. Its metadata declare the rows; `whole_batches`, which notices it in any query, is a tenth slower.
-        declared = int(lazy.select(pl.len()).collect().item()) if form.reader in ("parquet", "arrow") else None
+        declared = lazy.select(pl.len()).collect().item() if lazy is not None and form.reader in ("parquet", "arrow") else None
         described, shape = _describe(form, reading), _shape(header, wanted, reading, name, form)
         if notes is not None:
             shape.write_to(notes, described)
-        chosen = shape.select(lazy, has_blank_lines=form.is_text)
-        rows, skipped = 0, skip
+        rows, skipped, cut, is_whole = 0, skip, 0, False
         if skip and not shape.workers and not shape.is_counted:  # a line is one vote
-            chosen, rows, skipped = chosen.slice(skip), min(skip, declared or 0), 0
-        # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
-        whole, is_empty = pl.QueryOptFlags(projection_pushdown=not form.is_text), True
-        for batch in chosen.collect_batches(optimizations=whole):
-            votes = shape.votes(batch, rows)
-            rows, is_empty = rows + len(batch), False
-            if skipped:
-                votes, skipped = votes[skipped:], max(skipped - len(votes), 0)
-            yield votes
+            rows, skipped, cut = min(skip, declared or 0), 0, skip
+        if lazy is None and not shape.is_numbered:
+            with path.open("rb", buffering=0) as file:
+                core: Any = compiled()
+                places = [header.index(column) for column in shape.columns.values()]
+                table = core.PlainCsv(file.fileno(), form.separator, len(header), places, [*shape.columns], cores())
+                for batch in map(pl.DataFrame, iter(table.next, None)):
+                    yield shape.votes(batch, rows)
+                    cut = rows = rows + len(batch)
+            is_whole = table.is_whole and rows > 0
+        if not is_whole:
+            chosen = shape.select(_scan(text, form) if lazy is None else lazy, has_blank_lines=form.is_text)
+            # Of a line with too many fields the reader takes the first ones, unless it has to read all of them.
+            whole, is_empty = pl.QueryOptFlags(projection_pushdown=not form.is_text), True
+            for batch in (chosen.slice(cut) if cut else chosen).collect_batches(optimizations=whole):
+                votes = shape.votes(batch, rows)
+                rows, is_empty = rows + len(batch), False
+                yield votes[skipped:]
+                skipped = max(skipped - len(votes), 0)
+            if is_empty:
+                yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
         if declared is not None and rows != declared:
             raise InputError(f"cannot read {name}: it is damaged ({rows} of its {declared} rows can be read)")
-        if is_empty:
-            yield shape.votes(pl.DataFrame(schema=chosen.collect_schema()))
     except (pl.exceptions.PolarsError, OSError, EOFError) as error:
         raise InputError(f"cannot read {name}: {_explain(text, form, error)}") from error
     except PANIC as error:
@@ -198,6 +199,35 @@ def batches(
     if _stamp(path) != before:
         raise InputError(f"{name} changed while it was read: read it again when nothing writes to it")
     del spool, decoded  # the copies were needed until here
+
+
+def _look(path: Path, form: FileFormat, name: str, start: bytes) -> tuple[tuple[int, int, int], bytes, Spool | None]:
+    """Return the stamp of a file, its start unless that is known, and a UTF-8 copy if it needs one; raise if it is unreadable."""
+    try:
+        before = _stamp(path)
+        if before[0] == 0:
+            raise InputError(f"{name} is empty: a header line and a line per vote are expected")
+        start = start or (start_of(path) if form.reader in ("text", "lines") else b"")
+        return before, start, _decode(path, form, name, start)
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise read_error(name, error) from error
+
+
+def _plain_header(path: Path, start: bytes, form: FileFormat) -> list[str] | None:
+    """Return the header of a text file whose first lines are plain: without quotation marks, and not packed; or None.
+
+    The compiled core reads such lines several times faster than a parser of all that CSV allows, which reads the rest of the
+    file, from its first line on that is not plain.
+    """
+    head, end, _ = start.partition(b"\n")
+    with path.open("rb") as file:
+        is_plain = end and b'"' not in start and file.read(len(start)) == start and hasattr(compiled(), "PlainCsv")
+    # What is not UTF-8 becomes a surrogate, which is not printable.
+    names = head.removeprefix(codecs.BOM_UTF8).removesuffix(b"\r").decode("utf-8", "surrogateescape").split(form.separator)
+    is_usual = all(name.isprintable() and name for name in names) and len(set(names)) == len(names)
+    return names if is_plain and is_usual and form.separator.isascii() and form.separator not in '"\r\n' else None
 
 
 def sniff_format(start: bytes) -> FileFormat:
@@ -419,32 +449,11 @@ def _scan(path: Path, form: FileFormat, header: bool = True) -> pl.LazyFrame:
     if form.reader == "lines":
         return pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=None)
     if form.reader == "spreadsheet":
-        table = _sheet(path, header).lazy()
+        table = spreadsheet.read_sheet(path, header).lazy()
     else:  # everything is read as text: "007" is an id, not the number 7
         table = pl.scan_csv(path, separator=form.separator, infer_schema=False, glob=False, has_header=header)
     names = [] if header else list(table.collect_schema())  # columns without a header are called 1, 2, …
     return table.rename({name: str(number) for number, name in enumerate(names, 1)}) if names else table
-
-
-def _sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
-    """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
-    logging.getLogger("fastexcel").addHandler(QUIET)  # it warns of every column that is empty
-    try:
-        return cast(pl.DataFrame, pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more))
-    except (ImportError, ModuleNotFoundError) as error:
-        raise InputError(
-            f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'adjudge[excel]', or save it as CSV"
-        ) from error
-    except Exception as error:  # fastexcel has errors of its own, with no base in common with others
-        raise InputError(f"cannot read {path}: it is not a spreadsheet ({one_line(error, 200)})") from error
-
-
-def sheet_columns(path: Path) -> tuple[str, ...]:
-    """Return the columns of a spreadsheet; none where it cannot be read, which reading will say."""
-    try:
-        return tuple(_sheet(path, header=True, read_options={"n_rows": 1}).columns)
-    except InputError:
-        return ()
 
 
 def _check_header(header: list[str], form: FileFormat, name: str) -> None:
@@ -470,13 +479,17 @@ def _explain(path: Path, form: FileFormat, error: Exception) -> str:
         return plain
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
-            return _bad_line(raw, form) or plain
+            found = _bad_line(raw, form)
+            if found is None and form.is_text:
+                raw.seek(0)
+                found = quote_fault((line.decode() for line in raw), form.separator)
+            return found or plain
     except (OSError, EOFError, zlib.error):
         return plain  # the packing itself is damaged
 
 
 def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
-    """Return the fault of the first line that is not UTF-8 or has a different number of fields from the header."""
+    """Return the fault of the first line that is not UTF-8, not JSON, or has more fields than the header; None for quotes."""
     number = 0
 
     def lines() -> Iterator[str]:
@@ -486,23 +499,29 @@ def _bad_line(raw: Iterable[bytes], form: FileFormat) -> str | None:
 
     try:
         if form.reader == "lines":
-            for _ in lines():
-                pass
+            for line in lines():
+                if line.strip() and not isinstance(json.loads(line), dict):
+                    return f"line {number} is not a JSON object: give one object per line"
             return None
-        width = None
+        width, before = None, 0
         reader = csv.reader(lines(), delimiter=form.separator, strict=True)
         for fields in reader:
             width = width or len(fields)
             if len(fields) > width:
+                if number > before + 1:  # a quoted field took several lines
+                    return None
                 return f"line {number} has {len(fields)} fields, the header {width}: correct or remove that line"
+            before = number
     except UnicodeDecodeError as bad:
         value = bad.object[bad.start]
         return (
             f"line {number} is not valid UTF-8 (byte 0x{value:02x}): save the file as UTF-8, "
             "or name its encoding (encoding='cp1252', --encoding cp1252, for files from Windows)"
         )
-    except csv.Error as bad:
-        return f"line {number}: {bad}: correct or remove that line"
+    except csv.Error:
+        return None
+    except (json.JSONDecodeError, RecursionError) as bad:
+        return f"line {number} is not JSON ({bad}): correct or remove that line"
     return None
 
 

@@ -61,8 +61,8 @@ WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000
 def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     """Return the votes of files, a frame, Arrow data, tuples (task, worker, label), a dict of columns or an encoded folder.
 
-    Sources are read batch by batch: memory stays near that of the encoded votes. What was understood is in
-    `votes.understood`; what looks wrong is warned of (`SuspiciousVotes`).
+    Sources are read batch by batch, so memory stays close to that of the encoded votes. `votes.understood` says how the source
+    was read; `SuspiciousVotes` warns about data that looks wrong.
 
     Parameters
     ----------
@@ -73,45 +73,45 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     **options
         Reading options, which all functions that read votes accept: those below.
     task, worker, label : str, optional
-        The columns, where their usual names (task, question, item…) do not tell. `worker=""` reads votes that need not say who
-        gave them, as majority vote does (model "mv") where no worker is named. `task=""` is for wide tables without a column
-        for the task: lines are called by their numbers, from 0 on.
+        The columns, if they do not have usual names (task, question, item…). `worker=""` reads votes without workers, as majority
+        vote (model "mv") does if there is no worker column. `task=""` is for wide tables without a task column: row numbers, from
+        0 on, are the tasks.
     labels : iterable of object, optional
-        All labels, in their order; by default those of an ordered type, or those seen, sorted. A vote for another label is then
-        an error.
+        All labels, in order; any other label is then an error. By default those of an ordered type, or the sorted labels that
+        occur.
     duplicates : Duplicates, optional
-        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none.
+        Which of a worker's votes on one task count: "all", the "last", the "first", or "error" for none. The last is the latest
+        if a column of times is recognised, and else the last in the input.
     wide : bool, optional
         True for a table with one line per task and one column per worker, or a matrix of tasks x workers. `worker` may then be
         a pattern or a list of columns: "judge_*" or "ann,bob". An empty cell means no vote.
     count : str, optional
-        The column that says how many votes a line stands for; the worker may then be absent (for model "mv").
+        The column with the number of votes that a row stands for; the worker column may then be absent (for model "mv").
     weight : str, optional
         The column of vote weights, from 0 (abstain) to a million; without it every vote counts once. Tuples then have a fourth
         item.
     abstain : iterable of object or object, optional
-        Labels that are abstentions, as ["NA", "skip"] or -1.
+        Labels that are abstentions, such as ["NA", "skip"] or -1.
     normalize : bool, optional
-        True joins labels that differ only in case or white space: they come in lower case, or as in `labels`.
+        True joins labels that differ only in case or white space; they become lower case, or as in `labels`.
     strict : bool, optional
-        True makes errors of what would be warned of as suspicious.
+        True turns `SuspiciousVotes` warnings into errors.
     separator : str, optional
-        Between the fields of a text file, where its header does not show it.
+        Field separator of a text file, if its header does not show it.
     encoding : str, optional
-        Of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
+        Encoding of text files that are not UTF-8 and have no byte order mark: "cp1252", "latin-1", "utf-16".
     header : bool, optional
         False for text files whose first line is a vote: their columns are called 1, 2, …, and three are task, worker and label.
     format : str, optional
-        "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …) and the
-        logs of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or the name of
-        one, or "table" to always read an ordinary table. `votes.understood` says what was read and how; labels that the export
-        itself gives are in `votes.found_gold`.
+        "auto" recognises the exports of annotation tools (Label Studio, MTurk, Toloka, Argilla, Prodigy, doccano, …) and the logs
+        of evaluation tools (Inspect, promptfoo, MLflow, Phoenix, Langfuse, LangSmith, …) by their content; or the name of one, or
+        "table" to always read an ordinary table. Gold in an export is in `votes.found_gold`.
     question : str, optional
-        Which question of an export with several.
+        The question to read, if an export has several.
     predictions : bool, optional
-        True makes the predictions and suggestions of models in an export votes of these models.
+        True reads predictions and suggestions in an export as votes of their models.
     show : iterable of str or str, optional
-        Columns with the content of tasks, which `votes.items`, reports and explanations show: "review_text".
+        Columns with the content of tasks, such as "review_text", which `votes.items`, reports and explanations show.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def read(source: Source, **options: Unpack[ReadOptions]) -> Votes:
     InputError
         If the input cannot be read or understood; the message names the place and the value.
     OptionError
-        If an option is unknown or out of range, or does not go with another.
+        If an option is unknown or out of range, or conflicts with another.
 
     Examples
     --------
@@ -158,8 +158,8 @@ def read_votes(source: Source | Opened, reading: Reading = PLAIN_READING) -> Vot
 
         votes = with_gold(votes, table.gold, is_declared=table.labels is not None)
     worker = votes.row_worker().astype(np.uint32)
-    repeated = encoder.dropped or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
-    table.notes.duplicates, table.notes.resent = reading.duplicates, encoder.resent
+    repeated = encoder.dropped.votes or sum(count_repeats(ptr, row, worker) for _, ptr, row in votes.parts())
+    table.notes.duplicates, table.notes.resent, table.notes.undated = reading.duplicates, encoder.resent, encoder.dropped.undated
     understood = table.notes.understood(votes=len(votes), abstentions=votes.abstentions, repeated=repeated)
     check_read(votes, opened, understood, table.notes, declared=table.labels is not None, strict=reading.strict)
     if reading.show or understood.format in FORMATS:
@@ -175,7 +175,19 @@ def check_read(votes: Votes, source: Opened, understood: Understood, notes: Note
     signs = find_signs(votes, understood.columns, repeated=repeated, declared=declared, has_workers=has_workers)
     paths = source.paths
     empty = [] if paths is None or len(votes) or votes.abstentions else [f"{itemize(paths, 3)}: no votes follow the header"]
-    warn_suspicious(chain(find_repeated_paths(paths), empty, find_ignored_column(notes.ignored), signs), strict=strict)
+    ignored = find_ignored_column(notes.ignored)
+    warn_suspicious(chain(find_repeated_paths(paths), empty, ignored, find_undated(notes), signs), strict=strict)
+
+
+def find_undated(notes: Notes) -> list[str]:
+    """Return a sign for repeated votes of which the order of lines decided which one counts, although others have times."""
+    if not notes.undated:
+        return []
+    column = quote(next(iter(notes.ordered_by), "time"))
+    return [
+        f"the times in {column} cannot be compared for {notes.undated} repeated votes, of which the {notes.duplicates} in the "
+        "input counts: write times as 2026-05-01 09:30:00, or sort the input by time and leave that column out"
+    ]
 
 
 def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, *, study: str | None = None) -> Votes:
@@ -188,7 +200,10 @@ def as_votes(source: Votes | Source | Opened, reading: Reading = PLAIN_READING, 
         from adjudge.io.sets import SetVotes
 
         if opened.home == "spark":
-            raise InputError(f"{study} is not run on Spark: give the votes of some tasks in memory (frame.toArrow())")
+            raise InputError(
+                f"{study} is not run on Spark: call adj.{study}(frame.toArrow()), on the votes of some tasks if not all fit "
+                "in memory"
+            )
         if isinstance(opened.source, SetVotes):
             raise InputError(f"{study} is for votes with one label: give one yes/no vote per task and option")
     if isinstance(opened.source, Votes):

@@ -79,6 +79,8 @@ class Reading:
             given["labels"] = labels = tuple(list_values("labels", labels, "['no', 'yes']"))
         for name in ("wide", "normalize", "strict", "header", "predictions"):
             if name in given:
+                if isinstance(given[name], str):  # "no" is true to Python
+                    raise OptionError(f"{name} is {quote(given[name])}: give True or False")
                 given[name] = bool(given[name])
         show = given.get("show")
         given["show"] = (show,) if isinstance(show, str) else tuple(list_values("show", show, "['review_text']") if show else ())

@@ -71,11 +71,12 @@ def read_sets(source: Source | Opened, reading: Reading = PLAIN_READING) -> SetV
     if reading.weight is not None:
         raise OptionError("weight works only for tasks with one label: leave it out for sets")
     opened = Opened.of(source)
-    table = open_table(opened, None, reading, sets=True)
+    table = open_table(opened, None, reading, sets=True, timed=reading.duplicates != "all")
     parts, rows = [], 0
     for batch in table.batches:
         sets = sets_of(batch["label"], table.is_text, rows, separator=reading.set_separator)
-        parts.append(pl.DataFrame({**id_columns(batch, ("task", "worker"), rows), "label": sets}))
+        moment = batch["moment"] if "moment" in batch.columns else pl.zeros(len(batch), dtype=pl.UInt64, eager=True)
+        parts.append(pl.DataFrame({**id_columns(batch, ("task", "worker"), rows), "label": sets, "moment": moment}))
         rows += len(batch)
     frame = concat(parts)
     given = frame.filter(pl.col("label").is_not_null())
@@ -86,6 +87,7 @@ def read_sets(source: Source | Opened, reading: Reading = PLAIN_READING) -> SetV
     whole = table.is_text and narrow_ids(vocabulary(silent.cast(pl.String))).kind == "integer" if len(silent) else table.is_text
     votes = _expand(given, options, reading.duplicates, narrow={"task": whole, "worker": table.is_text})
     repeated = len(given) - given.select("task", "worker").n_unique()
+    table.notes.duplicates = reading.duplicates
     understood = table.notes.understood(votes=votes.n_votes, abstentions=missing, repeated=repeated)
     abstained = _count_abstentions(frame, votes.binary) if missing else None
     votes = replace(votes, unvoted=silent, abstentions=missing, abstained=abstained, understood=understood)
@@ -214,7 +216,7 @@ def _expand(given: pl.DataFrame, options: Vocabulary, duplicates: str, narrow: M
         ids[role] = narrow_ids(texts) if narrow[role] or given[role].dtype == pl.Int64 else texts
     if duplicates != "all":  # a worker's sets on a task, before they fall apart into options
         coded = Coded({**codes, "label": np.zeros(len(given), np.uint32)}, ids)
-        drop_duplicates(coded, duplicates)
+        drop_duplicates(coded, duplicates, given["moment"].to_numpy())
         kept = coded.codes["label"] != MISSING_CODE
         given, codes = given.filter(pl.Series(kept)), {role: c[kept] for role, c in codes.items()}
     k, n = len(options), len(given)

@@ -1,23 +1,45 @@
-"""Tables written as spreadsheets (.xlsx), in the memory of one row; the library that writes them is an extra."""
+"""Spreadsheets (.xlsx): read whole, and written in the memory of one row; the libraries that do it are extras."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
-from adjudge.errors import InputError, OptionError, quote
+from adjudge.errors import InputError, OptionError, one_line, quote
 
 MAX_SHEET_ROWS: Final = (1 << 20) - 1  # in addition to the header
 MAX_SHEET_COLUMNS: Final = 1 << 14
 MAX_CELL_CHARACTERS: Final = 32_767
 MAX_EXACT_NUMBER: Final = 10**15  # a spreadsheet shows fifteen digits: longer ids are text
 MISSING_WRITER: Final = "a spreadsheet needs the library xlsxwriter: pip install 'adjudge[excel]', or write .csv"
+
+
+def read_sheet(path: Path, header: bool, **more: Any) -> pl.DataFrame:
+    """Return the first sheet of a spreadsheet; the library that reads it is an extra."""
+    logging.getLogger("fastexcel").addHandler(logging.NullHandler())  # it warns of every column that is empty
+    try:
+        return cast(pl.DataFrame, pl.read_excel(path, engine="calamine", has_header=header, raise_if_empty=False, **more))
+    except (ImportError, ModuleNotFoundError) as error:
+        raise InputError(
+            f"{path.name} is a spreadsheet, which needs the library fastexcel: pip install 'adjudge[excel]', or save it as CSV"
+        ) from error
+    except Exception as error:  # fastexcel has errors of its own, with no base in common with others
+        raise InputError(f"cannot read {path}: it is not a spreadsheet ({one_line(error, 200)})") from error
+
+
+def sheet_columns(path: Path) -> tuple[str, ...]:
+    """Return the columns of a spreadsheet; none where it cannot be read, which reading will say."""
+    try:
+        return tuple(read_sheet(path, header=True, read_options={"n_rows": 1}).columns)
+    except InputError:
+        return ()
 
 
 def require_writer(path: Path) -> None:

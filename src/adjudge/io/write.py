@@ -42,6 +42,7 @@ WRITERS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     ".pq": ("parquet", {"compression": "lz4"}),
     SHEET: ("sheet", {}),  # by another library
 }
+NOT_PAGES: Final = (".pdf", ".docx", ".md", ".txt", ".png", ".svg")  # suffixes that people expect a report to have
 Place = str | os.PathLike[str] | int  # a path, or an open descriptor
 WRITERS_AT_ONCE: Final = 8  # writers of one target that take a name each; more of them take names that nobody reuses
 
@@ -141,6 +142,13 @@ def check_folder(path: Path) -> None:
         raise InputError(f"cannot write {path}: it is a folder")
     if not is_stream(path):
         check_parent(real)
+
+
+def check_page(path: Path) -> None:
+    """Raise when no HTML page can be written at this path, or its suffix promises another format."""
+    if path.suffix.lower() in (*WRITERS, *NOT_PAGES):
+        raise InputError(f"cannot write {path}: the page is HTML; name it {path.with_suffix('.html').name}")
+    check_folder(path)
 
 
 def _resolve(path: Path) -> Path:

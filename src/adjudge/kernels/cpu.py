@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from adjudge.data.wide import Cells, WideTable
 from adjudge.errors import AdjudgeError, InputError, NotCompiled, warn
 from adjudge.kernels.reference import Floats, HonestRule, Sums, check_codes
 
-CACHE_LINE_FLOATS: Final = 8  # float64 numbers in a cache line
+Offsets = NDArray[np.int64]
+Codes = NDArray[np.int32]
 
 
 @cache
@@ -101,9 +102,7 @@ def _wide_pass(task_ptr: Any, row: Any, table: WideTable, log_prior: Floats, tas
     return Sums(*sums[:4])
 
 
-def count_cells(
-    ptr: NDArray[np.int64], item: NDArray[np.int32], label: NDArray[np.int32], n_labels: int, threads: int = 1
-) -> Cells:
+def count_cells(ptr: Offsets, item: Codes, label: Codes, n_labels: int, threads: int = 1) -> Cells:
     """Return the items of each group by label: those of group g are `item[ptr[g]:ptr[g + 1]]`, with labels `label`, [items].
 
     Items whose label is below 0 are left out.
@@ -111,7 +110,7 @@ def count_cells(
     return _cells(required().count_cells(ptr, item, label, threads), n_labels)
 
 
-def sum_cells(ptr: NDArray[np.int64], item: NDArray[np.int32], of_item: Cells, threads: int = 1) -> Cells:
+def sum_cells(ptr: Offsets, item: Codes, of_item: Cells, threads: int = 1) -> Cells:
     """Return the sum of the cells of each group's items, which are as in `count_cells`."""
     k = of_item.n_labels
     return _cells(required().sum_cells(ptr, item, of_item.arrays, k, threads), k)
@@ -128,7 +127,7 @@ def _cells(arrays: Any, n_labels: int) -> Cells:
     return Cells(ptr, label, count, n_labels)
 
 
-def tasks_by_row(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def tasks_by_row(task_ptr: Offsets, row: NDArray[np.uint32], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return where the votes of each row begin, [rows + 1], and the task of each, [votes]."""
     ptr, task = np.empty(rows + 1, np.int64), np.empty(len(row), np.int32)
     required().tasks_by_row(task_ptr, row, ptr, task)
@@ -158,12 +157,25 @@ def recount_hard(*votes_and_counts: Any, checked: bool = False, threads: int = 1
     required().count_labels(*votes_and_counts, threads)
 
 
-def confusion_table(counts: Any, worker_ptr: NDArray[np.int64], smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
+def confusion_table(counts: Any, worker_ptr: Offsets, smoothing: float, threads: int = 1) -> tuple[Floats, Floats]:
     """Return what `reference.confusion_table` does."""
-    table = aligned(counts.shape)  # passes read it in place
-    totals = np.empty((len(worker_ptr) - 1, counts.shape[1]))
+    table = room(counts.shape)
+    totals = room((len(worker_ptr) - 1, counts.shape[1]))
     required().confusion_table(counts, worker_ptr, smoothing, table, totals, threads=threads)
     return table, totals
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Counts mixed with others that were kept: sums over workers read both, so that nobody needs the mixture as an array."""
+
+    kept: Floats  # [rows, K]
+    counts: Any  # [rows, K]
+    share: float  # of those that were kept
+    threads: int
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return blend_counts(self.kept, self.counts, self.share, 1.0 - self.share, self.threads)
 
 
 class WorkerSums(NamedTuple):
@@ -178,8 +190,8 @@ class WorkerSums(NamedTuple):
 
 def worker_sums(
     counts: Any,
-    worker_ptr: NDArray[np.int64],
-    row_label: NDArray[np.int32],
+    worker_ptr: Offsets,
+    row_label: Codes,
     *,
     met: bool = True,
     said: bool = True,
@@ -187,11 +199,13 @@ def worker_sums(
     threads: int = 1,
 ) -> WorkerSums:
     """Return sums over the rows of each worker of votes by row and true label, `counts`, [rows, K]."""
+    kept, share = (counts.kept, counts.share) if isinstance(counts, Blend) else (None, 0.0)
+    counts = np.ascontiguousarray(counts if kept is None else counts.counts)
     workers, k = len(worker_ptr) - 1, counts.shape[1]
-    lines = np.empty((workers if met else 0, k)), np.empty((workers if said else 0, k))
-    sums = WorkerSums(*lines, np.empty(workers), np.empty(workers), np.empty((k if given else 0, k)))
+    lines = room((workers if met else 0, k)), room((workers if said else 0, k))
+    sums = WorkerSums(*lines, room((workers,)), room((workers,)), np.empty((k if given else 0, k)))
     out = sums.met if met else None, sums.said if said else None, sums.right, sums.votes, sums.given if given else None
-    required().worker_sums(counts, worker_ptr, row_label, *out, threads=threads)
+    required().worker_sums(counts, worker_ptr, row_label, *out, kept, share, threads=threads)
     return sums
 
 
@@ -202,55 +216,43 @@ def careful_moments(met: Floats, right: Floats, votes: Floats, own: Floats, thre
     return sums
 
 
-def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1) -> Floats:
-    """Return x times one plus y times the other, [rows, K]."""
-    out = np.empty(one.shape)
+def blend_counts(one: Any, other: Any, x: float, y: float, threads: int = 1, out: Floats | None = None) -> Floats:
+    """Return x times one plus y times the other, [rows, K]; OUT may be one of them."""
+    out = room(one.shape) if out is None else out
     required().blend_counts(one, other, x, y, out, threads=threads)
     return out
 
 
-def careful_table(
-    counts: Any, worker_ptr: NDArray[np.int64], row_label: NDArray[np.int32], threads: int = 1, **shared: Any
-) -> Floats:
+def careful_table(counts: Any, worker_ptr: Offsets, row_label: Codes, threads: int = 1, **shared: Any) -> Floats:
     """Return what `adjudge.models.careful.careful_table` does for all rows of some workers, [rows, K]."""
-    table = aligned(counts.shape)
+    if isinstance(counts, Blend):  # version A looks at sums alone
+        counts = counts.counts if shared["taste_power"] else np.asarray(counts)
+    table = room(counts.shape)
     required().careful_table(counts, worker_ptr, row_label, table=table, threads=threads, **shared)
     return table
 
 
 def honest_lines(
-    counts: Any,
-    worker_ptr: NDArray[np.int64],
-    row_label: NDArray[np.int32],
-    lent: Floats,
-    exists: NDArray[np.bool_],
-    in_all: float,
-    threads: int = 1,
+    counts: Any, worker_ptr: Offsets, row_label: Codes, lent: Floats, exists: NDArray[np.bool_], in_all: float, threads: int = 1
 ) -> tuple[Floats, Floats]:
     """Return what `adjudge.models.honest.Honest.lines` does where votes have no weights and workers no history.
 
     Both lines of a row are side by side: a vote reads both.
     """
-    both = aligned((len(counts), 2, counts.shape[1]))
+    both = room((len(counts), 2, counts.shape[1]))
     required().honest_lines(counts, worker_ptr, row_label, lent, exists.view(np.uint8), in_all, both, threads=threads)
     return both[:, 0], both[:, 1]
 
 
-def aligned(shape: tuple[int, ...]) -> Floats:
-    """Return an uninitialised array that begins with a cache line."""
-    return _from_cache_line(np.empty, shape)
+def room(shape: tuple[int, ...], dtype: Any = np.float64, *, zero: bool = False, threads: int = 1) -> NDArray[Any]:
+    """Return an array that begins with a cache line, uninitialised or `zero`; the steps of a fit reuse the memory of large ones.
 
-
-def aligned_zeros(shape: tuple[int, ...]) -> Floats:
-    """Return an array of zeros that begins with a cache line."""
-    return _from_cache_line(np.zeros, shape)
-
-
-def _from_cache_line(make: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
-    size = math.prod(shape)
-    room = make(size + CACHE_LINE_FLOATS)
-    skip = -room.__array_interface__["data"][0] // room.itemsize % CACHE_LINE_FLOATS
-    return room[skip : skip + size].reshape(shape)
+    >>> room((2, 3), np.int64, zero=True).tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
+    made = required().room(math.prod(shape) * np.dtype(dtype).itemsize, zero, threads)
+    out: NDArray[Any] = made.view(dtype).reshape(shape)
+    return out
 
 
 def restore_counts(counts: Floats, rest: Floats | None = None, unit: float = LOG_UNIT, threads: int = 1) -> None:
@@ -265,7 +267,7 @@ def votes_per_row(row: NDArray[np.uint32], rows: int, threads: int = 1) -> NDArr
     return counts
 
 
-def check_votes(task_ptr: NDArray[np.int64], row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
+def check_votes(task_ptr: Offsets, row: NDArray[np.uint32], rows: int, threads: int = 1) -> None:
     """Raise where `reference.check_votes` does."""
     try:
         required().check_votes(task_ptr, row, rows, threads)
@@ -279,26 +281,27 @@ def classification(counts: Any, class_counts: Any, table: Floats, log_prior: Flo
 
 
 def pair_sums(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     values: Floats,
     n_labels: int,
     row_weight: Floats | None = None,
+    worker_ptr: Offsets | None = None,
     threads: int = 1,
 ) -> Floats:
-    """Return what `reference.pair_sums` does."""
+    """Return what `reference.pair_sums` does; with `worker_ptr` the values are those of workers, [quantities, 2, workers]."""
     sums = np.empty(len(values) + 2)
-    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, threads)
+    required().pair_sums(task_ptr, row, row_label, labels, values, n_labels, sums, row_weight, worker_ptr, threads)
     return sums
 
 
 def honest_pass(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     lines: Floats | WideTable,
     without: Floats | WideTable,
     rule: HonestRule,
@@ -316,15 +319,15 @@ def _both(lines: Floats | WideTable, without: Floats | WideTable) -> tuple[Any, 
 
 
 def below_chance(
-    task_ptr: NDArray[np.int64],
+    task_ptr: Offsets,
     row: NDArray[np.uint32],
-    row_label: NDArray[np.int32],
-    labels: NDArray[np.int32],
+    row_label: Codes,
+    labels: Codes,
     lines: Floats | WideTable,
     without: Floats | WideTable,
     rule: HonestRule,
     row_worker: NDArray[np.int64],
-    worker_ptr: NDArray[np.int64],
+    worker_ptr: Offsets,
     unit: float,
     sums: NDArray[np.int64],
     row_weight: Floats | None = None,

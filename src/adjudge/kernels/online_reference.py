@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adjudge.kernels import online_honest as honest
 from adjudge.kernels.online_honest import MISSING_LABEL, SHARE_UNITS, PendingChange, Texts, pack, unpack
-from adjudge.kernels.online_steps import Floats, Judging, Record, is_record
+from adjudge.kernels.online_steps import MIN_SAMPLED_VOTES, Floats, Judging, Record, is_record
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -181,6 +181,26 @@ class Online(Judging):
         told = self.predict(task, kind)
         assert told is not None
         return told
+
+    @_run_exclusively
+    def vote_many(
+        self, tasks: list[str], workers: list[str], labels: list[int], again: list[bool] | None, kind: int, cells: int
+    ) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
+        """Learn votes in order, but those that are there already unless `again`; see `vote_many` of the core."""
+        was, columns, likely = list[int](), [list[int](), list[int](), list[int]()], list[float]()
+        for at, (task, worker, label) in enumerate(zip(tasks, workers, labels, strict=True)):
+            if self.votes_on(task) >= MIN_SAMPLED_VOTES or sum(columns[1]) * self._k > cells:
+                break
+            was.append(self.voted(task, worker))
+            told: Told | bool = (-1, False, self.votes_on(task), False, [0.0] * self._k)
+            if was[-1] != label or (again is not None and again[at]):
+                told = self.vote(task, worker, label, kind)
+            if isinstance(told, bool):
+                break
+            for column, figure in zip(columns, (told[0], told[2], told[1] + 2 * told[3]), strict=True):
+                column.append(figure)
+            likely += told[4]
+        return was, columns[0], columns[1], columns[2], likely
 
     @_run_exclusively
     def predict_many(self, tasks: list[str], kind: int) -> tuple[Any, Any, Any, Any, Any] | bool:

@@ -97,27 +97,27 @@ def aggregate(
 ) -> Result | MultiResult:
     """Return the label of every task with its confidence, and a reliability estimate for each worker.
 
-    `adj.Online`, for votes that keep coming, has the same defaults except for three: `model` is "fds", one rule for refits and
-    for the votes between them; `duplicates` is "last", as a second vote there is mostly a change of mind; `strength` is 1, as
-    workers are judged from their first vote on. Here all votes are at hand.
+    `adj.Online`, for streams of votes, has the same defaults except for three: `model` is "fds", so that refits and the votes
+    between them follow one rule; `duplicates` is "last", because a second vote there is usually a change of mind; `strength` is
+    1, because workers are judged from their first vote on.
 
     Parameters
     ----------
     source : Votes or SetVotes or source
         Votes, or anything that `adj.read` takes.
     model : str or model, default "auto"
-        "auto" (careful; majority vote where workers err together), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene), "hybrid" (soft
-        at first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties), "iwmv" (weighted
+        "auto" (careful; majority vote if workers share errors), "fds" (Fast Dawid-Skene), "ds" (Dawid-Skene), "hybrid" (soft at
+        first, hard at the end), "one-coin" (one accuracy per worker), "glad" (abilities and difficulties), "iwmv" (weighted
         majority), "mv" (majority vote), "ordinal" (grades with an order: numbers, or `labels` from low to high), "panel" (dense
-        panels, from gold); of the field, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos" and
-        "mmsr" (docs/choosing-a-model.md); or a model with its settings, as `adj.DawidSkene(tol=1e-6)`. Long names in any case
-        mean the same ("Dawid-Skene", "majority"); type checkers know the short ones. Another package can add a model by name,
-        and any object with a method `fit(votes)` is one (docs/extending.md).
+        panels, from gold); from the literature, "wawa", "zbs", "goldmv", "catd", "la", "zc", "lfc", "ibcc", "ebcc", "mace", "kos"
+        and "mmsr" (docs/choosing-a-model.md); or a model with its settings, such as `adj.DawidSkene(tol=1e-6)`. Long names in any
+        case work, too ("Dawid-Skene", "majority"); type checkers know the short ones. Other packages can add models by name, and
+        any object with a method `fit(votes)` is a model (docs/extending.md).
     seed : int, default 0
-        Decides between labels that score the same, if the model does so by a hash.
+        Seed of the hash that breaks ties.
     gold : source, optional
-        Labels of some tasks (a frame, a file, or a dict task -> label), fixed in every pass; learned from. By default, labels
-        that an export itself gives (`votes.found_gold`) are gold; `gold={}` leaves them out.
+        Labels of some tasks (a frame, a file, or a dict of task to label), fixed in every pass and learned from. By
+        default, gold in an export (`votes.found_gold`) is used; `gold={}` leaves it out.
     history : source or HasLearned, optional
         Earlier votes of the workers (a result, a saved model, or a table worker, true, given, count), added as pseudo-votes in
         every M-step.
@@ -126,15 +126,16 @@ def aggregate(
     priors_weight : float, optional
         Strength of the priors, in pseudo-tasks; by default they are fixed.
     warm_start : HasLearned or str or path, optional
-        A result or saved model to continue from, after new votes have come.
+        A result or saved model to continue from, with new votes.
     confidence : {"honest", "posterior"}, default "honest"
-        "posterior" is the model's own, "honest" is judged from the votes of other tasks and the errors that workers share: how
-        likely labels are right, whichever model chose them.
+        "honest" estimates how likely each label is right, from the votes on other tasks and the errors that workers share, for
+        any model. "posterior" is the model's own.
     calibrate : source or bool, default False
-        True fits a temperature on the gold, so that confidence is as high as labels are right; or give labels for that alone.
+        True fits a temperature on the gold, so that confidence matches accuracy. You can also give labels that are used only for
+        this.
     groups : source, optional
-        Workers who err together and so vote as one, as copies of one model do: a dict worker -> group, a frame or file with the
-        columns worker and group, or "answers_like" for those whose answers are alike beyond chance in a first fit. A group
+        Workers who share errors and so vote as one, such as prompts of one model: a dict of worker to group, a frame or file with
+        the columns worker and group, or "answers_like" for workers whose answers are alike beyond chance in a first fit. A group
         votes once per task, by the plurality of its members' votes; if they tie, it abstains. Other workers vote alone.
         `result.groups` lists the groups, `result.workers` their members.
     exclude : source, optional
@@ -147,13 +148,13 @@ def aggregate(
         Fits each option separately; by default one confusion per worker is pooled.
     engine : str or engine, default "auto"
         "cpu" (compiled), "reference" (NumPy), "disk" (votes that need not fit in memory), "cuda" (a GPU), "spark", one that was
-        registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and a GPU for
-        many votes where there is one. Or an engine with its settings, as `adj.Cpu(threads=2)` or `adj.Disk(memory="2GB",
+        registered, or "auto": compiled, on disk for files that would not fit in memory, Spark for its frames, and a GPU, if there
+        is one, for many votes. Or an engine with its settings, such as `adj.Cpu(threads=2)` or `adj.Disk(memory="2GB",
         work="folder", resume=True)`.
     trace : {"full", "light"}, default "full"
-        "light" spares hard passes the likelihood of each iteration, which makes them faster.
+        "light" skips the likelihood of each iteration in hard passes, which makes them faster.
     progress : callable, optional
-        Called after every iteration, with its line of the trace.
+        Called after every iteration with its row of the trace.
     **reading
         The options of `adj.read`, for sources that are not yet read.
 
@@ -167,7 +168,7 @@ def aggregate(
     InputError
         If the input cannot be read or understood; the message names the place and the value.
     OptionError
-        If an option is unknown or out of range, or does not go with another.
+        If an option is unknown or out of range, or conflicts with another.
     AdjudgeError
         If an engine or an optional library is missing, or memory is insufficient.
 
@@ -251,8 +252,8 @@ def _fitted_sets(
     source = opened.source
     if engine.name == "spark" or opened.home == "spark":
         raise OptionError(
-            "several options per task (multi=True) are not run on Spark: give the votes in memory (frame.toArrow()) with "
-            "another engine, or one yes/no vote per task and option without multi"
+            "several options per task (multi=True) are not run on Spark: call adj.aggregate(frame.toArrow(), multi=True), or "
+            "give one yes/no vote per task and option without multi"
         )
     if model.is_ordered:
         raise OptionError(f"model {model.name!r} is for grades, and the options of sets have no order: choose another model")

@@ -37,12 +37,20 @@ MIN_GOLD_TASKS: Final = 10  # gold tasks with two votes or more from which skill
 
 @dataclass(frozen=True, kw_only=True)
 class AutoModel(Model):
-    """The default: careful hard EM that falls back to majority vote where workers err together more than they differ.
+    """The default: careful hard EM that falls back to majority vote if workers share more errors than they differ in skill.
 
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.AutoModel().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "auto"

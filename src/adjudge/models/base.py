@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
@@ -27,8 +28,9 @@ from adjudge.io.answers import gold_frame
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Opened, Source
+from adjudge.kernels.cpu import compiled
 from adjudge.models.em import FitOptions, Progress, WarmStart
-from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, find_labels, honest_fit, measure
+from adjudge.models.honest import UNMEASURED_DEPENDENCE, Dependence, honest_fit, measure
 from adjudge.models.knowledge import Learned, loosen, transfer
 from adjudge.models.prior_knowledge import HasLearned, Priors, as_knowledge, as_learned, class_prior, pseudo_votes
 from adjudge.results.result import Result
@@ -143,25 +145,67 @@ class Model:
         return {f.name: f.default for f in fields(cls)}
 
     def require_engine(self, engine: Engine) -> None:
-        """Raise if an engine cannot run this model: before votes are read, and before a cluster is used."""
+        """Raise if an engine cannot run this model, before votes are read or a cluster is used.
+
+        Parameters
+        ----------
+        engine : Engine
+            The engine that will run the fit.
+
+        Raises
+        ------
+        OptionError
+            If it cannot run this model.
+
+        """
         if PLACES.index(self.place) > PLACES.index(getattr(engine, "place", "anywhere")):
             others = "'cpu', 'disk' or 'reference'" if self.place == "process" else "'cpu' or 'reference'"
-            raise OptionError(f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}")
+            frames = f"; for a Spark frame call adj.aggregate(frame.toArrow(), model={self.name!r})"
+            raise OptionError(
+                f"engine {engine.name!r} cannot run model {self.name!r}: choose engine={others}"
+                f"{frames if engine.name == 'spark' else ''}"
+            )
         if getattr(self, "accelerate", False):
             from adjudge.models.acceleration import require_engine
 
             require_engine(engine)
 
     def adapt_to(self, votes: Votes) -> Model:
-        """Return the settings for these votes: the same, but where they say what the caller has left open."""
+        """Return the settings with what the caller left open filled in from the votes.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        """
         return self
 
     def over(self, labels: Sequence[object]) -> Model:
-        """Return the settings for labels that were declared in this order: the same, but where their order matters."""
+        """Return the settings for labels declared in this order; only ordered models change.
+
+        Parameters
+        ----------
+        labels : sequence of object
+            The labels, in their declared order.
+
+        """
         return self
 
     def require_votes(self, votes: Votes) -> None:
-        """Raise unless the method is defined for these votes: one that is not for any labels says for which."""
+        """Raise unless the method is defined for these votes.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        Raises
+        ------
+        InputError
+            If there are more labels than the method can handle.
+
+        """
         if self.most_labels is not None and votes.n_labels > self.most_labels:
             raise InputError(
                 f"model {self.name!r} is made for {self.most_labels} labels, and these votes have {votes.n_labels} "
@@ -183,7 +227,7 @@ class Model:
         warm_start: HasLearned | Learned | str | os.PathLike[str] | None = None,
         confidence: Confidence = DEFAULTS.confidence,
     ) -> Result:
-        """Return the labels, the workers and the rest, decoded.
+        """Fit votes and return the result.
 
         Parameters
         ----------
@@ -192,21 +236,21 @@ class Model:
         engine : str or engine, default "auto"
             The engine to run on; described in `adjudge.aggregate`.
         trace : {"full", "light"}, default "full"
-            "light" spares hard passes the likelihood, which more than halves their time on the compiled engine; labels and the
-            final likelihood are the same.
+            "light" skips the likelihood of each iteration in hard passes, which more than halves their time on the compiled
+            engine; labels and the final likelihood are the same.
         progress : callable, optional
             Called after every iteration.
         start : ArrayLike, optional
-            Label codes to begin with, [tasks] whole numbers, for models that would else begin with majority vote.
+            Initial label codes, shape (tasks,), for models that otherwise start from majority vote.
         gold, history, priors, priors_weight, warm_start : optional
-            What callers know beforehand, described in `adjudge.aggregate`.
+            Prior knowledge, as for `adjudge.aggregate`.
         confidence : {"honest", "posterior"}, default "honest"
-            "posterior" or "honest", described there, too.
+            As for `adjudge.aggregate`.
 
         Returns
         -------
         Result
-            The labels, the workers and the rest, decoded.
+            Labels, confidence and workers.
 
         """
         options.check({"trace": trace, "confidence": confidence}, CHECKED)
@@ -243,8 +287,7 @@ class Model:
             history=None if past is None else partial(pseudo_votes, past),
         )
         codes = None if start is None else session.labels_to_start(start)
-        beliefs = digest((past, before, classes, codes))
-        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": beliefs})
+        session.identify({"model": self.name, **asdict(model), "trace": trace, "beliefs": digest((past, before, classes, codes))})
         warm = None
         if before is not None:
             before = before.stored_for(wide=getattr(session, "is_wide", False))
@@ -255,29 +298,30 @@ class Model:
             classes,
             in_history=None if past is None else match_ids(past.labels, read.labels)[np.unique(past.row_label)],
         )
-        if self.is_careful or confidence == "honest":
-            if not hasattr(session, "run"):
-                what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
-                raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
-            named = known.named()
-            known = replace(known, dependence=measure(session), exists=find_labels(session, named))
-        fit = model._fit(session, known)
-        marked, gold_given = session.gold(), session.gold_given
-        if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says
-            fit = honest_fit(fit, session, known.dependence, known.exists)
+        is_measured, core = self.is_careful or confidence == "honest", compiled()
+        if is_measured and not hasattr(session, "run"):
+            what = f"model {self.name!r}" if self.is_careful else "confidence='honest'"
+            raise OptionError(f"{what} does not run on engine {chosen.name!r} yet: use engine='cpu' or engine='disk'")
+        with nullcontext() if core is None else core.BlockReuse():
+            if is_measured:
+                named, (dependence, present) = known.named(), measure(session)
+                known = replace(known, dependence=dependence, exists=named | present)
+            fit = model._fit(session, known)
+            marked, gold_given = session.gold(), session.gold_given
+            if confidence == "honest" and fit.stack is None:  # a stack is as sure as its gold says
+                fit = honest_fit(fit, session, known.dependence, known.exists)
         if marked is not None:
             fit = replace(fit, task_columns={**fit.task_columns, "gold": marked})
         result = getattr(session, "result", Result)  # an engine far away has results of its own
-        scoring = fit.scoring or self.scoring
-        again = partial(_refit, model, chosen, priors, priors_weight)
-        return result(session.votes, fit, session, self.name, asdict(model), scoring, past, gold_given, refit=again)
+        of_fit = session.votes, fit, session, self.name, asdict(model), fit.scoring or self.scoring, past, gold_given
+        return result(*of_fit, refit=partial(_refit, model, chosen, priors, priors_weight))
 
     def _gold(self, votes: Votes, given: Source | None) -> Source | None:
         """Return the gold of a fit: the given one, or what votes have found; raise if a model needs some and has none."""
         if given is None and getattr(votes, "found_gold", None) is not None:  # votes on Spark lack it
             given = gold_frame(votes)
         if self.needs_gold and given is None:
-            raise OptionError(f"model {self.name!r} learns from gold alone: give gold=… (--gold FILE)")
+            raise OptionError(f"model {self.name!r} needs gold to learn from: give gold=… (--gold FILE)")
         return given
 
     def fit_predict(self, votes: Votes | Source, **options: Any) -> Any:
@@ -430,8 +474,12 @@ def _known_name(given: object) -> str:
     if isinstance(given, str) and given in MODELS:
         return given
     name = options.resolve_model_name(given)
-    if not isinstance(name, str) or (name not in MODELS and name not in extension_names("models", MODELS)):
-        raise choice_error("model", name, MODELS)
+    if isinstance(name, str) and name in MODELS:
+        return name
+    installed = extension_names("models", MODELS)
+    if not isinstance(name, str) or name not in installed:
+        error = choice_error("model", name, [*installed, *MODELS])
+        raise OptionError(f"{error}; a model of your own needs an entry point, as docs/extending.md shows")
     return name
 
 

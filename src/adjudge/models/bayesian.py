@@ -33,15 +33,22 @@ Floats = NDArray[np.float64]
 class LFC(Model):
     """Raykar et al. 2010: soft EM of Dawid-Skene in which every worker starts with pseudo-votes that are mostly right.
 
-    Under each true label a worker gets `diagonal` pseudo-votes for that label and `other` for every other one. So a worker
-    with few votes is treated as a decent one, and no answer is impossible. They count as votes do: a cell of a confusion is
-    (votes + pseudo-votes) / (all votes + all pseudo-votes), the mean of a Dirichlet posterior. What rises from pass to pass is
-    the likelihood with the term pseudo-votes x log pi of every cell. Class priors are estimated, without pseudo-tasks. A label
-    that nobody gave, and neither gold nor priors nor a history name, gets no pseudo-votes.
+    A worker with few votes counts as fairly good, and no answer is impossible. A cell of a confusion is (votes + pseudo-votes) /
+    (all votes + all pseudo-votes), the mean of a Dirichlet posterior. The objective that never falls is the likelihood plus
+    pseudo-votes x log pi of every cell. Class priors are estimated, without pseudo-tasks. A label that nobody gave, and that
+    neither gold nor priors nor a history name, gets no pseudo-votes.
 
-    `tol` and `max_iter` are as for `DawidSkene`: the fit stops when the class priors change by less than `tol` in sum, after
-    `max_iter` iterations at the latest. `seed` and `ties` decide between labels that score the same.
+    Parameters
+    ----------
+    diagonal, other : optional
+        Pseudo-votes of every worker for the true label, and for each other label.
+    tol, max_iter : optional
+        Stop when the class priors change by less than `tol` in total; at most `max_iter` iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.LFC().fit(votes)
@@ -49,6 +56,7 @@ class LFC(Model):
     ['cat', 'dog']
     >>> result.confusion_matrix("ann").round(2).tolist()  # two votes, and ten pseudo-votes
     [[0.82, 0.18], [0.19, 0.81]]
+
     """
 
     name: ClassVar[str] = "lfc"
@@ -93,22 +101,33 @@ MIN_PSEUDO_VOTES = 1e-6  # pseudo-votes: without any, a distribution is none
 
 @dataclass(frozen=True, kw_only=True)
 class IBCC(Model):
-    """Kim and Ghahramani 2012, by the variational Bayes of Simpson et al. 2013: how little is known of a worker counts, too.
+    """Kim and Ghahramani 2012, by the variational Bayes of Simpson et al. 2013: allows for uncertainty about workers.
 
-    A worker's answers under each true label have a Dirichlet distribution: beforehand with `diagonal` pseudo-votes for that
-    label and `other` for every other one. The shares of the labels have one with `class_weight` pseudo-tasks for each. Votes
-    are scored by the expected logarithms under these distributions, so that a worker of few votes weighs less than one
-    of the same record and many. What rises is the lower bound of the log-evidence, `objective` in the trace; the fit stops
-    when it gains less than `tol`, after `max_iter` iterations at the latest. It starts from vote shares. A label that nobody
-    gave, and neither gold nor priors nor a history name, does not exist. `result.log_likelihood` is the bound;
-    `result.confusion` and `result.predict` use the means of the distributions. `seed` and `ties` decide between labels that
-    score the same.
+    A worker's answers under each true label have a Dirichlet distribution, and so have the shares of the labels. Votes are scored
+    by the expected logarithms, so a worker with few votes counts less than one with the same record and many. The lower bound of
+    the log-evidence never falls; it is `objective` in the trace, and `result.log_likelihood`. It starts from vote shares. A label
+    that nobody gave, and that neither gold nor priors nor a history name, does not exist. `result.confusion` and `result.predict`
+    use the means of the distributions.
 
+    Parameters
+    ----------
+    diagonal, other : optional
+        Pseudo-votes of every worker for the true label, and for each other label.
+    class_weight : float, default 1.0
+        Pseudo-tasks of each label.
+    tol, max_iter : optional
+        Stop when the bound gains less than `tol`; at most `max_iter` iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.IBCC().fit(votes)
     >>> result.labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "ibcc"
@@ -240,23 +259,37 @@ BETTER = 1e-9  # relative gain from which a bound counts as higher, beyond round
 
 @dataclass(frozen=True, kw_only=True)
 class EBCC(Model):
-    """Li, Rubinstein and Cohn 2019: every label has hidden subtypes of tasks, and workers who err alike err on the same ones.
+    """Li, Rubinstein and Cohn 2019: every label has hidden subtypes of tasks, on which workers make the same errors.
 
-    Given the label and the subtype of a task, one of `subtypes`, workers answer independently. A worker's answers have a
-    Dirichlet distribution for each: beforehand with `diagonal` pseudo-votes for the label and `other` for every other one.
-    Subtypes share `subtype_weight` pseudo-tasks, so that few of them are used. Labels have `class_weight` pseudo-tasks each;
-    "votes" gives them as many as there are tasks, divided by their shares of the votes.
+    Given the label and the subtype of a task, workers answer independently, with a Dirichlet distribution for each. The fit is
+    mean-field variational Bayes from several random divisions of the vote shares among subtypes, drawn by `seed`; the one with
+    the highest bound of the log-evidence, which is `result.log_likelihood`, is the answer.
 
-    The fit is mean-field variational Bayes from `restarts` random divisions of the vote shares among subtypes, drawn by
-    `seed`; the one with the highest bound of the log-evidence is the answer. Each stops when its bound gains less than `tol`,
-    after `max_iter` iterations at the latest. `result.log_likelihood` is the bound. `ties` and `seed` decide between labels
-    that score the same.
+    Parameters
+    ----------
+    subtypes : int, default 10
+        Number of subtypes per label.
+    restarts : int, default 5
+        Number of random starts.
+    diagonal, other : optional
+        Pseudo-votes of every worker for the true label, and for each other label.
+    subtype_weight : float, default 0.1
+        Pseudo-tasks that the subtypes of a label share; a small number leaves most of them empty.
+    class_weight : str, default "votes"
+        Pseudo-tasks of each label; "votes" uses the number of tasks, divided by the shares of the votes.
+    tol, max_iter : optional
+        A start stops when its bound gains less than `tol`; at most `max_iter` iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=15, votes_per_task=5, seed=2)
     >>> result = adj.EBCC(restarts=2).fit(crowd.votes)
     >>> adj.evaluate(result, crowd.truth).accuracy > 0.9
     True
+
     """
 
     name: ClassVar[str] = "ebcc"

@@ -38,6 +38,7 @@ class CarefulShared(NamedTuple):
     own: Floats  # [K] the mean worker's accuracy by true label
     kappa: float  # votes of the mean worker that an accuracy is shrunk by
     trust: float  # g: how far shared error leaves agreement informative
+    most_own: float  # the largest weight that version B gives to a worker's own rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,8 @@ class BelievedVotes:
             by_given[panel.row_worker(), panel.row_label] = counts.sum(axis=1)
             return cls(counts, met, by_given, right, met.sum(axis=1))
         if block.threads and block.history is None:
-            rows, pools = (np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label), pools_votes(block, counts)
-            return cls(rows[0], *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
+            rows, pools = (counts, panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            return cls(counts, *cpu.worker_sums(*rows, said=said, given=pools, threads=block.threads))
         counts = np.asarray(counts, np.float64)
         met = panel.by_worker(counts)
         past = lay_out(panel, None, block.history)
@@ -75,6 +76,12 @@ class BelievedVotes:
         by_given.reshape(-1)[panel.row_worker() * panel.n_labels + panel.row_label] += counts.sum(axis=1)
         right += panel.by_worker(counts[np.arange(panel.n_rows), panel.row_label])
         return cls(counts, met, by_given, right, met.sum(axis=1))
+
+    def spread_moments(self, own: Floats, block: WorkerBlock | None) -> Floats:
+        """Return what `spread` needs; `own` is the mean worker's accuracy, [K]."""
+        if block is not None and block.threads and not isinstance(self.counts, Cells):
+            return cpu.careful_moments(self.met, self.right, self.votes, own, block.threads)
+        return spread_moments(self.right, self.votes, self.expected_accuracy(own))
 
     def expected_accuracy(self, own: Floats) -> Floats:
         """Return what the mean worker would reach on the labels that each worker met, [workers]; `own` is its accuracy, [K]."""
@@ -141,14 +148,12 @@ def shared_by_all(
     own = np.clip(np.diag(mean_worker), 0.01, 0.99)
 
     kappa = 1.0 / spread(gather(partial(_moments, see, own))) - 1.0
-    return CarefulShared(mean_worker, own, kappa, 1.0 / (1.0 + found.shared_error * (kappa + 1.0)))
+    trust, effective = 1.0 / (1.0 + found.shared_error * (kappa + 1.0)), found.effective_votes
+    return CarefulShared(mean_worker, own, kappa, trust, trust * effective / (effective + 5.0))
 
 
 def _moments(see: Callable[[Any, Any], BelievedVotes], own: Floats, block: WorkerBlock | None, counts: Any) -> Floats:
-    seen = see(block, counts)
-    if block is not None and block.threads and not isinstance(counts, Cells):
-        return cpu.careful_moments(seen.met, seen.right, seen.votes, own, block.threads)
-    return spread_moments(seen.right, seen.votes, seen.expected_accuracy(own))
+    return see(block, counts).spread_moments(own, block)
 
 
 def worker_table(
@@ -163,7 +168,7 @@ def worker_table(
 
     It is in parts where only cells with votes are stored.
     """
-    panel, phi, effective = block.panel, found.inflation, found.effective_votes
+    panel = block.panel
     if isinstance(seen.counts, Cells):
         who = np.arange(panel.n_workers)
         part = wide_part(kind, seen, shared, found, exists, panel, who, seen.counts, max(block.threads, 1))
@@ -179,25 +184,26 @@ def worker_table(
         said=seen.said if kind == "A" else None,
         right=seen.right,
         own=shared.own,
-        errors=_error_shares(shared.mean_worker),
+        errors=error_shares(shared.mean_worker),
         exists=exists.view(np.uint8),
         kappa=shared.kappa,
-        weight=_shift_weight(kind, shared, found),
-        taste_power=_taste_power(phi) if kind == "A" else 0.0,
-        most_own=shared.trust * effective / (effective + 5.0),
+        weight=shift_weight(kind, shared, found),
+        taste_power=taste_power(found.inflation) if kind == "A" else 0.0,
+        most_own=shared.most_own,
     )
 
 
-def _shift_weight(kind: Kind, shared: CarefulShared, found: Dependence) -> float:
+def shift_weight(kind: Kind, shared: CarefulShared, found: Dependence) -> float:
     """Return how far a worker's accuracy moves its lines away from the mean worker."""
     return float(found.inflation**-0.5 if kind == "A" else shared.trust)
 
 
-def _taste_power(inflation: float) -> float:
+def taste_power(inflation: float) -> float:
+    """Return how far a worker's taste for labels counts."""
     return float(0.6 * inflation**-0.25)
 
 
-def _error_shares(mean_worker: Floats) -> Floats:
+def error_shares(mean_worker: Floats) -> Floats:
     """Return how the mean worker's errors are distributed over the given labels, [K true, K given]."""
     errors = mean_worker.copy()
     np.fill_diagonal(errors, 0.0)
@@ -222,17 +228,16 @@ class Factors(NamedTuple):
         met, total, none = seen.met, seen.votes, np.zeros(0)
         expected_rate = seen.expected_accuracy(shared.own)
         rate = np.clip((seen.right + shared.kappa * expected_rate) / (total + shared.kappa), 0.01, 0.995)
-        shift = _shift_weight(kind, shared, found) * (_logit(rate) - _logit(expected_rate))
+        shift = shift_weight(kind, shared, found) * (_logit(rate) - _logit(expected_rate))
         right = _sigmoid(_logit(shared.own) + shift[:, None])
-        errors = _error_shares(shared.mean_worker)
+        errors = error_shares(shared.mean_worker)
         wrong = np.where(exists, 1.0 - right, 0.0)
         if kind == "B":
-            effective = found.effective_votes
-            share = np.minimum(met / (met + 10.0), shared.trust * effective / (effective + 5.0))
+            share = np.minimum(met / (met + 10.0), shared.most_own)
             return cls(right, wrong, errors, none, none, share)
         expected = (met * wrong) @ errors + met * np.where(exists, right, 0.0)
         lent = 10.0 * expected / np.maximum(expected.sum(axis=1, keepdims=True), TINY)
-        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** _taste_power(found.inflation)
+        taste = ((seen.said + lent + 1e-3) / (expected + lent + 1e-3)) ** taste_power(found.inflation)
         norm = wrong * (taste @ errors.T) + np.where(exists, right, 0.0) * taste
         return cls(right, wrong, errors, taste, np.where(norm > 0, norm, 1.0), none)
 

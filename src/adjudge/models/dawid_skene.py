@@ -282,7 +282,7 @@ class DawidSkene(Model):
     smoothing : float, default 0.0
         Added to every cell of every confusion. 0 is the paper.
     strength : Strength, default 0.0
-        Votes of the mean worker lent to every worker; "auto" finds how many. 0 is the paper.
+        Pseudo-votes of the average worker for every worker; "auto" estimates their number. 0 is the paper.
     accelerate : bool, default False
         True extrapolates from the last steps, for fewer passes to a fixed point of the same EM; the likelihood never falls. Not
         on Spark. False is the paper.
@@ -322,12 +322,25 @@ class DawidSkene(Model):
 class FastDawidSkene(DawidSkene):
     """The paper's Algorithm 1: hard EM (equations 2 to 4), started from majority vote.
 
-    Settings are those of `DawidSkene`, except for `accelerate`: its few passes are hard, and there is nothing to extrapolate.
+    Settings are those of `DawidSkene`, except for `accelerate`: hard passes are few, and there is nothing to extrapolate.
 
+    Parameters
+    ----------
+    tol, max_iter, stop : optional
+        Stop when the priors change by less than `tol` in total, or with stop="labels" when no label changes; at most `max_iter`
+        iterations.
+    smoothing, strength : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.FastDawidSkene().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "fds"
@@ -341,12 +354,22 @@ class FastDawidSkene(DawidSkene):
 class Hybrid(DawidSkene):
     """The paper's Algorithm 3: soft until the priors move by at most `switch`, hard from then on.
 
-    The other settings are those of `DawidSkene`.
+    Parameters
+    ----------
+    switch : float, default 0.005
+        Change of the priors at which passes become hard.
+    tol, max_iter, stop, smoothing, strength, accelerate : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.Hybrid().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "hybrid"

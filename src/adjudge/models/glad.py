@@ -159,15 +159,28 @@ CLOSER = 1e-3  # an M-step leaves at most this share of `tol` to gain
 
 @dataclass(frozen=True, kw_only=True)
 class GLAD(Model):
-    """Whitehill et al. 2009: a vote is right with probability 1 / (1 + exp(-ability / difficulty)), else any other label.
+    """Whitehill et al. 2009: a vote is right with probability 1 / (1 + exp(-ability / difficulty)), otherwise any other label.
 
-    Ability is a worker's own (below 0: more often wrong than right), difficulty a task's own. Ability and -log difficulty
-    have normal priors of mean 1 and variance 1. EM stops when the penalised log-likelihood gains less than `tol`.
-    An M-step takes at most `m_steps` steps of L-BFGS, and ends when the next promises less than `m_tol` of what
-    it gained. Labels are equally likely beforehand, unless `class_priors="estimated"`; one that nobody gave, and neither
-    gold nor priors name, is none. `max_iter` bounds the iterations of EM; `class_priors` is "uniform" or "estimated"; `seed`
-    and `ties` decide between labels that score the same.
+    Each worker has an ability (negative if more often wrong than right), and each task a difficulty. Ability and -log difficulty
+    have normal priors of mean 1 and variance 1. A label that nobody gave, and that neither gold nor priors name, does not count.
 
+    Parameters
+    ----------
+    tol : float, default 0.0001
+        EM stops when the penalised log-likelihood gains less than this.
+    max_iter : int, default 100
+        Maximum number of iterations of EM.
+    m_steps : int, default 25
+        Maximum number of L-BFGS steps per M-step.
+    m_tol : float, default 0.01
+        An M-step ends when the next step promises less than this share of its gain.
+    class_priors : str, default "uniform"
+        "uniform" takes labels as equally likely; "estimated" learns their shares.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.GLAD().fit(votes)
@@ -175,6 +188,7 @@ class GLAD(Model):
     ['cat', 'dog']
     >>> result.workers.sort("ability")["worker"].to_list()[0]
     'eve'
+
     """
 
     name: ClassVar[str] = "glad"

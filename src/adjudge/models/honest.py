@@ -295,17 +295,20 @@ def accuracy_columns(mean: Floats, strength: Floats) -> dict[str, Floats]:
     return {"accuracy": mean, "accuracy_low": np.minimum(low, mean), "accuracy_high": np.maximum(high, mean)}
 
 
-def measure(session: Session) -> Dependence:
-    """Return whether workers err together, from majority vote and one pass over pairs of votes; gold tasks are left out."""
-    session.start(hard=True)
+def measure(session: Session) -> tuple[Dependence, NDArray[np.bool_]]:
+    """Return whether workers err together, and which labels tasks have, [K], gold ones too.
+
+    Both are by majority vote; the errors are from one pass over pairs of votes that leaves gold tasks out.
+    """
+    present = np.asarray(session.start(hard=True).class_counts) > 0
     once = AgreementOnce()
     hits, votes = session.gather(partial(_hits, once), gold=False)
     if not votes:
-        return UNMEASURED_DEPENDENCE
+        return UNMEASURED_DEPENDENCE, present
     mean = hits / votes
     together, apart, _, pairs = session.run(PairSums(), partial(_errors, once, mean))
     moments = session.gather(partial(_spread_of_hits, once, mean), gold=False)
-    return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean))
+    return Dependence(_shared_error(together, apart), float(1.0 + pairs / votes), spread(moments), float(mean)), present
 
 
 def honest_fit(fit: Fit, session: Session, dependence: Dependence, exists: NDArray[np.bool_]) -> Fit:
@@ -341,14 +344,8 @@ def has_room(votes: Votes) -> bool:
 
 def measure_and_judge(session: Session, labels: NDArray[np.int32], named: NDArray[np.bool_]) -> HonestProbabilities:
     """Return the same of a fit without honest confidence; `named`, [K], are the existing labels, besides those of gold."""
-    dependence = measure(session)
-    return judge_labels(session, labels, dependence, find_labels(session, named))
-
-
-def find_labels(session: Session, named: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which labels there are, [K]: the `named` ones, and those of tasks as they were counted last, gold among them."""
-    counted: NDArray[np.bool_] = session.gather(lambda _, counts: counts.sum(axis=0)) > 0
-    return named | counted
+    dependence, present = measure(session)
+    return judge_labels(session, labels, dependence, named | present)
 
 
 class StreamSums(NamedTuple):
@@ -548,10 +545,8 @@ class WorkerAgreement(NamedTuple):
             own = counts[np.arange(panel.n_rows), panel.row_label]
             return cls(panel.by_worker(own), panel.by_worker(counts.sum(axis=1)), nothing)
         if block.threads:
-            rows = np.ascontiguousarray(counts), panel.worker_ptr, panel.row_label
-            return cls(
-                *cpu.worker_sums(*rows, met=False, said=False, given=pools_votes(block, counts), threads=block.threads)[2:]
-            )
+            rows, given = (counts, panel.worker_ptr, panel.row_label), pools_votes(block, counts)
+            return cls(*cpu.worker_sums(*rows, met=False, said=False, given=given, threads=block.threads)[2:])
         both = np.stack([counts[np.arange(panel.n_rows), panel.row_label], counts.sum(axis=1)], axis=1)
         right, votes = panel.by_worker(both.astype(np.float64)).T
         return cls(right, votes, nothing)
@@ -584,16 +579,15 @@ def _spread_of_hits(once: AgreementOnce, mean: float, block: WorkerBlock, counts
 
 
 def _errors(once: AgreementOnce, mean: float, block: WorkerBlock, counts: Any) -> Floats:
-    """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, rows]."""
+    """Return what a vote errs beyond its worker's own rate, and the standard deviation of that, [2, 2, workers]."""
     seen = once.look(block, counts)
-    rate = np.repeat(own_rates(seen.right, seen.votes, mean), np.diff(block.panel.worker_ptr))
+    rate = own_rates(seen.right, seen.votes, mean)
     deviation = np.sqrt(rate * (1.0 - rate))
     return np.array([[-rate, 1.0 - rate], [deviation, deviation]])
 
 
 def _skills(once: AgreementOnce, agree: float, chance: float, block: WorkerBlock, counts: Any) -> Floats:
-    """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, rows]."""
+    """Return the skill of each vote's worker: agreement with the labels beyond chance, [1, 2, workers]."""
     seen = once.look(block, counts)
     skill = np.clip(((seen.right + 2.0 * agree) / (seen.votes + 2.0) - chance) / (1.0 - chance), 0.0, 1.0)
-    skill = np.repeat(skill, np.diff(block.panel.worker_ptr))
     return np.array([[skill, skill]])

@@ -28,14 +28,22 @@ SCALE: Final = 2.0**-400
 
 @dataclass(frozen=True, kw_only=True)
 class KOS(Model):
-    """Karger, Oh and Shah 2011: what other votes say of a task, and how far a worker's other votes agree with that.
+    """Karger, Oh and Shah 2011: messages between tasks and workers, for two labels.
 
-    For two labels. A task sends each of its workers the sum of the other votes, weighted by what their workers sent; a worker
-    sends each of its tasks how far its votes on the other tasks agree with what these sent. All messages start at 1, so that
-    the first round is majority vote and nothing is drawn at random. After `max_iter` rounds the sign of the weighted sum of all
-    votes decides; a task that no message reaches has its majority. Confidence is the label's share of the weights. `seed` and
-    `ties` decide between labels that score the same.
+    A task sends each of its workers the sum of the other votes, weighted by the messages of their workers. A worker sends each of
+    its tasks how far its votes on other tasks agree with their messages. All messages start at 1, so the first round is majority
+    vote, and nothing is random. Finally the sign of the weighted sum of all votes decides; a task without messages gets its
+    majority. Confidence is the label's share of the weights.
 
+    Parameters
+    ----------
+    max_iter : int, default 100
+        Number of rounds.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [(t, w, "yes" if (t < 3) == (w != "eve") else "no") for t in range(6) for w in ("ann", "bob", "eve", "zoe")]
     >>> result = adj.KOS().fit(votes)
@@ -43,6 +51,7 @@ class KOS(Model):
     ['yes', 'yes', 'yes', 'no', 'no', 'no']
     >>> result.workers.filter(worker="eve")["weight"].item()
     -1.0
+
     """
 
     name: ClassVar[str] = "kos"

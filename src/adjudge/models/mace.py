@@ -33,17 +33,32 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # steps of this size visit all 64-bit nu
 
 @dataclass(frozen=True, kw_only=True)
 class MACE(Model):
-    """Hovy et al. 2013: with some probability a worker knows the label, else the answer is spam from the worker's own habit.
+    """Hovy et al. 2013: a worker either knows the label, or spams from a habit of its own.
 
-    `method` is "vb", variational Bayes with a beta prior of `alpha` (spamming) and `beta` (knowing) and `strategy_prior`
-    pseudo-answers per label on a worker's habit; or "em", expectation-maximisation with `smoothing` added to all counts.
-    From each of `restarts` random starts it runs at most `max_iter` iterations, until the objective gains less than `tol`, and
-    keeps the fit with the highest objective: the bound of the log-evidence ("vb", then also `result.log_likelihood`), or the
-    likelihood with the term of smoothing ("em"). Starts are drawn evenly from 1 to
-    2 + `default_noise` and normalised, by `seed` and by the answers of a worker, not by its name. Labels are equally
-    likely beforehand, unless priors are given. `result.workers` has the probability of `spamming`, and `trust`, the
-    rest of it. `ties` decides between labels that score the same.
+    `result.workers` has the probability of `spamming`, and its complement `trust`. Labels are equally likely a priori, unless
+    priors are given. The fit with the highest objective wins: the bound of the log-evidence ("vb", then also
+    `result.log_likelihood`), or the likelihood with the term of smoothing ("em"). Starts depend on the seed and on the answers of
+    a worker, not on its name.
 
+    Parameters
+    ----------
+    method : str, default "vb"
+        "vb" is variational Bayes; "em" is expectation-maximisation.
+    restarts, max_iter, tol : optional
+        Number of random starts; each runs until the objective gains less than `tol`, at most `max_iter` iterations.
+    alpha, beta : optional
+        Prior of spamming and of knowing ("vb").
+    strategy_prior : float, default 10.0
+        Pseudo-answers per label in a worker's habit ("vb").
+    smoothing : float, default 0.1
+        Added to all counts ("em").
+    default_noise : float, default 0.5
+        Starts are drawn uniformly from 1 to 2 + this, then normalised.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.MACE().fit(votes)
@@ -51,6 +66,7 @@ class MACE(Model):
     ['cat', 'dog']
     >>> result.workers.sort("spamming")["worker"].to_list()[-1]
     'eve'
+
     """
 
     name: ClassVar[str] = "mace"

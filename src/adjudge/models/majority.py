@@ -113,15 +113,22 @@ def weighted_fit(
 class MajorityVote(Model):
     """The most frequent label of each task; its posterior is its share of the votes.
 
-    Workers' confusions are counted against the winners, so that they can be looked at all the same. `seed` and `ties`
-    decide between labels with the same number of votes.
+    Workers' confusions are counted against the winners, so that you can still inspect them.
 
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.MajorityVote().fit([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog")])
     >>> result.posterior.rows()
     [('t1', 0.6666666666666666, 0.3333333333333333)]
     >>> result.labels.row(0)  # three votes on one task say little about their workers
     ('t1', 'cat', 0.525, 3, False)
+
     """
 
     name: ClassVar[str] = "mv"
@@ -139,16 +146,24 @@ class MajorityVote(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Wawa(Model):
-    """Worker agreement with aggregate: majority vote, then a second one in which a vote weighs what its worker agrees with it.
+    """Worker agreement with aggregate: majority vote, then a second one weighted by each worker's agreement with the first.
 
-    A worker's weight is the share of votes that agree with majority vote. The posterior of a label is its share of the weights
-    of its task. `seed` and `ties` decide between labels that score the same.
+    A worker's weight is the share of votes that agree with majority vote. The posterior of a label is its share of the weights of
+    its task.
 
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.Wawa().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', 0.0)]
+
     """
 
     name: ClassVar[str] = "wawa"
@@ -178,15 +193,24 @@ class OnceRecipe(WeightRecipe):
 class IWMV(Model):
     """Li and Yu 2014 (arXiv 1411.4086): weights K * accuracy - 1, until the labels stop changing.
 
-    A worker's accuracy is the share of votes that agree with the current labels. The labels start from majority
-    vote. One who is wrong more often than by chance has a negative weight. Confidence is the label's share of the
-    positive weights. `max_iter` bounds the iterations; `seed` and `ties` decide between labels that score the same.
+    A worker's accuracy is the share of votes that agree with the current labels, which start from majority vote. A worker below
+    chance has a negative weight. Confidence is the label's share of the positive weights.
 
+    Parameters
+    ----------
+    max_iter : int, default 100
+        Maximum number of iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.IWMV().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', -1.0)]
+
     """
 
     name: ClassVar[str] = "iwmv"
@@ -210,17 +234,28 @@ class IWMV(Model):
 class CATD(Model):
     """Li et al. 2014, confidence-aware truth discovery: a worker's weight is 1 / an upper bound of its error.
 
-    Of n votes of which e disagree with the current labels, the bound of a 1 - `alpha` interval gives the weight
-    chi2(alpha / 2, n) / e, where chi2 is the quantile of the chi-square distribution: few votes weigh little, however good. A
-    worker whose votes all agree has half a wrong vote instead of none. Labels start from majority vote, and the steps repeat
-    until no label changes. The posterior of a label is its share of the weights of its task. `max_iter` bounds the iterations;
-    `seed` and `ties` decide between labels that score the same.
+    If e of n votes disagree with the current labels, the weight is chi2(alpha / 2, n) / e, where chi2 is the quantile of the
+    chi-square distribution: few votes count little, however good they are. A worker whose votes all agree counts as having half a
+    wrong vote. Labels start from majority vote, and the steps repeat until no label changes. The posterior of a label is its
+    share of the weights of its task.
 
+    Parameters
+    ----------
+    max_iter : int, default 100
+        Maximum number of iterations.
+    alpha : float, default 0.05
+        One minus the level of the interval.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.CATD().fit(votes)
     >>> result.workers["weight"].round(4).to_list()  # of ann and bob, who always agree, and eve, who never does
     [0.1013, 0.1013, 0.001]
+
     """
 
     name: ClassVar[str] = "catd"
@@ -243,17 +278,25 @@ class CATD(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class GoldMajorityVote(Model):
-    """Majority vote in which a vote weighs its worker's share of right votes on gold tasks; nothing else is learned.
+    """Majority vote weighted by each worker's share of right votes on gold tasks; nothing else is learned.
 
-    A worker without votes on gold tasks (or in a history) gets the weight of the mean worker: the share of right votes among
-    all votes on gold. One who was never right gets a millionth, so that such votes decide only without others. The
-    posterior of a label is its share of the weights of its task. `seed` and `ties` decide between labels that score the same.
+    A worker without votes on gold tasks (or in a history) gets the average weight: the share of right votes among all votes on
+    gold. One who was never right gets a millionth, so that such votes decide only alone. The posterior of a label is its share of
+    the weights of its task.
 
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "eve", "cat"), ("t2", "new", "cat")]
     >>> result = adj.GoldMajorityVote().fit(votes, gold={"t1": "cat"})
     >>> result.workers.select("worker", "weight", "gold_votes").rows()
     [('ann', 1.0, 1.0), ('eve', 1e-06, 1.0), ('new', 0.5, 0.0)]
+
     """
 
     name: ClassVar[str] = "goldmv"
@@ -284,19 +327,33 @@ def _count_agreeing(block: WorkerBlock, counts: Any) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroBasedSkill(Model):
-    """Weighted majority vote whose weights, the skills, are learned by small steps, as crowd-kit's method of this name does.
+    """Weighted majority vote whose weights, the skills, are learned in small steps, as in crowd-kit's method of this name.
 
-    All skills start at 1 / K, so that the first labels are those of majority vote. A round adds `rate` * (agreement - skill) to
-    the skill of each worker, where agreement is the share of its votes that agree with the current labels; then votes are
-    weighted by the new skills. The rate is multiplied by `rate_factor` in every round whose number divides by `rate_steps`. The
-    fit stops when no skill moves by `tol` or more, after `max_iter` rounds at the latest. The posterior of a label is its share
-    of the weights of its task. `seed` and `ties` decide between labels that score the same.
+    All skills start at 1 / K, so the first labels are those of majority vote. A round adds `rate` * (agreement - skill) to the
+    skill of each worker, where agreement is the share of votes that agree with the current labels; then votes are weighted by the
+    new skills. The posterior of a label is its share of the weights of its task.
 
+    Parameters
+    ----------
+    rate : float, default 1.0
+        Step of the skills.
+    rate_steps, rate_factor : optional
+        The rate is multiplied by `rate_factor` every `rate_steps` rounds.
+    tol : float, default 1e-05
+        Stop when no skill moves by this much.
+    max_iter : int, default 100
+        Maximum number of rounds.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.ZeroBasedSkill().fit(votes)
     >>> result.workers.select("worker", "weight").rows()
     [('ann', 1.0), ('bob', 1.0), ('eve', 0.0)]
+
     """
 
     name: ClassVar[str] = "zbs"
@@ -375,18 +432,25 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True)
 class LightAggregation(Model):
-    """Yang et al. 2022 (arXiv 2212.00007), the version of two passes over the votes.
+    """Yang et al. 2022 (arXiv 2212.00007), the version with two passes over the votes.
 
-    The first pass decides task after task, by votes weighted with the accuracy of their worker so far, (right + 1) / (votes + 2),
-    and counts the votes on each as right or wrong before the next. The second decides all tasks by the weights
-    K * accuracy - 1. Gold tasks come first, then the others by a hash of `seed` and task, so that the order of rows does not
-    matter. `seed` and `ties` also decide between labels that score the same.
+    The first pass decides task after task, weighting votes by the accuracy of their worker so far, (right + 1) / (votes + 2), and
+    counts the votes on each task as right or wrong before the next. The second pass decides all tasks with the weights K *
+    accuracy - 1. Gold tasks come first, then the others by a hash of `seed` and task, so the order of rows does not matter.
 
+    Parameters
+    ----------
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.LightAggregation().fit(votes)
     >>> result.workers["weight"].round(4).to_list()  # of ann and bob, who are right twice, and eve, who is wrong once
     [0.5, 0.5, -0.3333]
+
     """
 
     name: ClassVar[str] = "la"

@@ -183,18 +183,28 @@ LITTLE: Final = 1e-6  # the skill of one without any: a task that nobody else vo
 class MMSR(Model):
     """Ma and Olshevsky 2020: skills that explain how often each pair of workers agrees, robust to a quarter of them.
 
-    A worker's skill is the mean of what each colleague's skill and their agreement say of it, without the highest and the lowest
-    quarter of colleagues; this is repeated until the skills move less than `tol`, at most `max_iter` times. Votes count
-    log((K - 1) p / (1 - p)), with p the probability to be right that follows from the skill, kept from the extremes by
-    1 / sqrt(votes + 1). Votes on gold tasks tell the skill directly. All skills start alike; a worker who shares no task with
-    others has the mean skill. Confidence is the label's share of the positive weights. `seed` and `ties` decide between labels
-    that score the same.
+    A worker's skill is the mean of its colleagues' estimates, from their skills and their agreement with it, without the highest
+    and the lowest quarter. Votes count log((K - 1) p / (1 - p)), where p is the probability to be right that follows from the
+    skill, kept from the extremes by 1 / sqrt(votes + 1). Votes on gold tasks measure the skill directly. A worker who shares no
+    task with others has the mean skill. Confidence is the label's share of the positive weights.
 
+    Parameters
+    ----------
+    tol : float, default 1e-10
+        Stop when the skills move less than this.
+    max_iter : int, default 10000
+        Maximum number of iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=12, labels=3, votes_per_task=6, adversaries=0.25, seed=1)
     >>> result = adj.MMSR().fit(crowd.votes)
     >>> adj.evaluate(result, crowd.truth).accuracy > adj.evaluate(adj.aggregate(crowd.votes, "mv"), crowd.truth).accuracy
     True
+
     """
 
     name: ClassVar[str] = "mmsr"

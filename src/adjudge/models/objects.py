@@ -54,7 +54,7 @@ class ObjectModel(Model):
             shares[tasks, whole.gold[tasks]] = 1.0
         outcome = here.decided(shares, shares)
         params, statistics, _ = session.estimate(ConfusionRecipe(self))
-        return Fit(outcome, params, statistics, posterior=partial(np.asarray, shares))
+        return Fit(outcome, params, statistics, posterior=partial(np.asarray, shares), is_opaque=True)
 
     def _probabilities(self, given: Any, votes: Votes) -> Floats:
         """Return what the object's `fit` returned as probabilities, [tasks, K]; anything else than promised is an error."""

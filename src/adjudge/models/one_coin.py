@@ -31,19 +31,28 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class OneCoin(Model):
-    """Soft EM with a single accuracy per worker: where votes are too few for a whole confusion.
+    """Soft EM with a single accuracy per worker, for votes that are too few for a whole confusion.
 
-    Labels are equally likely a priori, unless `class_priors="estimated"`. A label that nobody gave, and that neither gold
-    nor priors nor a history name, does not count. Priors that the caller gives replace either.
+    A label that nobody gave, and that neither gold nor priors nor a history name, does not count. Priors that you give replace
+    either choice of `class_priors`.
 
-    `class_priors` is "uniform" or "estimated"; `tol`, `max_iter`, `stop`, `smoothing`, `strength`, `accelerate`, `seed`
-    and `ties` are as for `DawidSkene`.
+    Parameters
+    ----------
+    class_priors : str, default "uniform"
+        "uniform" takes labels as equally likely; "estimated" learns their shares.
+    tol, max_iter, stop, smoothing, strength, accelerate : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> result = adj.OneCoin().fit(votes)
     >>> result.labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "one-coin"
@@ -160,15 +169,26 @@ def _sum_beliefs(votes: Floats, probability: Floats) -> float:
 class ZenCrowd(Model):
     """Demartini et al. 2012, as benchmarks run it: soft EM with one reliability per worker and equal class priors.
 
-    The model is that of `OneCoin`; the start is another. Here the first E-step takes every worker to be right with probability
-    `reliability`, whereas there the first M-step takes vote shares for probabilities. The fit stops when the shares of the
-    labels change by less than `tol` in sum, after `max_iter` iterations at the latest. Priors that the caller gives replace the
-    equal ones. `seed` and `ties` decide between labels that score the same.
+    The model is that of `OneCoin` with another start: the first E-step takes every worker to be right with probability
+    `reliability`, whereas the first M-step of `OneCoin` uses vote shares as probabilities. Priors that you give replace the equal
+    ones.
 
+    Parameters
+    ----------
+    reliability : float, default 0.8
+        Reliability of every worker in the first E-step.
+    tol, max_iter : optional
+        Stop when the shares of the labels change by less than `tol` in total; at most `max_iter` iterations.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> adj.ZenCrowd().fit(votes).labels["label"].to_list()
     ['cat', 'dog']
+
     """
 
     name: ClassVar[str] = "zc"

@@ -28,18 +28,26 @@ PSEUDO_TASKS_PER_GRADE: Final = 3.0  # tasks of each grade, in addition to the c
 
 @dataclass(frozen=True, kw_only=True)
 class Ordinal(Model):
-    """Grades with an order: a judge sees stretch * grade + bias + noise, and gives the grade whose interval holds that.
+    """Grades with an order: a judge perceives stretch * grade + bias + noise, and gives the grade of that interval.
 
-    The model is the cumulative one of McCullagh 1980 (proportional odds) around a true grade that is not known, by soft EM. A
-    label is the most probable grade; more columns hold the mean and the median of its posterior. Every judge has `bias` (grades
-    too high, at the middle of the scale), `scale` (the standard deviation of its noise, in grades) and `stretch` (1 uses the
-    scale as all do, below 1 keeps to the middle, below 0 turns it round). Grades are one step apart; one that nobody gave, and
-    that neither gold nor priors nor a history name, is not a step. Shares of grades are estimated, with three tasks of each lent.
+    The model is the cumulative one of McCullagh 1980 (proportional odds) around an unknown true grade, fitted by soft EM. A label
+    is the most probable grade; more columns have the mean and the median of its posterior. Every judge has `bias` (grades too
+    high, at the middle of the scale), `scale` (the standard deviation of its noise, in grades) and `stretch` (1 uses the scale
+    like the others, below 1 stays near the middle, below 0 reverses it). Grades are one step apart; one that nobody gave, and
+    that neither gold nor priors nor a history name, is not a step. Shares of grades are estimated, with three pseudo-tasks each.
 
-    `order` has the labels from the lowest to the highest grade. By default numbers order themselves, and other labels are in
-    the order in which they were declared (`labels=` of `adj.read` and `adj.aggregate`, or an ordered type of their column).
-    `tol` and `max_iter` end the iterations, as for `DawidSkene`; `seed` and `ties` decide between labels that score the same.
+    Parameters
+    ----------
+    order : optional
+        Labels from the lowest to the highest grade. By default numbers order themselves, and other labels are in the order in
+        which they were declared (`labels=`, or an ordered type of their column).
+    tol, max_iter : optional
+        As for `DawidSkene`.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> grades = {"a": [1, 2, 3, 2], "b": [1, 2, 3, 2], "c": [2, 3, 3, 3]}
     >>> votes = [(task, judge, grade) for judge, given in grades.items() for task, grade in enumerate(given)]
@@ -48,6 +56,7 @@ class Ordinal(Model):
     [1, 2, 3, 2]
     >>> result.workers.filter(worker="c")["bias"].item() > 0
     True
+
     """
 
     name: ClassVar[str] = "ordinal"
@@ -74,13 +83,27 @@ class Ordinal(Model):
             object.__setattr__(self, "order", check_order(self.order))
 
     def adapt_to(self, votes: Votes) -> Ordinal:
-        """Return the settings with the order in force, which is saved with the parameters."""
+        """Return the settings with the order of the labels, which is saved with the parameters.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        """
         texts = votes.labels.texts()
         grades = grades_of(texts, self._order, is_declared=votes.labels.is_declared)
         return self if self.order is not None or not texts else replace(self, order=tuple(texts[code] for code in grades.codes))
 
     def over(self, labels: Sequence[object]) -> Ordinal:
-        """Return the settings with declared labels as the order, unless one was given or they are numbers."""
+        """Return the settings with declared labels as the order, unless one was given or the labels are numbers.
+
+        Parameters
+        ----------
+        labels : sequence of object
+            The labels, in their declared order.
+
+        """
         texts = [text_of(label) for label in labels]
         return self if self.order is not None or not texts or numbers_of(texts) is not None else replace(self, order=texts)
 

@@ -11,7 +11,7 @@ pulled to 1 (standard deviation 0.3) and u_j to 0 (standard deviation `spread` /
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
@@ -67,17 +67,27 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PanelStack(Model):
-    """A dense panel whose judges are believed as far as gold tasks say.
+    """A dense panel whose judges are weighted by regression on gold tasks.
 
-    For panels in which every judge votes on most tasks, such as LLM judges, with 20 gold tasks or more. `spread` is how far
-    gold may move the weight of a judge. `result.workers` has the `weight` of each judge: what its vote adds to
-    the log-odds of its label. Below 0 a vote speaks against its own label, as for a judge who errs with others.
+    It is for panels in which every judge votes on most tasks, such as LLM judges, with at least 20 gold tasks. `result.workers`
+    has the `weight` of each judge, which its vote adds to the log-odds of its label. A negative weight counts against the label,
+    as for a judge who shares the errors of others.
 
+    Parameters
+    ----------
+    spread : float, default 1.0
+        How far gold may move the weight of a judge.
+    seed, ties : optional
+        Break ties between labels that score the same: by a "hash" of seed, task and label, or by the "prior".
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, labels=2, skill=0.6, shared_error=0.4, seed=3)
     >>> result = adj.PanelStack().fit(crowd.votes, gold=crowd.truth.head(50))
     >>> result.workers.columns[-3:]
     ['weight', 'gold_votes', 'gold_right']
+
     """
 
     name: ClassVar[str] = "panel"
@@ -92,7 +102,19 @@ class PanelStack(Model):
     spread: float = 1.0
 
     def require_votes(self, votes: Votes) -> None:
-        """Raise if there are more judges than the regression can solve for."""
+        """Raise if there are more judges than the regression can solve for.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes to fit.
+
+        Raises
+        ------
+        InputError
+            If there are too many judges.
+
+        """
         super().require_votes(votes)
         if votes.n_workers > MAX_JUDGES:
             raise InputError(
@@ -115,7 +137,8 @@ def stacked_fit(model: Model, session: OffersWhole, whole: WholeVotes, stack: St
     if whole.gold is not None:
         given = np.flatnonzero(whole.gold >= 0)
         shares[given] = np.eye(votes.n_labels)[whole.gold[given]]
-    outcome = session.decided(scores, shares)
+    right_votes = np.bincount(votes.row, shares.ravel()[judge_shares(votes)[0]], minlength=votes.n_rows).astype(np.float64)
+    outcome = replace(session.decided(scores, shares), right_votes=right_votes)
     params, statistics, _ = session.estimate(ConfusionRecipe(model))
     with np.errstate(invalid="ignore"):
         columns = {"weight": stack.weights, "gold_votes": total, "gold_right": right / total}
@@ -253,7 +276,7 @@ def stack_of_auto(model: Model, session: Session, known: Knowns) -> Fit | None:
     gain = cross_validated_gain(stacking, whole, stack.log_votes, possible)
     if gain < MIN_GAIN_NATS:
         return None
-    why = f"panel stack: {describe(stack, whole)}, and cross-validation on them gains {gain:.1f} nats"
+    why = f"panel stack: {describe(stack, whole)}, and cross-validation on them gains {gain:.1f} nats of log loss"
     return stacked_fit(model, here, whole, stack, {**facts_of(known.dependence), "chose": "panel", "why": why})
 
 
@@ -268,8 +291,8 @@ def describe(stack: Stack, whole: WholeVotes) -> str:
 
     most, least = order[:MAX_NAMED_WEIGHTS], order[::-1][:MAX_NAMED_WEIGHTS]
     if len(order) <= MAX_NAMED_WEIGHTS:
-        return f"{gold} gold tasks say whom to believe ({named(order)})"
-    return f"{gold} gold tasks say whom to believe (most {named(most)}; least {named(least)})"
+        return f"{gold} gold tasks say whom to believe (log-odds per vote: {named(order)})"
+    return f"{gold} gold tasks say whom to believe (log-odds per vote: most {named(most)}; least {named(least)})"
 
 
 def gold_answers(whole: WholeVotes) -> tuple[Floats, Floats]:

@@ -94,7 +94,7 @@ class Renewal:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is known of one task today."""
+    """The current label of a task, with its confidence."""
 
     label: Id | None  # None when all votes were taken back
     probabilities: Mapping[Id, float]
@@ -106,9 +106,9 @@ class Prediction:
 
 @dataclass(frozen=True)
 class EvictedTask:
-    """What a task was that left memory: plain texts and numbers, to be kept anywhere and brought back.
+    """An evicted task in plain texts and numbers, which can be stored anywhere and brought back.
 
-    Labels are codes: places in the list of the stream's labels, which only grows.
+    Labels are codes: positions in the list of the stream's labels, which only grows.
     """
 
     task: str

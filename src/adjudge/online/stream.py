@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from adjudge.data import options
-from adjudge.data.options import DEFAULTS, STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
+from adjudge.data.options import STREAMED_DEFAULTS, Confidence, Kept, StreamedModel
 from adjudge.data.vocabulary import Id, text_of
 from adjudge.data.votes import FrameKind, Votes, require_unweighted
-from adjudge.engines.registry import EngineChoice
-from adjudge.errors import InputError, itemize, label_error, quote, warn_abstentions
-from adjudge.io import container, stream_file
+from adjudge.errors import InputError, label_error, quote, warn_abstentions
 from adjudge.io.answers import read_gold
 from adjudge.io.container import Bounds
 from adjudge.io.encode import MISSING_CODE
 from adjudge.io.frames import Frame, column, id_text, is_missing, known_text, prepare_ids, require_present, to_native
 from adjudge.io.sources import Source, open_table
-from adjudge.io.stream_file import LabelNames, state_arrays, stream_gold
+from adjudge.io.stream_file import LabelNames, stream_gold
 from adjudge.kernels import online_reference
 from adjudge.kernels.cpu import compiled
 from adjudge.online.reading import (
     CONFIDENCE_CODES,
     RULES,
-    STREAMED,
     EvictedTask,
     OnlineSettings,
     Prediction,
@@ -40,11 +35,10 @@ from adjudge.online.reading import (
     task_frame,
     worker_frame,
 )
-from adjudge.online.refit import Refit, content_of, shares, stream_of
-from adjudge.results.result import Result
+from adjudge.online.refit import WholeStream, content_of, stream_of
 
 
-class Online:
+class Online(WholeStream):
     """Labels that follow a stream of votes (the paper's section 5), for ds, fds, hybrid and auto.
 
     Each vote settles its own task: majority vote, M-step, E-step, M-step; other tasks are left as they are until
@@ -64,8 +58,8 @@ class Online:
         A worker's second vote on a task replaces the first ("last"), or is added ("all"). `adj.aggregate` adds by default,
         because a table may hold true repeats; in a stream the second vote is mostly a change of mind.
     strength : float, default 1.0
-        Votes of the mean worker lent to every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is 1, because
-        a stream judges workers from their first vote on: newcomers start like the population.
+        Pseudo-votes of the average worker for every worker; 0 is the paper, and the default of `adj.aggregate`. Here it is 1,
+        because a stream judges workers from their first vote on: newcomers start like the population.
     confidence : {"honest", "posterior"}, default "honest"
         "honest" is judged from the votes of other tasks and the errors that workers share, which are measured again when a
         tenth of the votes has changed; "posterior" is the model's own. Neither changes a label.
@@ -126,64 +120,17 @@ class Online:
         for task, code in () if known is None else zip(known.tasks.texts(), known.labels.tolist(), strict=True):
             self._state.set_gold(task, code)
 
-    @classmethod
-    def from_result(
-        cls,
-        result: Result,
-        *,
-        strength: float = STREAMED_DEFAULTS.strength,
-        duplicates: Kept | None = None,
-        confidence: Confidence | None = None,
-    ) -> Online:
-        """Return a stream that continues from a batch fit, with its votes, its gold and its way with repeated ones.
-
-        `result` is a fit of auto, ds, fds or hybrid; `strength` and `duplicates` are as for `Online`, `confidence` is that
-        of the fit unless given.
-
-        >>> import adjudge as adj
-        >>> crowd = adj.simulate(tasks=50, workers=8, seed=1)
-        >>> online = adj.Online.from_result(adj.aggregate(crowd.votes))
-        >>> online.learn("t3", "w99", "l1")
-        >>> len(online)
-        50
-        """
-        if not isinstance(result, Result):
-            raise InputError(f"cannot continue from {quote(result)}: give the result of a batch fit with one label per vote")
-        if result.model not in STREAMED:
-            raise InputError(f"a fit of {result.model!r} cannot continue as a stream: use one of {itemize(STREAMED)}")
-        if result.grouping is not None:
-            raise InputError("a fit with groups cannot continue as a stream, where workers vote one by one: fit without groups")
-        require_unweighted(result.votes, "a stream", "fit without weight")
-        votes = result.votes
-        rule = duplicates or ("all" if votes.duplicates == "all" else "last")
-        seed = result.settings["seed"]
-        assert isinstance(seed, int)
-        model = cast(StreamedModel, result.model)
-        shows: Confidence = confidence or ("honest" if "holds" in result.fit.facts else "posterior")
-        online = cls(labels=votes.labels.ids(), model=model, seed=seed, duplicates=rule, strength=strength, confidence=shows)
-        online._options = {k: v for k, v in result.settings.items() if k != "seed"}
-        online._frame_kind = votes.frame_kind
-        voted = np.arange(votes.n_tasks + len(votes.unvoted)) < votes.n_tasks  # others have nothing but abstentions
-        online._state.restore(
-            **state_arrays(votes, getattr(result.session, "gold_labels", None)),
-            **shares(result, voted, model),
-            abstentions=int(votes.abstentions),
-            task_numbers=votes.tasks.kind == "integer",
-            worker_numbers=votes.workers.kind == "integer",
-        )
-        return online
-
     def __len__(self) -> int:
         return int(self._state.tasks)
 
     @property
     def abstentions(self) -> int:
-        """The number of votes without a label, which count for nothing else."""
+        """The number of votes without a label."""
         return int(self._state.abstentions)
 
     @property
     def state(self) -> Any:
-        """The state in which everything is that changes: what a service calls vote by vote, in codes and texts.
+        """The mutable state, which a service calls vote by vote, in codes and texts.
 
         `adjudge.kernels.online_reference.Online` has its methods; the compiled one has the same. A reader that gets False
         calls `renew_due`, and asks again with the kind `adjudge.online.LASTING`.
@@ -200,7 +147,7 @@ class Online:
 
     @property
     def settings(self) -> OnlineSettings:
-        """What the stream was made with: labels, model, seed, duplicates, strength, confidence."""
+        """The settings of the stream: labels, model, seed, duplicates, strength, confidence."""
         return {
             "labels": list(self._labels().ids),
             "model": self._model,
@@ -216,10 +163,23 @@ class Online:
         return self._names.first(number)  # in this order: a label is named before the state has it
 
     def learn(self, task: object, worker: object, label: object) -> None:
-        """Take one vote: the `label` that a `worker` gave a `task`.
+        """Learn one vote.
 
-        A label that is missing (None, NaN) is an abstention: counted (`abstentions`), never a label, and the worker's earlier
-        votes on the task stay. A task with nothing but abstentions is listed without a label.
+        A missing label (None, NaN) is an abstention: it is counted in `abstentions`, and the worker's earlier votes on the task
+        stay. A task with nothing but abstentions is listed without a label.
+
+        Parameters
+        ----------
+        task, worker : str or int
+            Ids of the task and the worker.
+        label : object
+            One of the stream's labels.
+
+        Raises
+        ------
+        InputError
+            If the stream has no such label.
+
         """
         if type(label) is not str and is_missing(label):
             return self._abstain(task, worker)
@@ -241,12 +201,22 @@ class Online:
     def learn_many(
         self, votes: Votes | Source, *, task: str | None = None, worker: str | None = None, label: str | None = None
     ) -> None:
-        """Take many votes, in order: the same as `learn` for each; a bad one leaves everything as it was.
+        """Learn many votes in order, as `learn` does for each; a bad one leaves the stream unchanged.
 
         Abstentions are counted, and a `MissingLabels` warning says how many there were.
 
-        `votes` is anything that `adj.read` takes; `task`, `worker` and `label` name its columns, as there. After a frame of
-        pandas or pyarrow the stream gives frames of that kind, too.
+        Parameters
+        ----------
+        votes : Votes or source
+            Anything that `adj.read` takes. After a pandas or pyarrow frame, the stream returns frames of that kind.
+        task, worker, label : str, optional
+            Names of the columns, as for `adj.read`.
+
+        Raises
+        ------
+        InputError
+            If a vote has no task, no worker, or an unknown label.
+
         """
         if isinstance(votes, Votes):
             require_unweighted(votes, "a stream")
@@ -267,18 +237,44 @@ class Online:
         warn_abstentions(votes["label"].null_count(), rows)
 
     def retract(self, task: object, worker: object) -> int:
-        """Take all votes of a `worker` on a `task` back, and return how many there were."""
+        """Remove all votes of a worker on a task, and return how many there were.
+
+        Parameters
+        ----------
+        task, worker : object
+            Ids of the task and the worker.
+
+        Raises
+        ------
+        InputError
+            If there is no such vote.
+
+        """
         number: int = self._state.retract(known_text(task), known_text(worker))
         if not number:
             raise InputError(f"worker {quote(worker)} has no vote on task {quote(task)} to retract")
         return number
 
     def gold(self, task: object, label: object) -> None:
-        """Fix the `label` of a `task`, whose votes then count under it; None takes it back.
+        """Fix the label of a task; its votes then count under it.
 
-        The task may be one that has no votes yet. Refits keep gold, as `adj.aggregate(gold=…)` does. Gold is not a vote: it says
-        nothing of a worker who has not voted on the task.
+        The task may be one without votes. Refits keep gold, as `adj.aggregate(gold=…)` does. Gold is not a vote: it says nothing
+        about workers who have not voted on the task.
 
+        Parameters
+        ----------
+        task : object
+            Id of the task.
+        label : object
+            Its true label; None removes the gold.
+
+        Raises
+        ------
+        InputError
+            If the stream has no such label, or the task has no gold to remove.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat")])
@@ -289,6 +285,7 @@ class Online:
         >>> online.gold("t1", None)
         >>> online.predict("t1").label
         'cat'
+
         """
         text = id_text(task, "task")
         try:
@@ -299,22 +296,30 @@ class Online:
             raise InputError(f"task {quote(task)} has no gold to take back")
 
     def gold_labels(self) -> Frame:
-        """Return task, label of all gold, of tasks without votes too, in the order of the ids' text."""
+        """Return task and label of all gold, including tasks without votes, in order of the ids as text."""
         gold = stream_gold(self._state.snapshot())
         frame = pl.DataFrame({"task": column(gold.tasks), "label": column(self._names.vocabulary, gold.labels)})
         return to_native(frame, self._frame_kind)
 
     def add_label(self, label: object) -> None:
-        """Add a `label` that votes may have from now on, at the end of the list, of the same type as the others.
+        """Add a label that votes may have from now on.
 
-        Nothing else changes: a label has no part in anything before its first vote. Its cost grows with the tasks and workers.
+        A label has no effect before its first vote. Cost: O(tasks + workers).
 
+        Parameters
+        ----------
+        label : object
+            The new label, of the same type as the others; it goes to the end of the list.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.add_label("fish")
         >>> online.learn("t1", "ann", "fish")
         >>> online.predict("t1").label, online.settings["labels"]
         ('fish', ['cat', 'dog', 'fish'])
+
         """
         with self._widening: self._widen(label)  # noqa: E701  # fmt: skip
 
@@ -330,10 +335,22 @@ class Online:
             raise
 
     def forget(self, task: object) -> int:
-        """Take a `task` and all votes on it back, and return how many there were.
+        """Remove a task and all votes on it, and return how many there were.
 
-        It is no longer listed or saved, and its gold is taken back; a later vote makes it a new task. Its workers stay known.
+        The task is no longer listed or saved, and its gold is removed; a later vote makes it a new task. Its workers stay known.
 
+        Parameters
+        ----------
+        task : object
+            Id of the task.
+
+        Raises
+        ------
+        InputError
+            If the task was never seen.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
@@ -341,6 +358,7 @@ class Online:
         2
         >>> online.labels()["task"].to_list()
         ['t2']
+
         """
         number: int = self._state.forget(known_text(task))
         if number < 0:
@@ -348,12 +366,29 @@ class Online:
         return number
 
     def evict(self, task: object) -> EvictedTask:
-        """Take a `task` out of memory, but not what was learned from it, and return what is needed to bring it back.
+        """Remove a task from memory without unlearning it, and return what is needed to bring it back.
 
-        Its workers are judged as before, now and in every refit; the task is no longer listed, and its gold leaves with it.
-        A stream of endless tasks so takes bounded memory, and forgets nothing about its workers. What honest confidence
-        measures from all votes is measured from those in memory.
+        Workers are judged as before, now and in every refit. The task is no longer listed, and its gold leaves with it. An
+        endless stream of tasks so fits in bounded memory and still remembers all it learned about its workers. Honest confidence
+        measures the votes in memory only.
 
+        Parameters
+        ----------
+        task : object
+            Id of the task.
+
+        Returns
+        -------
+        EvictedTask
+            Its votes and settled label, for `bring_back`.
+
+        Raises
+        ------
+        InputError
+            If the task was never seen.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
@@ -364,6 +399,7 @@ class Online:
         >>> online.bring_back(evicted)
         >>> online.votes_of("t1")
         [('ann', 'cat'), ('bob', 'cat')]
+
         """
         text = known_text(task)
         record = self._state.evict(text)
@@ -373,10 +409,21 @@ class Online:
         return EvictedTask(text, tuple(votes), *rest)
 
     def bring_back(self, evicted: EvictedTask) -> None:
-        """Put an `evicted` task back in its place: every later answer is, to the bit, as if it had never left.
+        """Put an evicted task back: all later answers are, bit for bit, as if it had never left.
 
-        It must be one of this stream, or of a copy, and must not be in memory: a vote that came for it meanwhile made it a new
-        task. Gold that was given meanwhile holds; labels may have been added.
+        Gold that the task was given meanwhile stays, and labels may have been added.
+
+        Parameters
+        ----------
+        evicted : EvictedTask
+            What `evict` returned, on this stream or a copy of it. The task must not be in memory: if a vote on it arrived
+            meanwhile, it is a new task.
+
+        Raises
+        ------
+        InputError
+            If the task is in memory, or belongs to another stream.
+
         """
         if not isinstance(evicted, EvictedTask):
             raise InputError(f"cannot bring back {quote(evicted)}: give what evict returned")
@@ -386,7 +433,19 @@ class Online:
             raise InputError(f"cannot bring back task {quote(evicted.task)}: {error}") from None
 
     def votes_of(self, task: object) -> list[tuple[str, Id]]:
-        """Return (worker, label) of the votes on a `task`, in the order in which they came; ids of workers are texts."""
+        """Return the votes on a task in order of arrival, as (worker, label); workers are texts.
+
+        Parameters
+        ----------
+        task : object
+            Id of the task.
+
+        Raises
+        ------
+        InputError
+            If the task was never seen.
+
+        """
         found = self._state.votes_of(known_text(task))
         if found is None:
             raise InputError(f"task {quote(task)} was never seen: it has no votes")
@@ -394,7 +453,24 @@ class Online:
         return [(worker, ids[code]) for worker, code in found]
 
     def predict(self, task: object) -> Prediction:
-        """Return what is known of a `task`: the label of the E-step under today's parameters, and how likely it is right."""
+        """Return the label of a task under the current parameters, with its confidence.
+
+        Parameters
+        ----------
+        task : object
+            Id of the task.
+
+        Returns
+        -------
+        Prediction
+            Label, confidence, votes, tie and gold.
+
+        Raises
+        ------
+        InputError
+            If the task was never seen.
+
+        """
         text = known_text(task)
         found = self._renewal.read(CONFIDENCE_CODES[self._confidence], lambda kind: self._state.predict(text, kind))
         if found is None:
@@ -414,17 +490,20 @@ class Online:
         return task_frame(found, self._names)
 
     def workers(self) -> Frame:
-        """Return worker, votes, accuracy (expected share of right votes) of every worker with votes.
+        """Return worker, votes and accuracy (expected share of right votes) of every worker with votes.
 
-        With honest confidence the accuracy is that of `adj.aggregate`, with `accuracy_low` and `accuracy_high`, the bounds of its
-        90% interval: the mean honest probability of the worker's answers. A worker with fewer than five votes is lent the others
-        by the mean worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
+        With honest confidence the accuracy is the mean honest probability of the worker's answers, as for `adj.aggregate`, and
+        `accuracy_low` and `accuracy_high` are its 90% interval. A worker with fewer than five votes borrows the others from the
+        average worker. With `confidence="posterior"` it is the model's own share. Verdicts need a refit: `refit().workers`.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
         >>> online.workers()["accuracy"].round(2).to_list()
         [0.86, 0.89]
+
         """
         kind = CONFIDENCE_CODES[self._confidence]
         found = self._renewal.read(kind, self._state.worker_table)
@@ -432,157 +511,66 @@ class Online:
         return to_native(worker_frame(found, law), self._frame_kind)
 
     def renew(self) -> None:
-        """Measure now what honest confidence rests on: shared errors, and the mean worker.
+        """Renew now the measurements of honest confidence: shared errors, and the average worker.
 
         Right after it, confidence is that of a batch fit with the same labels. It happens by itself when a label is read
         after a refit, or after a tenth of the votes has changed. Its cost grows with the votes.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"], confidence="honest")
         >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "cat")])
         >>> online.renew()
         >>> online.predict("t1").confidence, online.predict("t1").tie
         (0.5, True)
+
         """
         self._renewal.now()
 
     def expect_every_label(self) -> None:
-        """Let honest confidence count every label of the list as possible, also one that nobody has given yet.
+        """Let honest confidence treat every declared label as possible, even if nobody has given it yet.
 
         Without it, a stream whose votes so far all have one label knows no other, and is certain, as a batch fit is. It is
         for callers who chose the labels beforehand; it is not saved.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> online = adj.Online(labels=["cat", "dog"])
         >>> online.learn("t1", "ann", "cat")
         >>> online.expect_every_label()
         >>> 0.5 < online.predict("t1").confidence < 0.9
         True
+
         """
         self._renewal.every_label = True
 
     def renew_due(self) -> None:
-        """Measure again what is due, if anything: what a reader does by itself, for those who read `state`."""
+        """Renew measurements that are due; only needed by callers that read `state` directly."""
         self._renewal.due()
 
     def confusion(self, worker: object) -> Frame:
-        """Return today's pi of a `worker`: a row per true label, a column per given label."""
+        """Return the current confusion (pi) of a worker: a row per true label, a column per given label.
+
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+
+        Raises
+        ------
+        InputError
+            If the worker has no votes.
+
+        """
         matrix = self._state.confusion(known_text(worker))
         if matrix is None:
             raise InputError(f"worker {quote(worker)} has no votes here")
         return to_native(confusion_frame(matrix, self._names), self._frame_kind)
 
-    def refit(self, *, warm: bool = False, engine: EngineChoice = DEFAULTS.engine) -> Result:
-        """Return a batch fit of the votes kept, and continue from it; `warm` starts from the current labels.
-
-        `engine` says where it runs, as for `adj.aggregate`.
-
-        Other threads may read and learn meanwhile. A task that has got or lost votes since `refit` was called is then
-        settled as by a vote, under the parameters of the fit.
-        """
-        refit = self.begin_refit(warm=warm)
-        refit.run(engine=engine)
-        return self.finish_refit(refit)
-
-    def begin_refit(self, *, warm: bool = False) -> Refit:
-        """Return a batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
-
-        Parameters
-        ----------
-        warm : bool, default False
-            Start from the current labels.
-
-        Returns
-        -------
-        Refit
-            A batch fit of the votes that there are now, to be run and then finished: `refit` in three steps.
-
-        Notes
-        -----
-        The fit is run where and when the caller likes, and the stream changes only when it is finished. A service runs it
-        while votes arrive, and gets the same stream again if it repeats the steps at the same moments.
-
-        Examples
-        --------
-        >>> import adjudge as adj
-        >>> online = adj.Online(labels=["cat", "dog"])
-        >>> online.learn_many([("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t2", "ann", "dog")])
-        >>> refit = online.begin_refit()
-        >>> online.learn("t2", "bob", "dog")           # meanwhile; in another thread, refit.run(engine=adj.Cpu(threads=2))
-        >>> online.finish_refit(refit).labels["votes"].to_list(), online.predict("t2").votes
-        ([2, 1], 2)
-
-        """
-        return Refit(
-            self._state.snapshot(),
-            self._names,
-            model=self._model,
-            options={"seed": self._seed, **self._options},
-            confidence=self._confidence,
-            frame_kind=self._frame_kind,
-            warm=warm,
-        )
-
-    def finish_refit(self, refit: Refit) -> Result:
-        """Continue from a `refit` that was begun here, or by a copy of this stream as it was then; return the fit.
-
-        If it was not run, it is run now. A task that has got or lost votes since it was begun is settled as by a vote,
-        under the parameters of the fit.
-        """
-        if not isinstance(refit, Refit) or refit.model != self._model:
-            raise InputError(f"cannot finish {quote(refit)}: give a refit that this stream has begun")
-        return refit.adopt_into(self._state)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file at `path`, whole or not at all; the same events give the same bytes.
-
-        A stream that is loaded answers forever after, to the bit, as the one that was saved. What was last measured for honest
-        confidence is part of it, so that `renew`, and a read that renews, count as events.
-        """
-        container.save(Path(path), "online", stream_file.VERSION, *content_of(self, path))
-
-    def to_bytes(self) -> bytes:
-        """Return what `save` writes, as bytes.
-
-        >>> import adjudge as adj
-        >>> online = adj.Online(labels=["cat", "dog"])
-        >>> online.learn("t1", "ann", "cat")
-        >>> adj.Online.from_bytes(online.to_bytes()).predict("t1").label
-        'cat'
-        """
-        return b"".join(container.pack("online", stream_file.VERSION, *content_of(self, "bytes")))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Online:
-        """Return the stream that `to_bytes` made `data` of; the bytes are checked as a file is."""
-        meta, arrays = container.unpack("a stream in bytes", bytes(data), "online", stream_file.VERSION, stream_file.META)
-        return stream_of(cls, Bounds("a stream in bytes"), (meta, arrays))
-
     def __reduce__(self) -> tuple[Any, ...]:  # pickled as it is saved, and checked as it is loaded
         return _unpickle, content_of(self, "a pickle")
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        labels: Iterable[object] | None = None,
-        confidence: Confidence | None = None,
-    ) -> Online:
-        """Return the stream that was saved at `path`.
-
-        `labels`, if given, must be the labels of the stream; `confidence` replaces its confidence.
-        """
-        path = Path(path)
-        if confidence is not None:
-            RULES["confidence"].check("confidence", confidence)
-        meta, arrays = container.load(path, "online", stream_file.VERSION, stream_file.META)
-        online = stream_of(cls, Bounds(path), (meta, arrays))
-        if labels is not None and [text_of(i) for i in labels] != [text_of(i) for i in meta["labels"]]:
-            raise InputError(f"{path} has the labels {itemize(meta['labels'])}, not those given")
-        if confidence is not None:
-            online._confidence = confidence
-        return online
 
     def _check_batch(self, batch: pl.DataFrame, first_row: int, numbers: dict[str, bool]) -> pl.DataFrame:
         """Return a batch with ids as text and labels as codes; raise before anything is learned."""

@@ -22,7 +22,7 @@ from adjudge.errors import InputError
 from adjudge.evaluation.inputs import read_truth
 from adjudge.evaluation.sets import evaluate_sets
 from adjudge.io.sources import Source
-from adjudge.io.write import check_files, check_folder, write_aside
+from adjudge.io.write import check_files, check_page, write_aside
 from adjudge.report import palette, words
 from adjudge.report.findings import Findings, details
 from adjudge.report.html import Content, Markup, data, fold, join, table, tag
@@ -67,9 +67,9 @@ def write(
     `truth` and the other options are those of `page`.
     """
     target = Path(path)
-    check_folder(target)
     read = {"the votes": getattr(result.votes, "folder", None), "the truth": truth if isinstance(truth, str | Path) else None}
     check_files({"the report": target}, read)
+    check_page(target)
     whole = page(result, truth=truth, **options)
     write_aside(target, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))
 

@@ -213,10 +213,13 @@ class Plot:
 class Picture:
     """A picture of a result. A notebook shows it as SVG, without a network; `altair()` gives a chart to change.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> picture = adj.aggregate([(1, "ann", "cat"), (1, "bob", "dog")], model="mv").plot.shares()
     >>> picture.svg().startswith("<svg"), " ".join(picture.altair().title.text) == picture.sentence
     (True, True)
+
     """
 
     sentence: str  # what the picture shows here
@@ -260,7 +263,14 @@ class Picture:
             self.altair().save(str(target), **options)
 
     def with_theme(self, theme: Theme) -> Picture:
-        """Return the picture in another theme."""
+        """Return the picture in another theme.
+
+        Parameters
+        ----------
+        theme : {"light", "dark", "none"}
+            The other theme.
+
+        """
         return replace(self, theme=theme)
 
     def _repr_html_(self) -> str:

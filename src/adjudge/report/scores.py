@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from adjudge.io.write import check_files, check_folder, write_aside
+from adjudge.io.write import check_files, check_page, write_aside
 from adjudge.report import words
 from adjudge.report.html import Markup, scroll, section, small, table
 from adjudge.report.page import assemble, describe_source
@@ -26,7 +26,7 @@ ITEMS_HOW: Final = "A line is the interval of an item, a dot its score."
 
 def write(study: Scores, path: Path, title: str | None = None) -> None:
     """Write the page to one HTML file, completely or not at all."""
-    check_folder(path)
+    check_page(path)
     check_files({"the report": path}, {})
     whole = page(study, title)
     write_aside(path, lambda aside: aside.write_bytes(whole.encode("utf-8", "replace")))

@@ -157,6 +157,8 @@ def settling(one: Explanation) -> str:
     flips = [vote for vote in one.evidence if vote.flips_if_removed]
     if len(one.evidence) == 1:
         hangs = "Nobody else has voted on it."
+    elif one.is_opaque:
+        hangs = "What a changed vote would do is not known for a model of your own."
     elif len(flips) == 1:
         hangs = f"Without the vote of {words.shorten(flips[0].worker)} it would have another label."
     elif flips:

@@ -28,7 +28,7 @@ from adjudge.engines.shard import hashes
 from adjudge.errors import OptionError
 from adjudge.kernels import reference
 from adjudge.kernels.reference import VOTE_SHARE, HonestRule, soften
-from adjudge.models.honest import Honest, stream_rule
+from adjudge.models.honest import AccuracyLaw, Honest, accuracy_columns, stream_rule, worker_law
 from adjudge.models.knowledge import Learned, transfer
 from adjudge.models.temperature import apply_temperature
 from adjudge.results.explanation import Step
@@ -540,3 +540,15 @@ def _first(probabilities: Floats, label: int, settled: float, temperature: float
     known = apply_temperature(np.clip(probabilities, 0.0, 1.0), temperature)
     there = np.flatnonzero(known[:, label] >= settled)
     return int(there[0]) if len(there) else None
+
+
+def stack_accuracy(
+    votes: Votes, shares: Floats, labels: NDArray[np.int32], per_set: int, law: AccuracyLaw
+) -> dict[str, NDArray[np.float64]]:
+    """Return the accuracy of every worker and its 90% interval, [workers] each, from a stack's probabilities, [tasks, K]."""
+    task = np.repeat(np.arange(votes.n_tasks), np.diff(votes.task_ptr))
+    doubts = 1.0 - shares[np.arange(votes.n_tasks), labels]
+    parts = (shares[task, votes.row_label[votes.row]], doubts[task])
+    sums = np.array([np.bincount(votes.row, part, minlength=votes.n_rows) for part in parts])
+    cast_votes = votes.by_worker(votes.votes_per_row())
+    return accuracy_columns(*worker_law(votes, sums / per_set, cast_votes / per_set, law))

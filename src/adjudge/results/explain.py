@@ -293,12 +293,13 @@ class Prepared:
             model=self.result.model,
             confidence_by="honest" if self.is_honest else "posterior",
             frame_kind=votes.frame_kind,
+            is_opaque=self.result.fit.is_opaque,
             not_cast=tuple(one for group, members in findings.members[at].items() if group not in voted for one in members),
         )
 
     def _evidence(self, some: TaskVotes, at: int, findings: TaskFindings, *, decided: bool) -> tuple[VoteEvidence, ...]:
         """Return the votes of a task, largest contribution first; none has one where votes have not `decided`."""
-        votes, cut = self.result.votes, some.cut(at)
+        votes, cut, is_opaque = self.result.votes, some.cut(at), self.result.fit.is_opaque
         contribution = findings.evidence.contribution[cut] if decided else np.zeros(cut.stop - cut.start)
         out = [
             VoteEvidence(
@@ -307,8 +308,8 @@ class Prepared:
                 weight=float(some.weight[v]),
                 contribution=part,
                 accuracy=float(self.accuracy[some.worker[v]]),
-                flips_if_removed=decided and bool(findings.flips.removed[v]),
-                flips_if_changed=decided and bool(findings.flips.changed[v]),
+                flips_if_removed=None if is_opaque else decided and bool(findings.flips.removed[v]),
+                flips_if_changed=None if is_opaque else decided and bool(findings.flips.changed[v]),
                 members=findings.members[at].get(text_of(worker), ()),
             )
             for v, part in zip(range(cut.start, cut.stop), contribution.tolist(), strict=True)

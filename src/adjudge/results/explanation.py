@@ -59,14 +59,14 @@ class VoteEvidence:
     weight: float  # of the vote: 1 unless votes have weights
     contribution: float  # to the log-odds; below 0 it speaks against the label
     accuracy: float  # the worker's expected share of right votes
-    flips_if_removed: bool  # whether the model would decide otherwise without this vote
-    flips_if_changed: bool  # whether it would, had this vote been for the runner-up
+    flips_if_removed: bool | None  # whether the model would decide otherwise without this vote; None: not known
+    flips_if_changed: bool | None  # whether it would, had this vote been for the runner-up; None: not known
     members: tuple[MemberVote, ...] = ()  # of a group: the votes that make up this one
 
     @property
     def is_decisive(self) -> bool:
         """Whether the label hangs on this vote alone."""
-        return self.flips_if_removed or self.flips_if_changed
+        return bool(self.flips_if_removed or self.flips_if_changed)
 
 
 class Bar(NamedTuple):
@@ -81,8 +81,10 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """What `result.explain` returns: why a task has its label, and how sure that is.
+    """The explanation of a label, as `result.explain` returns it: why the task has it, and how certain that is.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
     >>> why = adj.aggregate(votes, model="mv").explain("t1")
@@ -92,6 +94,7 @@ class Explanation:
     ['prior', 'ann: cat', 'bob: cat', 'eve: dog', 'shared error', 'chance agreement', 'vote shares']
     >>> abs(sum(bar.change for bar in why.bars()) - why.log_odds) < 1e-9
     True
+
     """
 
     task: Id
@@ -111,6 +114,7 @@ class Explanation:
     model: str  # that decided the label
     confidence_by: str  # "honest" or "posterior": what the probabilities are
     frame_kind: FrameKind = "polars"
+    is_opaque: bool = False  # whether a model of the caller's own decided, so that decisive votes are not known
     not_cast: tuple[MemberVote, ...] = field(default=())  # votes of groups whose members tied, which did not count
     item: Mapping[str, str] = field(default_factory=dict)  # what was judged, by its parts; empty if nothing says
 
@@ -217,6 +221,8 @@ class Explanation:
         changed = [vote.worker for vote in self.evidence if vote.flips_if_changed]
         if len(self.evidence) == 1:
             return "nobody else has voted on it"
+        if self.is_opaque:
+            return "decisive votes are not known for a model of your own"
         if removed:
             return f"without the vote of {_any_of(removed)} the label would be another"
         if changed:
@@ -350,11 +356,14 @@ def _members(members: tuple[MemberVote, ...], limit: int) -> str:
 class SetExplanation:
     """What `explain` returns of a task with several correct options: the yes or no of every option.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
     >>> why = adj.aggregate(votes, model="mv", multi=True).explain("t1")
     >>> why.chosen, why.options["fear"].label
     (['joy'], 'no')
+
     """
 
     task: Id

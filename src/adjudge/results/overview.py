@@ -21,10 +21,12 @@ from adjudge.results.result import Result
 if TYPE_CHECKING:
     from adjudge.results.sets import MultiResult
 
+SHARED_PATTERN: Final = "on ([0-9]+ of [0-9]+) shared tasks"  # in the reason of a worker who answers like another
 BRIEF_LIST_LENGTH: Final = 3  # tasks or workers of a list
 OVERVIEW_CHUNK_TASKS: Final = 1 << 18  # tasks per block, so that copies stay small
 TO_LOOK_AT: Final = ("copy", "adversary", "spammer")  # verdicts that say something of a worker, gravest first
 UNCLEAR_VERDICT: Final = "unclear"  # the verdict on workers of whom the votes tell too little
+REVIEW_CONFIDENCE: Final = 0.95  # labels below it are those that a summary counts
 FEW_EFFECTIVE: Final = 2 / 3  # of the votes on a task: with fewer effective votes, workers err together
 
 
@@ -70,6 +72,8 @@ class WorkersInBrief:
     workers: int
     verdicts: Mapping[str, int]  # but "informative", which is nothing to look at; only those that occur
     flagged: tuple[FlaggedWorker, ...]
+    alike: tuple[str, str, str] | None = None  # two workers who answer alike and are no copies, and on how many tasks
+    others_alike: int = 0  # more workers who answer like another
 
 
 def label_shares(result: Result | MultiResult) -> list[LabelShare] | None:
@@ -143,6 +147,19 @@ def least_certain_codes(result: Result, limit: int = BRIEF_LIST_LENGTH) -> list[
     return [(at, value) for at, value in zip(codes.tolist(), values.tolist(), strict=True) if value < 1.0]
 
 
+def count_below(result: Result, confidence: float = REVIEW_CONFIDENCE) -> int | None:
+    """Return how many labels have less confidence; None where tasks are not in this process.
+
+    >>> import adjudge as adj
+    >>> count_below(adj.aggregate([(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "cat")], model="mv"))
+    2
+    """
+    values = result.fit.outcome.confidence
+    if len(values) != result.votes.n_tasks:
+        return None
+    return sum(int(np.count_nonzero(np.asarray(piece(values, cut)) < confidence)) for cut in _cuts(result))
+
+
 def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> WorkersInBrief | None:
     """Return the verdicts of a frame of workers in brief, with at most `limit` to look at; None if it has no verdicts.
 
@@ -162,7 +179,19 @@ def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> W
     )
     flagged = gravest.head(limit).select("worker", "verdict", "why").iter_rows()
     verdicts = {verdict: counted[verdict] for verdict in (*TO_LOOK_AT, UNCLEAR_VERDICT) if verdict in counted}
-    return WorkersInBrief(len(workers), verdicts, tuple(FlaggedWorker(*row) for row in flagged))
+    return WorkersInBrief(len(workers), verdicts, tuple(FlaggedWorker(*row) for row in flagged), *_most_alike(known))
+
+
+def _most_alike(known: pl.DataFrame) -> tuple[tuple[str, str, str] | None, int]:
+    """Return two workers who answer alike, with the tasks, and how many more do; those called copies are reported as such."""
+    if "answers_like" not in known.columns:
+        return None, 0
+    tasks = pl.col("why").str.extract(SHARED_PATTERN)
+    alike = known.filter(pl.col("answers_like").is_not_null() & (pl.col("verdict") != "copy") & tasks.is_not_null())
+    if not len(alike):
+        return None, 0
+    first = alike.select(pl.col("worker", "answers_like").cast(pl.String), tasks).row(0)
+    return first, len(alike.filter(~pl.col("worker").cast(pl.String).is_in(first[:2])))
 
 
 def _cuts(result: Result) -> list[slice]:

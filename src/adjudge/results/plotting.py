@@ -57,16 +57,19 @@ def load(home: str) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plots:
-    """The pictures of one result, each under a sentence that says what it shows.
+    """The pictures of a result, each with a sentence that states its message.
 
     A notebook shows a picture as SVG, without a network; `picture.save("workers.svg")` writes it. `picture.altair()` is the
     same picture as a chart of Altair, which you can change; it needs the extra `report`, and so do .png, .pdf and .html.
-    Every method takes `theme`: "light", "dark", or "none", which has no background and leaves the chart to Altair's own themes.
+    Every method takes `theme`: "light", "dark", or "none", which has no background and leaves the style to Altair's own themes.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate(adj.simulate(tasks=300, workers=8, seed=1).votes)
     >>> result.plot.workers()
     Picture('None of 8 workers guesses, works against the others, or answers like another more often than the labels explain.')
+
     """
 
     result: Result
@@ -76,9 +79,9 @@ class Plots:
         return f"plots of {self.result!r}: {', '.join(names)}"
 
     def workers(self, *, theme: Theme = "light") -> Picture:
-        """Return votes against accuracy, a dot per worker: its 90% interval as a line, its verdict by shape and colour.
+        """Draw votes against accuracy: a dot per worker, its 90% interval as a line, its verdict as shape and colour.
 
-        Thousands of workers become cells in the shade of their number, under dots for those to look at.
+        Thousands of workers become cells shaded by their number, with dots for those to look at.
 
         Parameters
         ----------
@@ -88,33 +91,33 @@ class Plots:
         Returns
         -------
         Picture
-            Votes against accuracy, a dot per worker: its 90% interval as a line, its verdict by shape and colour.
+            The picture.
 
         """
         return draw("workers:workers", self.result, theme=theme)
 
     def confusion(self, worker: object = None, *, theme: Theme = "light") -> Picture:
-        """Return what is confused with what: rows are the labels chosen, columns the labels given.
+        """Draw which labels are confused: rows are the labels chosen, columns the labels given.
 
         Beyond 20 labels it lists the worst pairs.
 
         Parameters
         ----------
         worker : object, optional
-            The id of one worker; all together by default.
+            Id of a worker; by default all workers together.
         theme : Theme, default "light"
             "light", "dark" or "none".
 
         Returns
         -------
         Picture
-            What is confused with what: rows are the labels chosen, columns the labels given.
+            The picture.
 
         """
         return draw("votes:confusion", self.result, worker, theme=theme)
 
     def tasks(self, *, theme: Theme = "light") -> Picture:
-        """Return how confidence is spread over the tasks, and the least certain tasks by name.
+        """Draw the distribution of confidence, and the least certain tasks by name.
 
         Parameters
         ----------
@@ -124,13 +127,13 @@ class Plots:
         Returns
         -------
         Picture
-            How confidence is spread over the tasks, and the least certain tasks by name.
+            The picture.
 
         """
         return draw("labels:tasks", self.result, theme=theme)
 
     def agreement(self, *, theme: Theme = "light") -> Picture:
-        """Return agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
+        """Draw agreement beyond chance of every pair of workers; those who answer alike are neighbours, and rings outlined.
 
         Parameters
         ----------
@@ -140,13 +143,13 @@ class Plots:
         Returns
         -------
         Picture
-            Agreement beyond chance of every two workers, those who answer alike side by side, rings outlined.
+            The picture.
 
         """
         return draw("votes:agreement", self.result, theme=theme)
 
     def reliability(self, truth: Source, *, theme: Theme = "light") -> Picture:
-        """Return whether confidence is true: the share of right labels against the confidence that was promised.
+        """Draw the share of right labels against confidence, which shows whether confidence holds.
 
         Parameters
         ----------
@@ -158,14 +161,14 @@ class Plots:
         Returns
         -------
         Picture
-            Whether confidence is true: the share of right labels against the confidence that was promised.
+            The picture.
 
         """
         check({"theme": theme}, RULES)
         return draw("labels:reliability", load("adjudge.evaluation.evaluate:evaluate")(self.result, truth), theme=theme)
 
     def trace(self, *, theme: Theme = "light") -> Picture:
-        """Return the labels changed in each iteration.
+        """Draw the number of labels changed in each iteration.
 
         Parameters
         ----------
@@ -175,13 +178,13 @@ class Plots:
         Returns
         -------
         Picture
-            The labels changed in each iteration.
+            The picture.
 
         """
         return draw("labels:trace", self.result, theme=theme)
 
     def shares(self, *, theme: Theme = "light") -> Picture:
-        """Return how often each label is given, and how often it is chosen.
+        """Draw how often each label is given, and how often it is chosen.
 
         Parameters
         ----------
@@ -191,13 +194,13 @@ class Plots:
         Returns
         -------
         Picture
-            How often each label is given, and how often it is chosen.
+            The picture.
 
         """
         return draw("labels:shares", self.result, theme=theme)
 
     def explain(self, task: object, *, theme: Theme = "light") -> Picture:
-        """Return why a task has its label: what every vote adds to the log-odds, as a waterfall.
+        """Draw why a task has its label: how much each vote adds to the log-odds, as a waterfall.
 
         Parameters
         ----------
@@ -209,7 +212,7 @@ class Plots:
         Returns
         -------
         Picture
-            Why a task has its label: what every vote adds to the log-odds, as a waterfall.
+            The picture.
 
         """
         return self.result.explain(task).plot(theme=theme)

@@ -7,32 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.fit import Fit, Knowledge, TraceRow
-from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
 from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import Understood, Votes, pairs_of, piece, weight_sums
 from adjudge.engines.base import Session
 from adjudge.engines.memory import require_probabilities
-from adjudge.engines.registry import EngineChoice
 from adjudge.errors import NOT_PICKLED, AdjudgeError, InputError, quote
 from adjudge.io.frames import Frame, column, label_columns, numbers, to_native
-from adjudge.io.reading import Reading
 from adjudge.io.sources import Source
 from adjudge.io.workers import GroupedVotes
 from adjudge.io.write import check_files
 from adjudge.models.knowledge import Learned, columns_as_facts, learned_from
 from adjudge.models.temperature import posterior_pieces, probability_pieces
-from adjudge.results.promise.methods import Promises
+from adjudge.results.methods import ResultMethods
 
 if TYPE_CHECKING:
-    from adjudge.io.workers import Cost
-    from adjudge.results.explanation import Explanation
     from adjudge.results.plotting import Plots
     from adjudge.results.workers import JudgedWorkers
 
@@ -42,15 +37,18 @@ MAX_CONFUSION_CELLS = 20_000_000  # of all workers together
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(Promises):
-    """What `fit` and `aggregate` return. Frames are made on first access, and kept.
+class Result(ResultMethods):
+    """The result of `fit` and `aggregate`. Frames are made on first access and cached.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
     >>> result
     Result(mv: 2 tasks, 3 workers, 2 labels from 4 votes)
     >>> result.labels.rows()
     [(1, 'cat', 0.525, 3, False), (2, 'dog', 0.55, 1, False)]
+
     """
 
     votes: Votes
@@ -112,7 +110,7 @@ class Result(Promises):
     def facts(self) -> Mapping[str, object]:
         """Measurements of the votes and choices of the fit, by name; see docs/models/auto.md.
 
-        `shared_error` (how far workers err together), `skill_spread` (how far they differ), `effective_votes` (independent votes
+        `shared_error` (correlation of their errors), `skill_spread` (how much they differ), `effective_votes` (independent votes
         per task after allowing for both), `trust_in_skill`, and for "auto" `chose` and `why`; all are missing if neither model
         nor confidence needed them. With groups: `groups` and `ties_within` (votes that groups did not cast because their members
         tied). With workers left out: `excluded_workers` and `excluded_votes`.
@@ -121,11 +119,14 @@ class Result(Promises):
 
     @property
     def understood(self) -> Understood | None:
-        """What reading made of the votes: format, columns, votes, abstentions, repeated votes; None for arrays of your own.
+        """How the votes were read: format, columns, votes, abstentions, repeated votes; None for your own arrays.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> print(adj.aggregate({"item": [1, 1], "judge": ["a", "b"], "score": [5, 5]}).understood)
         dict of columns: task=item, worker=judge, label=score; 2 votes
+
         """
         return self.votes.understood
 
@@ -171,7 +172,7 @@ class Result(Promises):
 
     @cached_property
     def trace(self) -> Frame:
-        """A line per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
+        """One row per iteration: phase, change of the priors (glad: of the objective), likelihoods, labels changed, seconds."""
         schema = dict.fromkeys(TraceRow.__dataclass_fields__, pl.Float64) | {
             "iteration": pl.Int64,
             "phase": pl.String,
@@ -186,7 +187,7 @@ class Result(Promises):
 
     @property
     def iterations_before(self) -> int:
-        """The iterations of the earlier fit that this one continued: about what a warm start saved; 0 for a cold one."""
+        """The iterations of the earlier fit that a warm start continued, which are about those it saved; 0 for a cold start."""
         return self.fit.trace[0].iteration - 1 if self.fit.trace else 0
 
     @property
@@ -201,12 +202,12 @@ class Result(Promises):
 
     @property
     def expected_errors(self) -> float:
-        """The expected number of wrong labels, if confidence is to be believed: the sum of 1 - confidence over the tasks."""
+        """The expected number of wrong labels if confidence holds: the sum of 1 - confidence over the tasks."""
         return sum(float((1.0 - piece(self.fit.outcome.confidence, cut)).sum()) for cut in self._cuts())
 
     @property
     def ties(self) -> int:
-        """The number of tasks whose label had to be picked among tied ones."""
+        """The number of tasks whose label was chosen among tied ones."""
         return sum(int(piece(self.fit.outcome.tie, cut).sum()) for cut in self._cuts())
 
     @property
@@ -215,23 +216,44 @@ class Result(Promises):
         return len(self.votes.unvoted)
 
     def confusion(self, worker: object) -> Frame:
-        """Return pi_cl of one `worker`: a row per true label, a column per given label.
+        """Return the confusion (pi) of a worker: a row per true label, a column per given label.
 
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+
+        Returns
+        -------
+        frame
+            Column `true`, and one column per given label; a row of zeros if the worker never met the true label.
+
+        Raises
+        ------
+        InputError
+            If the worker has no votes, or votes as part of a group.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (1, "eve", "dog"), (2, "ann", "dog")], model="mv")
         >>> result.confusion("eve").rows()
         [('cat', 0.0, 1.0), ('dog', 0.0, 0.0)]
+
         """
         return self._native(confusion_frame(self.votes.labels, self.confusion_matrix(worker)))
 
     @property
     def confusions(self) -> Frame:
-        """The confusions of all workers: worker, true, given, share; a line per worker, true label and given label.
+        """The confusions of all workers: worker, true, given, share; one row per worker, true label and given label.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> result = adj.aggregate([(1, "ann", "cat"), (1, "bob", "cat"), (2, "ann", "dog")], model="mv")
         >>> result.confusions.filter(worker="bob").rows()
         [('bob', 'cat', 'cat', 1.0), ('bob', 'cat', 'dog', 0.0), ('bob', 'dog', 'cat', 0.0), ('bob', 'dog', 'dog', 0.0)]
+
         """
         return self._native(self.confusions_frame())
 
@@ -252,7 +274,19 @@ class Result(Promises):
         )
 
     def confusion_matrix(self, worker: object) -> NDArray[np.float64]:
-        """Return pi_cl of one `worker`, [K true, K given]; zeros where the worker never met the true label."""
+        """Return `confusion` as an array.
+
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+
+        Returns
+        -------
+        array of float64
+            Shape (K true, K given); zeros where the worker never met the true label.
+
+        """
         code = int(self.votes.workers.codes([worker])[0])
         if code < 0:
             group = None if self.grouping is None else self.grouping.mapping.get(text_of(worker))
@@ -266,33 +300,33 @@ class Result(Promises):
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether votes and outcome lie on disk: `label_batches` and `probability_batches` then come in several parts."""
+        """Whether votes and outcome are on disk; `label_batches` and `probability_batches` then yield several parts."""
         return isinstance(self.fit.outcome.labels, np.memmap)
 
     @property
     def strength(self) -> float:
-        """The number of the mean worker's votes that every worker was lent, given or estimated; 0 is the paper."""
+        """Pseudo-votes of the average worker that every worker got, given or estimated; 0 is the paper."""
         return self.fit.strength
 
     @property
     def temperature(self) -> float:
-        """What posteriors were raised to one over, to be as sure as they are right; 1 unless calibrated."""
+        """Temperature T of the calibration, which raises posteriors to the power 1/T; 1 unless calibrated."""
         return self.fit.temperature
 
     @property
     def gold_without_votes(self) -> int:
-        """Gold tasks that nobody voted on: they teach nothing, and are ignored."""
+        """The number of gold tasks without votes, which are ignored."""
         used = self.fit.task_columns.get("gold")
         return self.gold_given - (0 if used is None else int(used.sum()))
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
+        """Workers unknown to the model that predicted this; they count as the average worker."""
         known = self.fit.worker_columns.get("known")
         return [] if known is None else list(column(self.votes.workers, np.flatnonzero(~known)))
 
     def learned(self) -> Learned:
-        """Return what was learned of workers and labels: what `save` writes."""
+        """Return what was learned about workers and labels, as `save` writes it."""
         if self.used is not None:
             return self.used
         v = self.votes
@@ -316,154 +350,18 @@ class Result(Promises):
         return found if self.grouping is None else replace(found, groups=self.grouping.mapping)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned (not the votes, nor the labels of tasks) to one file at `path`, for `adjudge.load`."""
+        """Write what was learned about workers and labels to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all. It contains neither votes nor the labels of tasks.
+
+        """
         from adjudge.results.saved import write_model
 
         check_files({"the model": path}, {"the votes": getattr(self.votes, "folder", None)})  # encoded votes know their folder
         write_model(Path(path), self.learned())
-
-    def predict(
-        self,
-        votes: Votes | Source,
-        *,
-        engine: EngineChoice = DEFAULTS.engine,
-        confidence: Confidence | None = None,
-        **reading: Unpack[ReadOptions],
-    ) -> Result:
-        """Return the labels of other tasks under what was learned here; nothing is learned from their votes.
-
-        Workers without a vote here count as the mean worker; `unknown_workers` lists them.
-
-        - `votes`: anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
-        - `engine`: where to run, as for `adj.aggregate`.
-        - `confidence`: "honest" (if the fit was) or "posterior"; by default that of the fit.
-        - `reading`: the options of `adj.read`.
-
-        >>> import adjudge as adj
-        >>> crowd = adj.simulate(tasks=200, workers=10, seed=1)
-        >>> found = adj.aggregate(crowd.votes).predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "zoe", "l0")])
-        >>> found.labels["label"].to_list(), found.unknown_workers
-        (['l2'], ['zoe'])
-        """
-        from adjudge.results.saved import predict
-
-        return predict(self.learned(), votes, engine, confidence, Reading.of(reading))
-
-    def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own frame with the label of each row's task added: it keeps its rows, their order and its columns.
-
-        Four columns are added: `consensus` (the label), `consensus_confidence`, `consensus_votes` and `consensus_tie`. They are
-        null for tasks without votes. Ids are compared as text: 7 and "7" are one task.
-
-        - `frame`: a pandas, polars or pyarrow frame, which comes back as the same kind; one row per task or several. Or the path
-          of a table, which comes back as a polars frame; columns of text files stay text.
-        - `task`: the task column, or index level; by default the one that the votes were read from, or else a column with a
-          usual name.
-        - `prefix`: start of the names of the new columns, if `consensus` is taken.
-
-        >>> import adjudge as adj
-        >>> import polars as pl
-        >>> judged = {"example_id": [7, 7, 8], "judge": ["a", "b", "a"], "score": ["good", "good", "bad"]}
-        >>> texts = pl.DataFrame({"example_id": ["8", "9", "7"], "text": ["x", "y", "z"]})
-        >>> adj.aggregate(judged, model="mv").join(texts).select("example_id", "text", "consensus").rows()
-        [('8', 'x', 'bad'), ('9', 'y', None), ('7', 'z', 'good')]
-        """
-        from adjudge.io.write_back import join
-
-        return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
-
-    def explain(self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence") -> Explanation:
-        """Return why a task has its label: what every vote adds, who could change it, how many more votes would settle it.
-
-        Print it, take its figures (`log_odds`, `evidence`, `steps`), its frame (`votes`) or its picture (`plot()`); see
-        docs/explaining-a-label.md. `adjudge.results.explain.explain_many` explains many tasks at once.
-
-        - `task`: its id; 7 and "7" are one task.
-        - `settled`: the confidence from which a label counts as settled, for `more_votes`.
-        - `by`: "confidence" explains the probabilities that are reported, "model" the model's own posterior, which decides.
-
-        >>> import adjudge as adj
-        >>> votes = [("t1", "ann", "cat"), ("t1", "bob", "cat"), ("t1", "eve", "dog"), ("t2", "ann", "dog"), ("t2", "bob", "dog")]
-        >>> why = adj.aggregate(votes, model="ds").explain("t1")
-        >>> why.label, why.runner_up, why.votes["worker"].to_list()
-        ('cat', 'dog', ['ann', 'bob', 'eve'])
-        """
-        from adjudge.results.explain import explain
-
-        return explain(self, task, settled=settled, by=by)
-
-    def soft(self) -> Frame:
-        """Return the distribution of the crowd's answers per task, and whether a task is ambiguous or short of votes.
-
-        A frame of task, one column per label (its share of infinitely many votes), `ambiguity` (entropy of the task's own
-        distribution, in nats), `doubt` (entropy that more votes would remove) and `verdict`: "ambiguous" (the top
-        answer has less than two thirds of the crowd, with a probability of .8), "settled" (it has more) or "ask more". All three
-        are null where halves of the votes do not agree on which tasks are ambiguous; see docs/soft-labels.md.
-
-        >>> import adjudge as adj
-        >>> crowd = adj.simulate(tasks=300, workers=20, labels=3, votes_per_task=8, skill=0.7, seed=1)
-        >>> adj.aggregate(crowd.votes).soft().columns
-        ['task', 'l0', 'l1', 'l2', 'ambiguity', 'doubt', 'verdict']
-        """
-        from adjudge.results.soft import soft_labels
-
-        return to_native(soft_labels(self).frame(), self.votes.frame_kind)
-
-    def ask_next(
-        self,
-        n: int | None = None,
-        *,
-        worker: object = None,
-        cost: Cost | None = None,
-        budget: float | None = None,
-    ) -> Frame:
-        """Return the tasks where one more vote is worth most, and among candidates the worker to ask: most gain per cost first.
-
-        A frame of task, worker (where candidates were given), expected_gain (in right labels), label, confidence, votes, and
-        cost (where given). Each task comes once: ask again when its vote is in. Gold is not asked about. A task with nothing but
-        abstentions comes first, without label. See docs/asking-next.md.
-
-        - `n`: maximum number of tasks; by default all with a gain.
-        - `worker`: who can be asked: "any" of those who have voted, one worker, or a list. Nobody is asked twice about a task; a
-          worker without votes counts as the mean worker. By default the vote is the mean worker's, and the frame names no worker.
-        - `cost`: price of a vote: a number, a dict worker -> cost, or a table with the columns worker and cost, which then lists
-          the workers who can be asked.
-        - `budget`: maximum total price of the votes.
-
-        >>> import adjudge as adj
-        >>> votes = [(1, "ann", "cat"), (1, "bob", "dog"), (2, "ann", "dog"), (2, "bob", "dog"), (2, "eve", "dog")]
-        >>> adj.aggregate(votes, model="mv").ask_next(1, worker=["ann", "eve"]).select("task", "worker").rows()
-        [(1, 'eve')]
-        """
-        from adjudge.results.ask_next import ask_next
-
-        return self._native(ask_next(self, n, worker=worker, cost=cost, budget=budget))
-
-    def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
-        """Write the labels to `path` in the form of the file that the votes came from; see docs/formats.md.
-
-        An export of Label Studio becomes its tasks with the labels as predictions, records of Argilla get them as suggestions,
-        a log of Inspect becomes a table of its samples, and a table gets the columns of `join`. The file that was read is
-        not changed.
-
-        - `path`: the new file; it is written completely or not at all.
-        - `source`: the file, or the records, that the votes were read from.
-        - `format`: "auto" for the form of the source; or "label-studio", "argilla", "argilla-flat", "inspect" or "table", which
-          must be one that the source has.
-
-        >>> import adjudge as adj
-        >>> import polars as pl, tempfile, pathlib
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     wide, out = (pathlib.Path(folder, name) for name in ("wide.csv", "out.csv"))
-        ...     pl.DataFrame({"item": [7, 8], "ann": ["cat", "dog"], "bob": ["cat", None]}).write_csv(wide)
-        ...     adj.aggregate(wide, wide=True, model="mv").write(out, wide)
-        ...     print(out.read_text().splitlines()[0])
-        item,ann,bob,consensus,consensus_confidence,consensus_votes,consensus_tie
-        """
-        from adjudge.io.formats.export import Consensus
-        from adjudge.io.write_back import write_back
-
-        write_back(Consensus(self.labels_frame(), self.model, self.understood), source, path, format)
 
     def report(
         self,
@@ -475,16 +373,25 @@ class Result(Promises):
         title: str | None = None,
         comparison: object = None,
     ) -> None:
-        """Write one page that shows this result: labels in doubt, workers, what they confuse, who answers alike; docs/report.md.
+        """Write an HTML report: labels in doubt, workers, what they confuse, and who answers alike; see docs/report.md.
 
-        The page is a single HTML file. It needs no network, and opens in any browser.
+        The report is a single HTML file that needs no network and opens in any browser.
 
-        - `path`: the new file; it is written completely or not at all.
-        - `truth`: known labels, as for `adj.evaluate`, which are never learned from. The page then has accuracy, too.
-        - `truth_task`, `truth_label`: the columns of the truth, if they do not have usual names.
-        - `title`: the heading of the page.
-        - `comparison`: what `adj.compare` returned for the same votes and truth; by default a few models are fitted for the page.
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+        truth : Result or source, optional
+            Known labels, as for `adj.evaluate`, for figures of accuracy; they are never learned from.
+        truth_task, truth_label : str, optional
+            Columns of the truth, if they do not have usual names.
+        title : str, optional
+            Heading of the page.
+        comparison : object, optional
+            What `adj.compare` returned for the same votes and truth; by default a few models are fitted for the page.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> import tempfile, pathlib
         >>> crowd = adj.simulate(tasks=100, workers=8, seed=1)
@@ -493,6 +400,7 @@ class Result(Promises):
         ...     adj.aggregate(crowd.votes).report(page, truth=crowd.truth)
         ...     print("Can I trust these labels?" in page.read_text())
         True
+
         """
         from adjudge.results.plotting import load  # few callers write a report
 
@@ -509,7 +417,7 @@ class Result(Promises):
         return _join_frames(self.probability_batches())
 
     def label_batches(self) -> Iterator[pl.DataFrame]:
-        """Yield `labels` as polars frames, one after the other: all at once, unless the votes lie on disk."""
+        """Yield `labels` as polars frames: a single one, unless the votes are on disk."""
         outcome, votes, told = self.fit.outcome, self.votes, self.fit.task_columns
         frame = None
         # Both kinds of parts are cut alike.
@@ -536,7 +444,14 @@ class Result(Promises):
             yield pl.DataFrame({"task": ids}).select(**nothing)
 
     def probability_batches(self, *, posterior: bool = False) -> Iterator[pl.DataFrame]:
-        """Yield `probabilities` (or the model's own `posterior`) as polars frames: at once, unless the votes are on disk."""
+        """Yield `probabilities` as polars frames: a single one, unless the votes are on disk.
+
+        Parameters
+        ----------
+        posterior : bool, default False
+            Whether to yield the model's own posterior instead.
+
+        """
         names = label_columns(self.votes.labels.texts(), "task")
         pieces = (posterior_pieces if posterior else probability_pieces)(self.fit, self.session)
         rest = np.zeros((0, len(names)))
@@ -551,8 +466,22 @@ class Result(Promises):
         next(pieces, None)  # lets them close what they have opened
 
     def workers_frame(self, *, trust: bool = True) -> pl.DataFrame:
-        """Return `workers` as a polars frame; without `trust`, skip the columns that need a pass of their own."""
-        return self.judged.frame(trust=trust)
+        """Return `workers` as a polars frame.
+
+        Parameters
+        ----------
+        trust : bool, default True
+            False skips the columns that need a pass of their own.
+
+        """
+        frame = self.judged.frame(trust=trust)
+        if not trust or self.grouping is not None or self.fit.stack is None or self.judged.honest is None:
+            return frame
+        from adjudge.results.evidence import stack_accuracy
+
+        shares = np.concatenate([part for _, part in probability_pieces(self.fit, self.session)])
+        law, given = self.judged.honest.honest.accuracy_law, (shares, self.fit.outcome.labels, self.per_set)
+        return frame.with_columns(pl.Series(name, part) for name, part in stack_accuracy(self.votes, *given, law).items())
 
     @cached_property
     def judged(self) -> JudgedWorkers:
@@ -563,7 +492,7 @@ class Result(Promises):
 
     @cached_property
     def right_votes(self) -> NDArray[np.float64]:
-        """The expected number of right votes in each row, [rows]: counted in a pass of its own where no other has done so."""
+        """The expected number of right votes in each row, [rows]; takes a pass unless the fit has counted them."""
         right = self.fit.outcome.right_votes
         return right() if callable(right) else right
 
@@ -580,7 +509,7 @@ class Result(Promises):
 
     @property
     def is_here(self) -> bool:
-        """Whether votes and labels are in memory: intervals and verdicts look at all of them together."""
+        """Whether votes and labels are in memory, as intervals and verdicts require."""
         return type(self.votes) is Votes and len(self.fit.outcome.labels) == self.votes.n_tasks
 
     def _native(self, frame: pl.DataFrame) -> Frame:

@@ -1,6 +1,6 @@
 """What outlives a fit: models that predict other votes, their files, and what several of them know together.
 
-A file is a checksummed container (`adjudge.io.container`) of kind "model"; docs/reference/files.md names its parts.
+A file is a checksummed container (`adjudge.io.container`) of kind "model" or "sets"; docs/reference/files.md names its parts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from adjudge.io.container import MAX_VOTE_COUNT, Array, Bounds, Types
 from adjudge.io.encode import over_labels
 from adjudge.io.frames import column
 from adjudge.io.reading import PLAIN_READING, Reading
+from adjudge.io.sets import NO_YES, SetVotes, read_sets
 from adjudge.io.sources import Opened, Source
 from adjudge.io.workers import group_votes, require_in_memory
 from adjudge.models import knowledge
@@ -41,11 +42,14 @@ from adjudge.models.temperature import COLDEST, HOTTEST, tempered_fit
 from adjudge.results.result import Result, confusion_frame
 
 if TYPE_CHECKING:
-    from adjudge.results.sets import FittedSets
+    from adjudge.results.sets import FittedSets, MultiResult
 
 
 KIND: Final = "model"
 VERSION: Final = 1
+SETS_KIND: Final = "sets"
+SETS_VERSION: Final = 1
+SETS_META: Final[Types] = {"options": list, "models": list}
 Floats = NDArray[np.float64]
 PROBABILITY_TOLERANCE: Final = 1e-6  # probabilities may be this far beyond what they should be
 # docs/reference/files.md describes each part.
@@ -89,6 +93,8 @@ Fitted: TypeAlias = HasLearned | str | os.PathLike[str]  # a result, a loaded mo
 class FittedModel:
     """What `adjudge.load` returns: all that a fit has learned of workers and labels.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> crowd = adj.simulate(tasks=200, workers=10, seed=1)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "crowd.adjudge"
@@ -98,6 +104,7 @@ class FittedModel:
     FittedModel(auto: 10 workers, 3 labels, learned from 1000 votes on 200 tasks)
     >>> model.predict([("new", "w1", "l2"), ("new", "w2", "l2"), ("new", "w3", "l0")]).labels["label"].to_list()
     ['l2']
+
     """
 
     content: Learned
@@ -147,11 +154,25 @@ class FittedModel:
         return pl.DataFrame({"worker": list(pairs), "group": list(pairs.values())}, schema=schema)
 
     def confusion(self, worker: object = None) -> pl.DataFrame:
-        """Return pi_cl of one `worker`, or of the population: a row per true label, a column per given label."""
+        """Return the confusion (pi) of a worker or of the population: a row per true label, a column per given label.
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         return confusion_frame(self.content.knowledge.labels, self.confusion_matrix(worker))
 
     def confusion_matrix(self, worker: object = None) -> NDArray[np.float64]:
-        """Return pi_cl of one `worker`, or of the population, [K true, K given]."""
+        """Return `confusion` as an array, shape (K true, K given).
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+
+        """
         if worker is None:
             return self.content.confusion(-1)
         code = int(self.content.knowledge.workers.codes([worker])[0])
@@ -170,7 +191,7 @@ class FittedModel:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> Result:
-        """Return the labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+        """Label tasks with the model; unknown workers count as the average worker and are listed.
 
         Parameters
         ----------
@@ -178,7 +199,7 @@ class FittedModel:
             Anything that `adj.read` accepts, or a Spark frame, which gives a result of Spark frames.
         engine : str or engine, default "auto"
             Where to run, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             The options of `adj.read`.
@@ -186,7 +207,7 @@ class FittedModel:
         Returns
         -------
         Result
-            The labels of votes under what was learned; unknown workers count as the mean worker and are listed.
+            Labels of the tasks.
 
         """
         return predict(self.content, votes, engine, confidence, Reading.of(reading))
@@ -196,14 +217,65 @@ class FittedModel:
         return self.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        """Write the model to a file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         write_model(Path(path), self.content)
 
 
-def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
-    """Return the model that `result.save` or `adjudge aggregate --save` wrote to `path`: of sets for a fit with `multi=True`.
+@dataclass(frozen=True, eq=False)
+class LearnedSets:
+    """All that a fit of sets knows of workers and options, without votes and tasks."""
 
-    A file that `adj.scores(…).save` wrote gives a `ScorePanel`. `FittedModel`, `FittedSets` and `ScorePanel` have examples.
+    options: Vocabulary
+    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
+
+    def __post_init__(self) -> None:
+        if not len(self.options):
+            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
+        if len(self.parts) not in (1, len(self.options)):
+            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
+        for part in self.parts:
+            labels = tuple(part.knowledge.labels.ids())
+            if labels != NO_YES:
+                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
+
+    def option(self, option: object) -> int:
+        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
+        code = int(self.options.codes([option])[0])
+        if code < 0:
+            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
+        return code
+
+    @property
+    def model(self) -> str:
+        """The name of the model that was fitted."""
+        return self.parts[0].model
+
+
+def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
+    """Return the model in a file that `save` or `adjudge aggregate --save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    FittedModel or FittedSets or ScorePanel
+        `FittedSets` for a fit with `multi=True`, `ScorePanel` for a file of `adj.scores(…).save`.
+
+    Raises
+    ------
+    InputError
+        If the file is not a saved model, or is damaged.
+
     """
     kind = container.kind_of(Path(path))
     if kind == "scores":
@@ -212,20 +284,31 @@ def load(path: str | os.PathLike[str]) -> FittedModel | FittedSets:
         return cast(FittedModel, load_name("adjudge.evaluation.scores.saved:read_panel")(Path(path)))  # it predicts as one does
     if kind != "sets":
         return FittedModel(read_model(Path(path)))
-    from adjudge.results.sets import FittedSets, read_set_model
+    from adjudge.results.sets import FittedSets
 
     return FittedSets(read_set_model(Path(path)))
 
 
 def merge(first: Fitted, second: Fitted, *more: Fitted) -> FittedModel:
-    """Return a model that knows what all of these know.
+    """Merge what several models know about their workers.
 
-    `first`, `second` and `more` are results, loaded models or files of saved ones, over the same labels.
+    Parameters
+    ----------
+    first, second, *more : result, model, str or path
+        Results, loaded models, or files of saved models, all over the same labels.
 
+    Returns
+    -------
+    FittedModel
+        The merged model.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> monday, tuesday = (adj.aggregate(adj.simulate(tasks=100, workers=8, seed=s).votes) for s in (1, 2))
     >>> adj.merge(monday, tuesday)
     FittedModel(auto: 8 workers, 3 labels, learned from 1000 votes on 200 tasks)
+
     """
     whole = as_learned(first, "the first model")
     for other in (second, *more):
@@ -284,6 +367,32 @@ def predict(
         fit = tempered_fit(fit, session, learned.temperature)
     result = getattr(session, "result", Result)  # an engine far away has results of its own
     return result(session.votes, fit, session, learned.model, given, learned.scoring, used=learned, grouping=grouping)
+
+
+def predict_sets(
+    learned: LearnedSets,
+    votes: SetVotes | Source,
+    engine: EngineChoice = "auto",
+    confidence: Confidence | None = None,
+    reading: Reading = PLAIN_READING,
+) -> MultiResult:
+    """Return the sets of votes under a model that was learned on others."""
+    options, reading = learned.options, reading.recall(columns_of_facts(learned.parts[0].facts))
+    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
+    if sets.options.texts() != options.texts():
+        raise InputError(
+            f"the model has the options {itemize(options.ids())}, the votes have {itemize(sets.options.ids())}: "
+            "give the votes as they were before they were read, or read them with labels=…"
+        )
+    place = resolve(engine)
+    apart = len(learned.parts) > 1
+    problems = [sets.of_option(o) for o in range(len(options))] if apart else [sets.binary]
+    results = tuple(
+        predict(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
+    )
+    from adjudge.results.sets import MultiResult
+
+    return MultiResult(sets, results, learned.model)
 
 
 def _with_honest_confidence(
@@ -380,6 +489,36 @@ def check_model(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]
     told = {name: value for name, value in meta.items() if name not in ("labels", "worker_kind")}
     own: dict[str, Any] = {name: array for name, array in arrays.items() if name not in (*OF_KNOWLEDGE, *ID_ARRAYS["string"])}
     return Learned(**{**told, "temperature": float(meta["temperature"])}, **own, knowledge=known)
+
+
+def write_set_model(path: Path, learned: LearnedSets) -> None:
+    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
+    arrays: dict[str, NDArray[Any]] = {}
+    models = []
+    for number, part in enumerate(learned.parts):
+        meta, own = model_contents(part)
+        models.append(meta)
+        arrays |= {f"{number}.{name}": array for name, array in own.items()}
+    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
+
+
+def read_set_model(path: Path) -> LearnedSets:
+    """Return what was saved; a damaged, forged or foreign file is an error."""
+    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
+    bounds, parts = Bounds(path), []
+    for number, one in enumerate(meta["models"]):
+        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
+        bounds.fields(f"its model {number}", one, META)
+        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
+        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
+        bounds.arrays(own, ARRAYS)
+        parts.append(check_model(path, one, own))
+    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
+    bounds.need(parts, "it has no model")
+    try:
+        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
+    except AdjudgeError as error:
+        raise InputError(f"{path} is not valid: {error}") from error
 
 
 def _check_knowledge(bounds: Bounds, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Knowledge:

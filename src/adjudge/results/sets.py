@@ -1,7 +1,4 @@
-"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6).
-
-A saved model of sets is a checksummed container (`adjudge.io.container`) of kind "sets"; docs/reference/files.md names its parts.
-"""
+"""Tasks with several correct options: any model on the (task, option) questions, decoded as sets (the paper's section 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -18,101 +15,37 @@ from numpy.typing import NDArray
 
 from adjudge.data.fit import Fit, FitOutcome, Parameters
 from adjudge.data.options import DEFAULTS, Confidence, ReadOptions
-from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import Understood, abstention_rates
 from adjudge.engines.registry import EngineChoice, resolve
-from adjudge.errors import AdjudgeError, InputError, OptionError, itemize, quote
-from adjudge.io import container, frames
-from adjudge.io.container import Bounds, Types
+from adjudge.errors import InputError, OptionError, quote
+from adjudge.io import frames
 from adjudge.io.frames import Frame, column, label_columns, numbers
-from adjudge.io.reading import PLAIN_READING, Reading
-from adjudge.io.sets import NO_YES, SetVotes, read_sets
+from adjudge.io.reading import Reading
+from adjudge.io.sets import SetVotes
 from adjudge.io.sources import Source
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
-from adjudge.models.knowledge import Learned, columns_as_facts, columns_of_facts
+from adjudge.models.knowledge import columns_as_facts
 from adjudge.results.result import Result
-from adjudge.results.saved import ARRAYS, META, FittedModel, check_model, model_contents, predict
+from adjudge.results.saved import FittedModel, LearnedSets, predict_sets, write_set_model
 from adjudge.results.workers import gold_frame
 
 if TYPE_CHECKING:
     from adjudge.results.explanation import SetExplanation
-
-SETS_KIND: Final = "sets"
-SETS_VERSION: Final = 1
-SETS_META: Final[Types] = {"options": list, "models": list}
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedSets:
-    """All that a fit of sets knows of workers and options, without votes and tasks."""
-
-    options: Vocabulary
-    parts: tuple[Learned, ...]  # one for all options, or one for each, in their order; over no and yes
-
-    def __post_init__(self) -> None:
-        if not len(self.options):
-            raise InputError("no vote names an option, so nothing was learned of any: declare the options with labels=…")
-        if len(self.parts) not in (1, len(self.options)):
-            raise InputError(f"there are {len(self.parts)} models of {len(self.options)} options: give one, or one for each")
-        for part in self.parts:
-            labels = tuple(part.knowledge.labels.ids())
-            if labels != NO_YES:
-                raise InputError(f"a model of an option is over the labels {itemize(map(quote, labels))}: give {itemize(NO_YES)}")
-
-    def option(self, option: object) -> int:
-        """Return the code of an option, of options that were fitted apart; another is an error that names them."""
-        code = int(self.options.codes([option])[0])
-        if code < 0:
-            raise InputError(f"each option was fitted apart: name one of {itemize(self.options.ids())}, not {quote(option)}")
-        return code
-
-    @property
-    def model(self) -> str:
-        """The name of the model that was fitted."""
-        return self.parts[0].model
-
-
-def write_set_model(path: Path, learned: LearnedSets) -> None:
-    """Write what was learned to one file, whole or not at all; the same content gives the same bytes."""
-    arrays: dict[str, NDArray[Any]] = {}
-    models = []
-    for number, part in enumerate(learned.parts):
-        meta, own = model_contents(part)
-        models.append(meta)
-        arrays |= {f"{number}.{name}": array for name, array in own.items()}
-    container.save(path, SETS_KIND, SETS_VERSION, {"options": learned.options.ids(), "models": models}, arrays)
-
-
-def read_set_model(path: Path) -> LearnedSets:
-    """Return what was saved; a damaged, forged or foreign file is an error."""
-    meta, arrays = container.load(path, SETS_KIND, SETS_VERSION, SETS_META)
-    bounds, parts = Bounds(path), []
-    for number, one in enumerate(meta["models"]):
-        bounds.need(isinstance(one, dict), f"model {number} is {quote(one)}, not an object")
-        bounds.fields(f"its model {number}", one, META)
-        bounds.need(not one.get("groups"), f"model {number} has groups, which sets have not")
-        own = {name: arrays.pop(f"{number}.{name}") for name in ARRAYS if f"{number}.{name}" in arrays}
-        bounds.arrays(own, ARRAYS)
-        parts.append(check_model(path, one, own))
-    bounds.need(not arrays, f"it has an array {itemize(map(quote, arrays), 3)} that nothing uses")
-    bounds.need(parts, "it has no model")
-    try:
-        return LearnedSets(Vocabulary.of(meta["options"], "option"), tuple(parts))
-    except AdjudgeError as error:
-        raise InputError(f"{path} is not valid: {error}") from error
-
 
 YES = 1  # the code of "yes"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiResult:
-    """What `aggregate(multi=True)` returns: the chosen set of every task, the probability of every option, the workers.
+    """The result of `aggregate(multi=True)`: the chosen set of every task, the probability of every option, the workers.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t1", "eve", ["joy"]), ("t2", "ann", [])]
     >>> adj.aggregate(votes, model="mv", multi=True).labels.select("task", "label").rows()
     [('t1', ['joy']), ('t2', [])]
+
     """
 
     votes: SetVotes
@@ -134,12 +67,12 @@ class MultiResult:
 
     @property
     def understood(self) -> Understood | None:
-        """What reading made of the votes: format, columns, votes (sets), abstentions, repeated votes."""
+        """How the votes were read: format, columns, votes (sets), abstentions, repeated votes."""
         return self.votes.understood
 
     @property
     def iterations(self) -> int:
-        """The number of iterations; the most of any option where each was fitted apart."""
+        """The number of iterations; the maximum over options if each was fitted separately."""
         return max((r.iterations for r in self.results), default=0)
 
     @property
@@ -156,8 +89,8 @@ class MultiResult:
     def expected_errors(self) -> float:
         """The expected number of wrong sets: the sum of 1 - confidence over the tasks.
 
-        A set is wrong if one of its options is. Its confidence is the product over options, which takes errors about one task
-        for independent; docs/several-options.md compares it with truth.
+        A set is wrong if one of its options is. Its confidence is the product over options, which assumes independent errors
+        within a task; docs/several-options.md compares it with truth.
         """
         return float((1.0 - self._confidence()).sum())
 
@@ -168,7 +101,7 @@ class MultiResult:
 
     @property
     def ties(self) -> int:
-        """The number of tasks with an option whose yes or no had to be picked, as both scored the same."""
+        """The number of tasks with an option whose yes and no scored the same."""
         return int(self._matrix("tie").any(axis=1).sum())
 
     @property
@@ -178,18 +111,21 @@ class MultiResult:
 
     @property
     def unknown_workers(self) -> list[object]:
-        """The workers that the model which predicted this did not know: they were treated as the mean worker."""
+        """Workers unknown to the model that predicted this; they count as the average worker."""
         return self.results[0].unknown_workers
 
     @property
     def facts(self) -> Mapping[str, object]:
         """Measurements of the yes/no votes and choices of the fit, as in `Result.facts`; per option if options were fitted apart.
 
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["joy"])]
         >>> apart = adj.aggregate(votes, model="auto", multi=True, per_option=True, confidence="posterior")
         >>> [(option, found["chose"]) for option, found in apart.facts.items()]
         [('fear', 'careful'), ('joy', 'careful')]
+
         """
         if self._is_pooled:
             return self.results[0].facts
@@ -212,7 +148,7 @@ class MultiResult:
 
     @cached_property
     def workers(self) -> Frame:
-        """Worker, votes (sets), and what `Result.workers` tells, of the answers to the (task, option) questions.
+        """Worker, votes (sets), and the columns of `Result.workers` for the answers to the (task, option) questions.
 
         `accuracy` and `agreement` are shares of right answers and of answers equal to the chosen sets, `information` is in bits
         per answer; `abstained` is the share of missing sets. The answers of one set may be right or wrong together, so they count
@@ -226,18 +162,34 @@ class MultiResult:
         return self._native(self.priors_frame())
 
     def confusion(self, worker: object, option: object = None) -> Frame:
-        """Return the 2 x 2 confusion of a `worker` (for one `option` where each was fitted apart): rows true, columns said."""
+        """Return the 2 x 2 confusion of a worker: rows are true (no, yes), columns are given.
+
+        Parameters
+        ----------
+        worker : object
+            Id of the worker.
+        option : object, optional
+            The option, if each was fitted separately.
+
+        """
         if self._is_pooled:
             return self.results[0].confusion(worker)
         return self.results[self.learned_sets().option(option)].confusion(worker)
 
     def learned_sets(self) -> LearnedSets:
-        """Return what was learned of workers and options: what `save` writes."""
+        """Return what was learned about workers and options, as `save` writes it."""
         parts, columns = (r.learned() for r in self.results), columns_as_facts(self.understood)
         return LearnedSets(self.votes.options, tuple(replace(part, facts={**part.facts, **columns}) for part in parts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned (not the votes, nor the sets of tasks) to one file at `path`, for `adjudge.load`."""
+        """Write what was learned about workers and options to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all. It contains neither votes nor the sets of tasks.
+
+        """
         write_set_model(Path(path), self.learned_sets())
 
     def predict(
@@ -248,15 +200,15 @@ class MultiResult:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> MultiResult:
-        """Return the sets of other tasks under what was learned here; nothing is learned from their votes.
+        """Label the sets of other tasks with the knowledge of this fit; nothing is learned from their votes.
 
         Parameters
         ----------
         votes : SetVotes or source
             Sets of the options here, in anything that `adj.aggregate(multi=True)` accepts.
         engine : str or engine, default "auto"
-            Where to run, as for `adj.aggregate`.
-        confidence : {"honest", "posterior"}, optional
+            The engine to run on, as for `adj.aggregate`.
+        confidence : "honest" or "posterior", optional
             "honest" (if the fit was) or "posterior"; by default that of the fit.
         **reading
             The options of `adj.read`.
@@ -264,7 +216,7 @@ class MultiResult:
         Returns
         -------
         MultiResult
-            The sets of other tasks under what was learned here; nothing is learned from their votes.
+            Sets of the other tasks.
 
         Examples
         --------
@@ -279,7 +231,14 @@ class MultiResult:
         return predict_sets(self.learned_sets(), votes, engine, confidence, Reading.of(reading))
 
     def join(self, frame: Source, *, task: str | None = None, prefix: str = "consensus") -> Frame:
-        """Return your own `frame` with the set of each row's task added; `task` and `prefix` are as for `Result.join`."""
+        """Add the set of each row's task to your own frame.
+
+        Parameters
+        ----------
+        frame, task, prefix : as for `Result.join`
+            The frame, and how to join it.
+
+        """
         from adjudge.io.write_back import join
 
         return join(self.labels_frame(), frame, self.understood, task=task, prefix=prefix)
@@ -287,21 +246,34 @@ class MultiResult:
     def explain(
         self, task: object, *, settled: float = 0.95, by: Literal["confidence", "model"] = "confidence"
     ) -> SetExplanation:
-        """Return why a `task` has its set: the yes or no of every option; `settled` and `by` are as for `Result.explain`.
+        """Explain the set of a task: the yes or no of every option.
 
+        Parameters
+        ----------
+        task, settled, by : as for `Result.explain`
+            The task, and how to explain it.
+
+        Returns
+        -------
+        SetExplanation
+            One explanation per option.
+
+        Examples
+        --------
         >>> import adjudge as adj
         >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
         >>> adj.aggregate(votes, multi=True).explain("t1").options["joy"].label
         'yes'
+
         """
         from adjudge.results.explain import explain_set
 
         return explain_set(self, task, settled=settled, by=by)
 
     def ask_next(self, n: int | None = None, *, cost: float | None = None, budget: float | None = None) -> Frame:
-        """Return the tasks where one more vote is worth most, as `Result.ask_next` does.
+        """List the tasks on which one more vote is worth most, as `Result.ask_next` does.
 
-        A vote answers the questions of all options, so its gain is their sum: expected_gain is in right options.
+        A vote answers the questions of all options, so its gain is their sum: expected_gain is in correct options.
 
         Parameters
         ----------
@@ -313,7 +285,7 @@ class MultiResult:
         Returns
         -------
         Frame
-            The tasks where one more vote is worth most, as `Result.ask_next` does.
+            Columns as for `Result.ask_next`.
 
         Examples
         --------
@@ -328,7 +300,14 @@ class MultiResult:
         return self._native(ask_next_sets(self, n, cost=cost, budget=budget))
 
     def write(self, path: str | os.PathLike[str], source: Source, *, format: str = "auto") -> None:  # noqa: A002
-        """Write the sets to `path` in the form of the `source` that the votes came from; `format` is as for `Result.write`."""
+        """Write the sets in the format of the file that the votes came from.
+
+        Parameters
+        ----------
+        path, source, format : as for `Result.write`
+            The new file, the source, and the format.
+
+        """
         from adjudge.io.formats.export import Consensus
         from adjudge.io.write_back import write_back
 
@@ -345,7 +324,14 @@ class MultiResult:
         truth_label: str | None = None,
         title: str | None = None,
     ) -> None:
-        """Write one page that shows this result, to a single HTML file; the parameters are those of `Result.report`."""
+        """Write an HTML report in a single file.
+
+        Parameters
+        ----------
+        path, truth, truth_task, truth_label, title : as for `Result.report`
+            The file, known sets, and the heading.
+
+        """
         from adjudge.results.plotting import load  # few callers write a report
 
         load("adjudge.report.page:write")(self, path, truth=truth, truth_task=truth_task, truth_label=truth_label, title=title)
@@ -377,7 +363,14 @@ class MultiResult:
         return column(self.votes.tasks, np.zeros(0, np.int64) if given is None else np.flatnonzero(given))
 
     def first_sets(self, limit: int) -> list[tuple[list[int], float]]:
-        """Return the chosen options, as codes, and the confidence of the first tasks, `limit` of them at most."""
+        """Return the chosen options, as codes, and the confidence of the first tasks.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of tasks.
+
+        """
         chosen, confidence = self._matrix("labels")[:limit] == YES, self._matrix("confidence")[:limit].prod(axis=1)
         return [(np.flatnonzero(line).tolist(), float(sure)) for line, sure in zip(chosen, confidence, strict=True)]
 
@@ -488,34 +481,12 @@ class MultiResult:
         return frames.to_native(frame, self.votes.frame_kind)
 
 
-def predict_sets(
-    learned: LearnedSets,
-    votes: SetVotes | Source,
-    engine: EngineChoice = "auto",
-    confidence: Confidence | None = None,
-    reading: Reading = PLAIN_READING,
-) -> MultiResult:
-    """Return the sets of votes under a model that was learned on others."""
-    options, reading = learned.options, reading.recall(columns_of_facts(learned.parts[0].facts))
-    sets = votes if isinstance(votes, SetVotes) else read_sets(votes, replace(reading, labels=tuple(options.ids())))
-    if sets.options.texts() != options.texts():
-        raise InputError(
-            f"the model has the options {itemize(options.ids())}, the votes have {itemize(sets.options.ids())}: "
-            "give the votes as they were before they were read, or read them with labels=…"
-        )
-    place = resolve(engine)
-    apart = len(learned.parts) > 1
-    problems = [sets.of_option(o) for o in range(len(options))] if apart else [sets.binary]
-    results = tuple(
-        predict(part, problem, place, confidence=confidence) for part, problem in zip(learned.parts, problems, strict=True)
-    )
-    return MultiResult(sets, results, learned.model)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedSets:
     """What `adjudge.load` returns for a fit of sets (`multi=True`): all that it has learned of workers and options.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> votes = [("t1", "ann", ["fear", "joy"]), ("t1", "bob", ["joy"]), ("t2", "ann", ["fear"]), ("t2", "bob", ["fear"])]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "moods.adjudge"
@@ -525,6 +496,7 @@ class FittedSets:
     FittedSets(mv: 2 workers, 2 options)
     >>> model.predict([("new", "ann", ["joy"]), ("new", "bob", ["joy"])]).labels["label"].to_list()
     [['joy']]
+
     """
 
     content: LearnedSets
@@ -549,7 +521,7 @@ class FittedSets:
 
     @property
     def iterations(self) -> int:
-        """The iterations that led here; the most of any option where each was fitted apart."""
+        """The iterations of the fit; the maximum over options if each was fitted separately."""
         return max(part.iterations for part in self.content.parts)
 
     @property
@@ -562,13 +534,22 @@ class FittedSets:
 
     @property
     def priors(self) -> pl.DataFrame:
-        """Option and prior: the share of tasks that have it; the same for all options unless each was fitted apart."""
+        """Option and prior: the share of tasks that have it; the same for all options unless each was fitted separately."""
         parts, options = self.content.parts, self.content.options
         yes = [float(parts[n if len(parts) > 1 else 0].priors[1]) for n in range(len(options))]
         return pl.DataFrame({"option": column(options), "prior": pl.Series(yes, dtype=pl.Float64)})
 
     def confusion(self, worker: object = None, option: object = None) -> pl.DataFrame:
-        """Return the 2 x 2 confusion of a `worker`, or of the population (for one `option` where each was fitted apart)."""
+        """Return the 2 x 2 confusion of a worker, or of the population.
+
+        Parameters
+        ----------
+        worker : object, optional
+            Id of the worker; by default the population.
+        option : object, optional
+            The option, if each was fitted separately.
+
+        """
         parts = self.content.parts
         if len(parts) == 1:
             return FittedModel(parts[0]).confusion(worker)
@@ -582,9 +563,18 @@ class FittedSets:
         confidence: Confidence | None = None,
         **reading: Unpack[ReadOptions],
     ) -> MultiResult:
-        """Return the sets of votes under what was learned; unknown workers count as the mean worker and are listed.
+        """Label the sets of other tasks; unknown workers count as the average worker and are listed.
 
-        `votes`, `engine`, `confidence` and `reading` are those of `MultiResult.predict`.
+        Parameters
+        ----------
+        votes, engine, confidence, **reading : as for `MultiResult.predict`
+            The votes, and how to predict.
+
+        Returns
+        -------
+        MultiResult
+            Sets of the other tasks.
+
         """
         return predict_sets(self.content, votes, engine, confidence, Reading.of(reading))
 
@@ -593,5 +583,12 @@ class FittedSets:
         raise OptionError("this is a model of sets (multi=True), which only predict can use: give a model of single labels")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file at `path`, whole or not at all; the same model gives the same bytes."""
+        """Write the model to a file; the same model gives the same bytes.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         write_set_model(Path(path), self.content)

@@ -291,7 +291,8 @@ def blend(given: BlockInput) -> BlockState:
 
 def pair_values(function: RowFunction, given: BlockInput) -> BlockState:
     """Put what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
-    values = function(given.block.worker_block(), given.counts)
+    block = given.block.worker_block()
+    values = PairSums().inputs(function(block, given.counts), block)["values"]
     return given.before._replace(table=values.reshape(2 * len(values), given.block.n_rows).T)
 
 
@@ -346,7 +347,7 @@ class RoutedPacking(Packing):
 class RoutedPart(NamedTuple):
     """A part in bytes, with the slices of its rows that belong to each block."""
 
-    data: bytes  # of a `Part`, whose `rows` are the labels of its own rows
+    data: bytes  # of a `TaskPart`, whose `rows` are the labels of its own rows
     slices: NDArray[np.int64]  # [blocks + 1] first row of each block
 
     def unpack(self, settings: FitSettings) -> tuple[FitSettings, TaskPart]:

@@ -56,7 +56,7 @@ from adjudge.spark.blocks import (
     tabulate,
 )
 from adjudge.spark.executor import FitSettings, TaskSums, gold_tasks
-from adjudge.spark.layout import FIT_FAILED, Size
+from adjudge.spark.layout import FIT_FAILED, Size, TaskPart
 from adjudge.spark.result import DistributedResult, RemoteOutcome, RemoteSession
 from adjudge.spark.routes import (
     ANSWERS_STATE,
@@ -517,4 +517,4 @@ def _table(state: BlockState) -> OtherTable:
 
 
 def _gold_tasks(votes: int, part: RoutedPart) -> int:
-    return gold_tasks(votes, part.data)
+    return gold_tasks(votes, TaskPart.unpack(part.data))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -37,21 +39,25 @@ from adjudge.spark.executor import (
     FitSettings,
     HonestTables,
     PartCounts,
+    TableChange,
+    TableSource,
     TaskSums,
     count_gold,
+    count_gold_tasks,
     count_majority,
     count_step,
-    gold_tasks,
-    run,
     sum_votes,
 )
 from adjudge.spark.layout import FIT_FAILED, PART_DTYPES, PART_SCHEMA, Packing, Size, TaskPart, lines, partitions_for, size_of
 from adjudge.spark.result import RemoteOutcome, RemoteSession, SparkResult
 from adjudge.spark.session import Frame, arrow_batches, plain_errors
+from adjudge.spark.stored import MAX_STORED_VOTES, Found, remove, run, store
 from adjudge.spark.votes import DistributedVotes, RemoteGold, SparkVotes, with_gold
 from adjudge.spark.votes import read_gold as remote_gold
 
 TREE_CELLS = 1 << 23  # of the counts of all partitions; beyond that, they are summed in a tree
+MIN_CHANGE_SAVING = 4  # a table is broadcast whole unless at most one line in four has changed
+ENDED_FITS: list[str] = []  # whose votes nobody released: the next fit removes their files from executors
 Floats = NDArray[np.float64]
 
 
@@ -150,7 +156,13 @@ class SparkSession(RemoteSession, WorkerState):
         weights = self._tie_weights()
         self._settings = FitSettings(votes.row_label, votes.labels, seed, ties, gold is not None, weights, units)
         self._gold: Any = gold
-        self._before: Any = None  # source of the current labels: a broadcast table, "votes" (majority vote) or None
+        self._before: Any = None  # source of the current labels: a `TableSource`, "votes" (majority vote) or None
+        self._last_table: tuple[Floats, TableSource] | None = None  # the table that was broadcast last, and how
+        self._base: tuple[Floats, Broadcast] | None = None  # the table that was broadcast last as a whole
+        self._tables_made = 0
+        self._is_stored = False  # whether executors have files of votes
+        self._fit_id = uuid.uuid4().hex
+        weakref.finalize(self, ENDED_FITS.append, self._fit_id)
         self._ended: DecisionPass | None = None  # on the tasks, once the fit has ended
         self._on_gold: Any = None  # [rows, K] votes on gold tasks
 
@@ -206,10 +218,7 @@ class SparkSession(RemoteSession, WorkerState):
 
     def gold_tasks(self, *, votes: int) -> int:
         """Return the number of gold tasks with at least `votes` votes."""
-        if self._gold is None:
-            return 0
-        with plain_errors(FIT_FAILED):
-            return int(self._parts.map(partial(gold_tasks, votes)).sum())
+        return 0 if self._gold is None else int(self._sum(partial(count_gold_tasks, votes=votes)).sums[0])
 
     def run(self, job: VotePass[Any], function: RowFunction) -> Any:
         """Return the result of a pass: sums over pairs of votes or by row, or a frame of probabilities."""
@@ -267,7 +276,11 @@ class SparkSession(RemoteSession, WorkerState):
 
     def release(self) -> None:
         """Free what the executors store; frames that were not written before cannot be computed afterwards."""
-        for name in ("_parts", "_packed"):
+        if self._is_stored:
+            with plain_errors("cannot free the votes on the executors"):
+                self._stored.mapPartitions(partial(remove, self._fit_id)).count()
+            self._is_stored = False
+        for name in ("_stored", "_packed"):
             if name in self.__dict__:
                 self.__dict__[name].unpersist()
 
@@ -289,24 +302,52 @@ class SparkSession(RemoteSession, WorkerState):
         return spark.map_arrow(self._packed.select("part", "ids"), batches, schema)
 
     def _sum(self, work: Any) -> PartCounts:
-        """Return the sum over the parts of all partitions."""
+        """Return the sum over the parts of all partitions; one job, unless an executor lacks the files of a part."""
+        act = partial(run, self._shared_settings, self._fit_id, work)
         cells = self._votes.n_rows * self._votes.n_labels
         with plain_errors(FIT_FAILED):
-            counts = self._parts.mapPartitions(partial(run, self._shared_settings, work))
+            found = self._stored.mapPartitions(act)
             # A tree costs a stage of its own: worth it where the driver would have much to add up.
-            depth = 2 if counts.getNumPartitions() * cells > TREE_CELLS else 1
-            total = counts.treeAggregate(None, _plus, _plus, depth)
-        return total or PartCounts.nothing(self._votes.n_labels)
+            depth = 2 if found.getNumPartitions() * cells > TREE_CELLS else 1
+            total: Found = found.treeAggregate(Found(), Found.plus, Found.plus, depth)
+            self._is_stored = True
+            if total.missing:
+                again = self._laid_out.mapPartitionsWithIndex(self._store).mapPartitions(act)
+                context = self.spark.sparkContext
+                total = reduce(Found.plus, context.runJob(again, list, sorted(total.missing)), total)
+        return total.counts or PartCounts.nothing(self._votes.n_labels)
 
     def _follow(self, scores: Any) -> None:
         """Set the source of the current labels, and free the one before."""
-        if self._before is not None and self._before != "votes":
-            self._before.destroy()
-        self._before = scores
+        before, self._before = self._before, scores
+        if isinstance(before, TableSource) and (self._ended is None or self._ended.scores is not before):
+            self._free(before)
 
-    def _broadcast_scores(self) -> Broadcast:
+    def _free(self, source: TableSource) -> None:
+        """Free a table that was broadcast, except for what others still use."""
+        if source.change is not None:
+            source.change.destroy()
+        others = [one for one in (self._before, self._last_table and self._last_table[1]) if isinstance(one, TableSource)]
+        if (self._base is None or self._base[1] is not source.base) and all(one.base is not source.base for one in others):
+            source.base.destroy()
+
+    def _broadcast_scores(self) -> TableSource:
+        """Return the current table on the executors, to which only its changed lines are sent if these are few."""
         params = self._scored_by
-        return self._broadcast(EStepTables(params.priors, params.table, params.uses_prior))
+        if self._last_table is not None and self._last_table[0] is params.table:
+            return self._last_table[1]
+        self._tables_made += 1
+        change = None
+        if self._base is not None:
+            rows = np.flatnonzero((self._base[0] != params.table).any(axis=1))
+            if len(rows) * MIN_CHANGE_SAVING <= len(params.table):
+                change = self._broadcast(TableChange(rows, params.table[rows], params.priors, params.uses_prior))
+        if change is None:
+            self._base = params.table, self._broadcast(EStepTables(params.priors, params.table, params.uses_prior))
+        assert self._base is not None
+        source = TableSource(str(self._tables_made), self._base[1], change)
+        self._last_table = params.table, source
+        return source
 
     def _broadcast(self, value: Any) -> Broadcast:
         with plain_errors(FIT_FAILED):
@@ -337,18 +378,28 @@ class SparkSession(RemoteSession, WorkerState):
             return frame.persist(spark.storage("DISK_ONLY"))
 
     @cached_property
-    def _parts(self) -> Any:
-        """The votes as passes read them: in memory, or on disk where they do not fit."""
+    def _laid_out(self) -> Any:
+        """The votes that Spark stores, as bytes, in as many partitions as a pass has tasks."""
         assert self.size is not None  # the layout was checked
-        return self._packed.select("part").rdd.map(_first).persist(spark.storage("MEMORY_AND_DISK"))
+        parts, cores = self._packed.select("part").rdd.map(_first), self.spark.sparkContext.defaultParallelism
+        tasks = cores * -(-len(self._votes) // (cores * MAX_STORED_VOTES))
+        return parts if self._engine.partitions else parts.coalesce(min(max(tasks, 1), parts.getNumPartitions()))
+
+    @cached_property
+    def _store(self) -> Any:
+        """What writes a partition to files of its executor."""
+        ended = tuple(ENDED_FITS)
+        ENDED_FITS.clear()
+        return partial(store, self._shared_settings, self._fit_id, ended)
+
+    @cached_property
+    def _stored(self) -> Any:
+        """The numbers of the partitions whose votes are in files, on the executors that have the files."""
+        return self._laid_out.mapPartitionsWithIndex(self._store).persist(spark.storage("MEMORY_AND_DISK"))
 
 
 def _first(row: Any) -> bytes:
     return bytes(row[0])
-
-
-def _plus(a: PartCounts | None, b: PartCounts | None) -> PartCounts | None:
-    return b if a is None else a if b is None else a.plus(b)
 
 
 def _pack(packing: Broadcast, batches: Iterator[Any]) -> Iterator[Any]:

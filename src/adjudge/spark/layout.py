@@ -44,6 +44,17 @@ class TaskPart(NamedTuple):
     task_hash: NDArray[np.uint64]  # [tasks] of the text of the id
     gold: NDArray[np.int32]  # [tasks] given labels, below 0 if there is none; or empty
 
+    def keys(self, seed: int) -> NDArray[np.uint64]:
+        """Return the keys by which ties are settled, [tasks]."""
+        keys: NDArray[np.uint64] = fastest().tie_keys(self.task_hash.copy(), seed)
+        return keys
+
+    def recall(self, source: object) -> None:
+        """Return None: bytes keep no labels."""
+
+    def keep(self, source: object, labels: object) -> None:
+        """Do nothing: bytes keep no labels."""
+
     def pack(self) -> bytes:
         """Return the arrays as bytes, each at a multiple of 8."""
         blocks = [np.array([len(array) for array in self], np.int64).tobytes()]

@@ -85,6 +85,8 @@ def _start(master: str | None, quiet: bool) -> Any:
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and knows the master
         master = "local[*]"
     settings = {"spark.app.name": "adjudge", "spark.ui.showConsoleProgress": "false"}
+    if os.name == "posix":  # over TCP, Java and Python wait up to 40 ms for each other's acknowledgements, twice per task
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
     if master is not None:
         settings["spark.master"] = master
     if re.match(r"local|spark://(127\.|localhost)", master or ""):

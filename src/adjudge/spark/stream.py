@@ -253,21 +253,21 @@ class SparkStream:
     Parameters
     ----------
     online : Online
-        The stream to begin with, in a new folder; its gold holds for the whole job.
+        The initial stream of a new folder; its gold applies to the whole job.
     state : str or path
-        The job's folder: started again with it, the job continues where it was, after a kill too.
+        The job's folder: started with the same folder, the job continues where it was, even after a kill.
     sink : Sink or str or path, optional
-        Given a row, after each batch, for every task that got votes (and, after a refit, for every task whose label changed): a
-        function that takes the frame and the batch's id, or the name of a folder with a known suffix, which gets a folder
-        `batch_id=N` per batch.
+        Receives, after each batch, a row for every task that got votes (and, after a refit, for every task whose label changed):
+        a function of the frame and the batch's id, or the name of a folder with a known suffix, which gets a folder `batch_id=N`
+        per batch.
     task, worker, label : str, optional
-        The columns, where their usual names do not tell.
+        The columns, if they do not have usual names.
     order : str or sequence of str, default ()
         Columns by which the votes of a batch are ordered, before task, worker and label.
     bad : OnBadRows, default "fail"
         A row without task or worker, or with an undeclared label: "fail" ends the batch, "skip" leaves the row out.
     refit_every : int, default 0
-        Refits after every so many batches; 0 never does.
+        Refit after every so many batches; 0 means never.
 
     Examples
     --------
@@ -312,16 +312,30 @@ class SparkStream:
         return self._folder.online()
 
     def start(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Any:
-        """Return the running StreamingQuery over `votes`, a streaming frame; `name` is the query's.
+        """Start the stream and return its running StreamingQuery.
 
-        `trigger` is Spark's (`availableNow=True`, …).
+        Parameters
+        ----------
+        votes : frame
+            A streaming frame.
+        name : str, optional
+            Name of the query.
+        **trigger
+            Spark's trigger, such as `availableNow=True`.
+
         """
         return self._start(votes, name, trigger)[0]
 
     def run(self, votes: Frame, *, name: str | None = None, **trigger: Any) -> Progress:
-        """Return how far the stream came when it ended; `votes`, `name` and `trigger` are as for `start`.
+        """Run the stream until it ends, and return its progress.
 
-        Without a trigger it takes what is there now, and ends.
+        Parameters
+        ----------
+        votes, name : as for `start`
+            The streaming frame, and the name of the query.
+        **trigger
+            Spark's trigger; by default the stream takes what is available now, and ends.
+
         """
         query, job = self._start(votes, name, trigger or {"availableNow": True})
         try:

@@ -66,7 +66,8 @@ def test_with_truth_the_first_sentence_has_the_figures(crowd):
     assert f"Majority vote is right on {majority:.1%}" in found.advice[1]
     apart = found.differences.filter(model_a=found.best, model_b="mv").row(0, named=True)
     assert f"{apart['difference'] * 100:.1f} points" in found.advice[1]
-    assert found.advice[1].endswith("less, p < 0.001." if apart["p_value"] < 0.001 else f"less, p = {apart['p_value']:.3f}.")
+    chance = "p < 0.001" if apart["p_value"] < 0.001 else f"p = {apart['p_value']:.3f}"
+    assert found.advice[1].endswith(f"less, {chance} (one planned comparison, not corrected).")
     below = found.models.filter(pl.col("below_highest"))["model"].to_list()
     assert ("Significantly below" in found.advice[2]) == bool(below)
     assert all(name in found.advice[2] for name in below)

@@ -1,5 +1,6 @@
 """The call: which models run and how, what is refused, where known labels come from."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_threads_are_not_oversubscribed(crowd, monkeypatch, jobs, threads, at_on
     pools, engines = [], []
     whole, pool = fits._fit, fits.ThreadPoolExecutor
     monkeypatch.setattr(fits, "ThreadPoolExecutor", lambda n, **how: pools.append(n) or pool(n, **how))
-    monkeypatch.setattr(fits, "_fit", lambda job, engine: engines.append(engine.threads) or whole(job, engine))
+    monkeypatch.setattr(fits, "_fit", lambda job, engine, stop: engines.append(engine.threads) or whole(job, engine, stop))
     votes = adj.read(crowd.votes)
     fits.run([fits.FitJob("mv", adj.MajorityVote(), votes)] * jobs, threads=threads)
     assert pools == [at_once]
@@ -122,10 +123,10 @@ def test_a_model_that_refuses_is_listed_with_its_reason(crowd):
 def test_a_model_without_room_does_not_stop_the_others(crowd, monkeypatch):
     whole = fits._fit
 
-    def fit(job, engine):
+    def fit(job, engine, stop):
         if job.model.name == "auto":
             raise MemoryError
-        return whole(job, engine)
+        return whole(job, engine, stop)
 
     monkeypatch.setattr(fits, "_fit", fit)
     found = adj.compare(crowd.votes, refits=1)
@@ -134,7 +135,7 @@ def test_a_model_without_room_does_not_stop_the_others(crowd, monkeypatch):
 
 
 def test_what_is_wrong_with_adjudge_is_not_hidden(crowd, monkeypatch):
-    def broken(job, engine):
+    def broken(*_):
         raise ZeroDivisionError
 
     monkeypatch.setattr(fits, "_fit", broken)
@@ -170,6 +171,26 @@ def test_progress_is_reported_for_every_fit(crowd):
     assert [done for _, done, _ in calls] == list(range(1, 8)), "two fits of all votes, four folds of fds, one of mv"
     assert {total for *_, total in calls} == {7}
     assert {name for name, *_ in calls} == {"fds", "mv"}
+
+
+def test_an_interrupt_ends_the_fits_that_run(crowd):
+    rounds = []
+
+    class Endless(adj.DawidSkene):
+        def fit(self, votes, *, progress, **_):
+            for _ in range(1000):  # not quite
+                rounds.append(time.sleep(0.01))
+                progress(None)
+
+    def interrupt(name, *_):
+        assert name == "mv"
+        raise KeyboardInterrupt
+
+    votes = adj.read(crowd.votes)
+    jobs = [fits.FitJob("mv", adj.MajorityVote(), votes), fits.FitJob("ds", Endless(), votes)]
+    with pytest.raises(KeyboardInterrupt):
+        fits.run(jobs, threads=2, progress=interrupt)
+    assert len(rounds) < 900
 
 
 def test_frames_are_of_the_callers_kind(crowd):

@@ -276,3 +276,30 @@ def test_where_every_label_is_wrong_no_share_is_below_nothing():
 def test_panels_above_all_are_said_to_be_above():
     gap = Estimate(-0.02, -0.065, 0.025)
     assert sentences._short(SimpleNamespace(shortfall=gap)) == "2.0 points above all, 90% interval -2.5 to 6.5"
+
+
+def test_each_judge_has_the_accuracy_of_its_own_votes_on_known_tasks():
+    crowd = adj.simulate(tasks=120, workers=5, votes_per_task=4, labels=3, skill=0.7, repeats=0.1, seed=6)
+    truth = crowd.truth.head(60)
+    known = adj.panel(crowd.votes, truth=truth, model="mv", subsets=3).judges_frame()
+    right = crowd.votes.join(truth.rename({"label": "true"}), on="task").with_columns(right=pl.col("label") == pl.col("true"))
+    by_task = right.group_by("worker", "task").agg(pl.col("right").mean())
+    wanted = dict(by_task.group_by("worker").agg(pl.col("right").mean()).iter_rows())
+    for worker, accuracy, low, high in known.select("worker", "accuracy", "accuracy_low", "accuracy_high").rows():
+        assert accuracy == pytest.approx(wanted[worker], abs=1e-9)
+        assert low < accuracy < high
+    assert adj.panel(crowd.votes, model="mv", subsets=3).judges_frame()["accuracy"].null_count() == 5
+
+
+def test_confusions_are_those_of_the_known_tasks():
+    crowd = adj.simulate(tasks=90, workers=4, votes_per_task=3, labels=3, skill=0.6, seed=8)
+    truth = crowd.truth.head(50)
+    study = adj.panel(crowd.votes, truth=truth, model="mv", subsets=3)
+    right = crowd.votes.join(truth.rename({"label": "true"}), on="task")
+    for worker, true, given, tasks, share, low, high in study.confusions.rows():
+        met = right.filter(worker=worker, true=true)
+        assert (tasks, share) == (len(met), pytest.approx((met["label"] == given).mean(), abs=1e-9))
+        assert 0 <= low <= share <= high <= 1
+    assert len(study.confusions) == 3 * len(right.select("worker", "true").unique())
+    with pytest.raises(adj.OptionError, match="give truth="):
+        _ = adj.panel(crowd.votes, model="mv", subsets=3).confusions

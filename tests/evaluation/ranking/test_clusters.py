@@ -180,3 +180,31 @@ def test_text_without_header_has_no_cluster_unless_named(tmp_path):
     (tmp_path / "g.txt").write_text("a;b;a;ann;p\nb;a;b;bob;q\n")
     found = read_comparisons(tmp_path / "g.txt", header=False, left="1", right="2", winner="3", worker="4", cluster="5")
     assert found.clusters == 2
+
+
+def test_comparisons_repeat_each_other_within_a_cluster_alone():
+    """Two systems on 100 prompts, each pair seen once per order: a judge who is consistent on every prompt is so at once."""
+    better = {prompt: "A" if prompt % 3 else "B" for prompt in range(100)}
+    games = [(*sides, better[prompt], "ann", prompt) for prompt in range(100) for sides in (("A", "B"), ("B", "A"))]
+    frame = pl.DataFrame(games, ["left", "right", "winner", "worker", "prompt_id"], orient="row")
+    judge = adj.rank(frame).judges.row(0, named=True)
+    assert (judge["repeats"], judge["consistency"]) == (0, None)
+    assert (judge["swapped_repeats"], judge["swapped_consistency"]) == (100, 1.0)
+    twice = adj.rank(pl.concat([frame, frame])).judges.row(0, named=True)
+    assert (twice["repeats"], twice["consistency"], twice["swapped_repeats"]) == (200, 1.0, 400)
+    assert adj.rank(frame, cluster="").judges.row(0, named=True)["repeats"] == 2 * 100 * 99 // 2
+
+
+def test_two_items_have_a_share_an_interval_and_a_p_value():
+    jury = simulate_jury(items=2, prompts=300, judges=3, strength_spread=1.0, seed=2).comparisons
+    ranking = adj.rank(jury, judges=False)
+    row = ranking.neighbours.row(0, named=True)
+    upper, lower, p = row["upper"], row["lower"], 2 * (1 - row["probability"])
+    share, low, high = (1 / (1 + np.exp(-row[name])) for name in ("difference", "low", "high"))
+    told = (
+        f"judges prefer {upper} to {lower} in {share:.1%} of comparisons ({low:.1%} to {high:.1%}), whichever is on the left; p "
+    )
+    assert told + ("< 0.0001" if p < 1e-4 else f"= {p:.2g}") == ranking.sentences()[-2]
+    assert share == pytest.approx(ranking.probability(upper, lower))
+    assert ranking.sentences()[-1] == f"{upper} is better than {lower} at the 90% level"
+    assert not any("judges prefer" in line for line in adj.rank([("x", "y", "x"), ("y", "z", "tie")]).sentences())

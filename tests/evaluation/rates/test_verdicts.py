@@ -36,7 +36,7 @@ def test_a_clear_difference_is_reported(apart):
     assert (verdict.difference, verdict.low, verdict.high) == pytest.approx((-row["difference"], -row["high"], -row["low"]))
     first, second = str(apart[0]).splitlines()[:2]
     points = [f"{100 * part:+.1f}" for part in (verdict.difference, verdict.low, verdict.high)]
-    assert first == f"B is better than A: {points[0]} points of pass, {points[1]} to {points[2]}"
+    assert first == f"B is better than A at the 90% level: {points[0]} points of pass, {points[1]} to {points[2]}"
     assert "no votes show whether they share errors or favour one of them; 50 known labels" in second
     assert json.loads(json.dumps(apart[0].to_dict()))["verdicts"][0]["sentence"] == first
 
@@ -46,7 +46,7 @@ def test_what_is_not_shown_says_what_would_decide():
     found = adj.rates(rows, by=system, cluster=prompt)
     (verdict,) = found.verdicts
     assert not verdict.is_shown
-    assert verdict.sentence().startswith(f"not shown that {verdict.better} is better than {verdict.other}: +")
+    assert verdict.sentence().startswith(f"not shown that {verdict.better} is better than {verdict.other} at the 90% level: +")
     assert verdict.sentence().endswith(("more tasks are needed", "more known labels of each would decide"))
     known = adj.rates(rows, by=system, cluster=prompt, gold=truth)
     assert "no votes show" not in str(known), "with known labels nothing is assumed"
@@ -56,11 +56,11 @@ def test_bad_labels_and_names_without_meaning():
     rows, _, system, prompt = crowd(0.5, 0.75, names=("wrong", "odd"))
     options = {"by": system, "cluster": prompt}
     (verdict,) = adj.rates(rows, **options, good="wrong").verdicts
-    assert verdict.sentence().startswith("A is better than B: +")
+    assert verdict.sentence().startswith("A is better than B at the 90% level: +")
     (verdict,) = adj.rates([(t, w, {"wrong": "x", "odd": "y"}[label]) for t, w, label in rows], **options).verdicts
-    assert verdict.sentence().startswith("B is above A: +")
+    assert verdict.sentence().startswith("B is above A at the 90% level: +")
     (verdict,) = adj.rates([(t, w, {"wrong": "a", "odd": "fail"}[label]) for t, w, label in rows], **options).verdicts
-    assert verdict.sentence().startswith("A is better than B: -")
+    assert verdict.sentence().startswith("A is better than B at the 90% level: -")
     with pytest.raises(adj.InputError, match="good is 'great', which no vote has: the labels are odd, wrong"):
         adj.rates(rows, **options, good="great")
 

@@ -17,7 +17,7 @@ CROWD = adj.simulate(tasks=1500, workers=25, votes_per_task=4, skill=0.75, seed=
 TRUTH = dict(CROWD.truth.iter_rows())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def result():
     return aggregate(CROWD.votes)
 
@@ -107,8 +107,9 @@ def test_missing_answers_count_as_wrong(result):
     assert {TRUTH[task] for task in missing} <= set(some.values())
     promise = result.certify({task: None if task in missing else label for task, label in some.items()}, error=0.1)
     other = {task: "another" if task in missing else label for task, label in some.items()}
-    draw = result.draw_gold(100, error=0.1, seed=1)
-    wrong = result.certify(other, draw, error=0.1)
+    draw = aggregate(CROWD.votes).draw_gold(100, error=0.1, seed=1)
+    with pytest.warns(adj.SuspiciousVotes, match=r"5 gold answers are labels that no vote has.*'another'"):
+        wrong = result.certify(other, draw, error=0.1)
     assert promise.missing == 5
     assert (promise.threshold, promise.wrong) == (wrong.threshold, wrong.wrong)
     assert "5 of them unanswered and counted as wrong" in promise.sentence
@@ -116,7 +117,8 @@ def test_missing_answers_count_as_wrong(result):
 
 def test_nothing_can_be_certified(result):
     draw = result.draw_gold(60, error=0.05)
-    promise = result.certify(dict.fromkeys(draw["task"], "never"))
+    with pytest.warns(adj.SuspiciousVotes, match="59 gold answers"):
+        promise = result.certify(dict.fromkeys(draw["task"], "never") | {draw["task"][0]: "l0"})
     assert (promise.threshold, promise.share, promise.accepted, promise.gold) == (None, 0.0, 0, 0)
     assert promise.sentence.startswith("Nothing can be certified")
 
@@ -150,7 +152,7 @@ def test_a_second_look_at_full_risk_is_refused(result):
     result.certify(answers(draw))
     with pytest.raises(adj.InputError, match="look 2 at this draw"):
         result.certify(answers(draw), error=0.1)
-    late = answers(draw) | {draw["task"][0]: "another"}
+    late = answers(draw) | {draw["task"][0]: None}
     with pytest.raises(adj.InputError, match="look 2 at this draw"):
         result.certify(late)
 
@@ -228,3 +230,36 @@ def test_a_certificate_has_all_figures(result, tmp_path):
     assert content["adjudge"] == adj.__version__
     digest = hashlib.sha256((tmp_path / "votes.csv").read_bytes()).hexdigest()
     assert content["files"] == {"votes": [["votes.csv", digest]]}
+
+
+def test_a_second_draw_with_the_same_seed_keeps_its_looks(result, tmp_path):
+    draw = result.draw_gold(100, seed=3)
+    known = answers(draw)
+    result.certify(known)
+    with pytest.raises(adj.InputError, match="look 2 at this draw"):
+        result.certify(known, result.draw_gold(100, seed=3), error=0.1)
+    draw.write(tmp_path / "gold.csv")
+    again = aggregate(CROWD.votes).draw_gold(100, seed=3)
+    for name in ("gold.csv", "other.csv"):
+        with pytest.raises(adj.InputError, match=r"gold\.draw\.json has this draw already: seed 3 of these votes, with 1 look"):
+            again.write(tmp_path / name)
+    result.draw_gold(100).write(tmp_path / "other.csv")
+
+
+def test_draws_without_a_seed_differ(result):
+    first, second = result.draw_gold(100), result.draw_gold(100)
+    assert first.seed != second.seed
+    assert set(first["task"]) != set(second["task"])
+    assert result.draw_gold(100, seed=first.seed)["task"].to_list() == first["task"].to_list()
+
+
+def test_gold_spelled_unlike_the_votes_is_refused_and_takes_no_look(result):
+    draw = result.draw_gold(100, seed=4)
+    known = answers(draw)
+    with pytest.raises(adj.InputError, match="the gold has the label 'L0 ', and the votes have 'l0'"):
+        result.certify({task: label.upper() + " " for task, label in sorted(known.items(), key=lambda pair: pair[1])})
+    with pytest.raises(adj.InputError, match="no answer of the gold is a label of the votes: it has 'never'"):
+        result.certify(dict.fromkeys(known, "never"))
+    with pytest.raises(adj.InputError, match="the gold has the label"):
+        result.accuracy_interval(dict.fromkeys(known, " l0"), draw=draw)
+    assert draw.looks == []

@@ -316,6 +316,19 @@ def test_a_tripped_breaker_is_told_and_reset(tmp_path):
         assert client("GET", "/v1/campaigns/default").json["breaker"] is None
 
 
+def test_probation_that_keeps_everybody_aside_is_reported(tmp_path):
+    with serving(tmp_path, policy={"minimum_votes": 1, "confidence": 0.5}) as client:
+        site = Visitor(client)
+        client.vote("t1", "ann", "spam")
+        assert "Nothing can be decided" not in site.get("/c/default/now").body.decode()
+        sent = {"source": "json", "version": "1", "json": '{"minimum_votes": 1, "probation": {"votes": 5}}'}
+        tried = site.post("/c/default/policy", {**sent, "action": "test"}, csrf="/c/default/policy")
+        assert b"Probation keeps the votes of all workers aside" in finished(site, tried.headers["Location"]).body
+        spec = {"labels": ["spam", "ok"], "policy": {"probation": {"votes": 5}}}
+        assert client("PUT", "/v1/campaigns/new", spec).json["warning"]
+        assert "Nothing can be decided: probation keeps the votes of all workers aside" in site.get("/c/new/now").body.decode()
+
+
 def test_an_erased_name_is_nowhere(site):
     escalate(site, 1)
     site.client("DELETE", "workers/ann")

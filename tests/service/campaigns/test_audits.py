@@ -238,6 +238,17 @@ def test_the_alarm_trips_beside_breakers_and_an_expert_does_not_untrip_it():
     assert stream.state.breakers.tripped == "audits: so many"
 
 
+def test_a_policy_without_audits_lifts_the_alarm_and_no_other_breaker():
+    for cause, lifted in (("audits: so many", True), ("the share of 'x' has moved", False)):
+        stream = Stream()
+        stream.state.breakers.hold(cause)
+        [held] = stream.vote("t1")
+        assert held.reason == "breaker"
+        stream.add(e.PolicySet(time=stream.time, policy=RULE))
+        assert stream.state.breakers.tripped == (None if lifted else cause)
+        assert stream.state.tasks.by_name["t1"].standing.status == ("decided" if lifted else "held")
+
+
 def test_policies_keep_restart_or_drop_audits():
     stream = Stream()
     for n in range(6):

@@ -1,5 +1,8 @@
 """The fold: which votes count is what a dictionary says, and neither snapshots, threads nor readers change a bit of it."""
 
+from itertools import groupby
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from adjudge.online import Online
 from adjudge.service.campaigns import snapshot
 from adjudge.service.campaigns.reader import StateReader
 from adjudge.service.campaigns.tasks import SETTLED_STATUSES
+from adjudge.service.campaigns.voting import RequestVotes, VoteFold
 from adjudge.service.store import events as e
 from adjudge.service.store.archive import CopiedArchive
 from live_stories import POLICIES, TASKS, WORKERS, Story, begin, fold, ops
@@ -40,7 +44,8 @@ def read_everything(state):
         if task is not None:
             answer = state.answer(name)
             state.decision(task, answer)
-            state.rule.why(task.standing, state.evidence(task, answer))
+            state.evidence(task, answer)
+            state.why(task, answer)
             state.tally(name)
     for worker in state.crowd.all.values():
         state.on_probation(worker)
@@ -48,6 +53,7 @@ def read_everything(state):
         state.counts(worker)
     state.accuracy_of(list(state.crowd.all.values()))
     state.votes_in_memory()
+    state.describe_stall()
     state.next_due()
     state.tasks.counts()
     state.tasks.older(state.time, 3)
@@ -217,3 +223,45 @@ def test_sweeps_never_change_which_votes_are_in_force(story):
         in_force = [sorted((who, label) for who, label, _ in state.ballots(name)) for state in (swept, kept)]
         assert in_force[0] == in_force[1]
     assert swept.archived_tasks + len(swept.tasks) == len(kept.tasks)
+
+
+def fold_together(state, events, has_ids):
+    """Fold votes of one time as a request does; return what it touched."""
+    votes, at = VoteFold(state, events[0].time), 0
+    columns = [[getattr(event, field) for event in events] for field in ("task", "worker", "label")]
+    while at < len(events):
+        done = votes.fold(RequestVotes(*columns, ["id"] * len(events) if has_ids else None), at)
+        if votes.is_renewal_due:
+            votes.renew()
+        if not done and is_new(state, events[at], has_ids):
+            votes.apply(events[at])
+        elif not done:
+            votes.touched.setdefault(events[at].task, None)
+        at += done or 1
+    return votes.touched
+
+
+def is_new(state, event, has_ids):
+    return has_ids or state.voted(event.task, event.worker) != event.label
+
+
+@STATE_SETTINGS
+@given(st.tuples(stories(), st.just(True)) | st.tuples(stories(without=["refit"]), st.just(False)))  # refits have positions
+def test_votes_that_are_folded_together_give_the_state_of_each_folded_alone(told):
+    story, has_ids = told
+    log = [msgspec.structs.replace(event, time=event.time // 40 * 40) for event in story.log]
+    alone, together = begin(log), begin(log)
+    for (_, are_votes), events in groupby(log, key=lambda event: (event.time, isinstance(event, e.Vote | e.Change))):
+        run, touched = list(events), {}
+        for event in run:
+            if not are_votes:
+                together.apply(together.position + 1, event)
+                alone.apply(alone.position + 1, event)
+            elif is_new(alone, event, has_ids):
+                touched[event.task] = alone.apply(alone.position + 1, event)[1]
+            else:
+                touched.setdefault(event.task, None)
+        assert not are_votes or fold_together(together, run, has_ids) == touched
+        assert together.changes == alone.changes
+    if not together.refit_read:
+        assert snapshot.digest(together) == snapshot.digest(alone)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from adjudge.crowdkit.frames import pd
+from adjudge.crowdkit.frames import Encoded, Floats, first_best, pd
 
 __all__ = [
     "BaseClassificationAggregator",
@@ -37,11 +37,25 @@ class Aggregator:
     output: ClassVar[str] = "labels_"  # what `fit_predict` returns
 
     def fit(self, data: pd.DataFrame) -> Self:
-        """Fit the rows of a frame and return self."""
+        """Fit the rows of a frame and return self.
+
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label; pairwise aggregators take worker, left, right and label.
+
+        """
         raise NotImplementedError()
 
     def fit_predict(self, data: pd.DataFrame, *known: Any, **named: Any) -> Any:
-        """Fit the rows of a frame and return one label per task, or one score per item; takes the arguments of `fit`."""
+        """Fit the rows of a frame and return one label per task, or one score per item.
+
+        Parameters
+        ----------
+        data, *known, **named : arguments of `fit`
+            Passed on to `fit`.
+
+        """
         return getattr(self.fit(data, *known, **named), self.output)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -51,7 +65,14 @@ class Aggregator:
         super().__setattr__(name, value)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings by name; `deep` adds those of nested aggregators as "name__setting"."""
+        """Return the settings by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether to add the settings of nested aggregators, as "name__setting".
+
+        """
         out = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         if deep:
             nested = [(name, value) for name, value in out.items() if isinstance(value, Aggregator)]
@@ -59,7 +80,19 @@ class Aggregator:
         return out
 
     def set_params(self, **params: Any) -> Self:
-        """Set settings by name, those of a nested aggregator as "name__setting", and return self."""
+        """Change settings and return self.
+
+        Parameters
+        ----------
+        **params : object
+            New values by name; "name__setting" is a setting of a nested aggregator.
+
+        Raises
+        ------
+        ValueError
+            If there is no setting of that name.
+
+        """
         valid = [setting.name for setting in fields(self)]
         for key in params:
             if key.partition("__")[0] not in valid:
@@ -93,6 +126,27 @@ class BaseClassificationAggregator(Aggregator):
     alphas_: pd.Series[Any]
     betas_: pd.Series[Any]
     loss_history_: list[float]
+
+
+class ProbabilityAggregator(BaseClassificationAggregator):
+    """An aggregator with a probability or vote share for every task and label."""
+
+    def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
+        """Fit the votes of a frame and return the probability of every label of every task.
+
+        Parameters
+        ----------
+        data, *known, **named : arguments of `fit`
+            Passed on to `fit`.
+
+        """
+        self.fit_predict(data, *known, **named)
+        return self.probas_
+
+    def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
+        """Set labels and probabilities from a posterior, [tasks, K]; an empty one gives empty frames."""
+        self.probas_ = votes.probabilities(posterior, name) if len(votes) else pd.DataFrame()
+        self.labels_ = votes.name_labels(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
 
 
 class BasePairwiseAggregator(Aggregator):

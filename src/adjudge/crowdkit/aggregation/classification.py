@@ -5,17 +5,15 @@ Every class documents which of our models runs and which settings it maps. Ties 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator
-from adjudge.crowdkit.aggregation.utils import add_skills_to_data, get_accuracy
-from adjudge.crowdkit.frames import Encoded, Floats, Integers, encode, first_best, keep_labelled, pd
-from adjudge.errors import NotConverged
+from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator, ProbabilityAggregator
+from adjudge.crowdkit.aggregation.utils import get_accuracy, weigh_votes
+from adjudge.crowdkit.frames import Encoded, Floats, encode, first_best, fit_model, keep_labelled, pd, random_state, vote_shares
 
 __all__ = [
     "GLAD",
@@ -34,35 +32,6 @@ FLOOR = 1e-10  # pseudo-votes in every cell of a confusion matrix, in place of c
 MACE_SMOOTHING = 0.01  # pseudo-votes of a worker's strategy in plain EM: crowd-kit ignores `smoothing`
 ASSIGNED_VOTES = 1e6  # pseudo-votes that outweigh all others, for errors that replace the first estimate
 MAX_STALLED_ITERATIONS = 100  # iterations without progress after which M-MSR gives up
-
-
-def fit_model(name: str, votes: Encoded, settings: Mapping[str, Any], **known: Any) -> tuple[Any, Floats]:
-    """Return the result of one of our models and its posterior, [tasks, K]; `n_iter` is the caller's choice, so do not warn."""
-    from adjudge.models.base import MODELS
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConverged)
-        result = MODELS[name](**settings).fit(votes.votes, confidence="posterior", **known)
-    return result, np.asarray(result.posterior.drop("task").to_numpy(), np.float64)
-
-
-def random_state(seed: Any) -> Any:
-    """Return the generator of a seed; generators are returned as they are."""
-    return seed if hasattr(seed, "uniform") else np.random.RandomState(seed)
-
-
-class ProbabilityAggregator(BaseClassificationAggregator):
-    """An aggregator with a probability or vote share for every task and label."""
-
-    def fit_predict_proba(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.DataFrame:
-        """Fit the votes of a frame and return the probabilities of every task's labels; takes the arguments of `fit`."""
-        self.fit_predict(data, *known, **named)
-        return self.probas_
-
-    def _set_posterior(self, votes: Encoded, posterior: Floats, name: str | None = "label") -> None:
-        """Set labels and probabilities from a posterior, [tasks, K]; an empty one gives empty frames."""
-        self.probas_ = votes.probabilities(posterior, name) if len(votes) else pd.DataFrame()
-        self.labels_ = votes.name_labels(first_best(posterior)) if len(votes) else pd.Series(dtype=float)
 
 
 @dataclass(eq=False)
@@ -85,8 +54,13 @@ class MajorityVote(ProbabilityAggregator):
     def fit(self, data: pd.DataFrame, skills: pd.Series[Any] | None = None) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label.
-        - `skills`: vote weights by worker; 1 by default.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+        skills : Series, optional
+            Vote weights by worker; 1 by default.
+
         """
         votes, weights = weigh_votes(data, skills, self.on_missing_skill, self.default_skill)
         self.probas_, labels = vote_shares(votes, weights)
@@ -95,33 +69,19 @@ class MajorityVote(ProbabilityAggregator):
         return self
 
 
-def weigh_votes(
-    data: pd.DataFrame, skills: pd.Series[Any] | None, on_missing_skill: str = "error", default_skill: float | None = None
-) -> tuple[Encoded, Floats | None]:
-    """Return the votes of a frame and their weights, [votes]; None without skills."""
-    if skills is None:
-        return encode(data), None
-    with_skill = add_skills_to_data(keep_labelled(data), skills, on_missing_skill, default_skill)
-    return encode(with_skill), with_skill["skill"].to_numpy("float64")
-
-
-def vote_shares(votes: Encoded, weights: Floats | None) -> tuple[pd.DataFrame, Integers]:
-    """Return each label's share of a task's weights, and the winners' codes, [tasks]: NaN and -1 if the weights sum to 0."""
-    scores = votes.scores(weights)
-    total = scores.sum(axis=1, keepdims=True)
-    shares = np.divide(scores, total, out=np.full_like(scores, np.nan), where=total != 0)
-    return votes.probabilities(shares), np.where(total[:, 0] == 0, -1, first_best(scores))
-
-
 class SkillAggregator(BaseClassificationAggregator):
     """An aggregator that learns skills in `fit`, and predicts by votes weighted with them."""
 
     shares: ClassVar[str] = "probas_"  # attribute of each label's share of the skills of every task's votes
 
     def predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """Return one label per task of a frame, from the fitted skills; every worker needs one.
+        """Return one label per task, weighting votes by the fitted skills.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label; every worker must have a skill.
+
         """
         self._require_fitted("skills_")
         votes, weights = weigh_votes(data, self.skills_)
@@ -131,7 +91,14 @@ class SkillAggregator(BaseClassificationAggregator):
         return self.labels_
 
     def fit_predict(self, data: pd.DataFrame, *known: Any, **named: Any) -> pd.Series[Any]:
-        """Fit the votes of a frame and return one label per task; takes the arguments of `fit`."""
+        """Fit the votes of a frame and return one label per task.
+
+        Parameters
+        ----------
+        data, *known, **named : arguments of `fit`
+            Passed on to `fit`.
+
+        """
         self.fit(data, *known, **named)
         return self.predict(data)
 
@@ -140,7 +107,14 @@ class SkillShareAggregator(SkillAggregator, ProbabilityAggregator):
     """An aggregator of votes weighted by skill whose shares count as probabilities."""
 
     def predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Return each label's share of the skills of every task's votes; takes the arguments of `predict`."""
+        """Return each label's share of the skills of a task's voters.
+
+        Parameters
+        ----------
+        data : DataFrame
+            As for `predict`.
+
+        """
         self.predict(data)
         return self.probas_
 
@@ -160,7 +134,11 @@ class Wawa(SkillShareAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn the skills of a frame's workers and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         self.skills_ = MajorityVote().fit(data).skills_
         return self
@@ -181,8 +159,13 @@ class GoldMajorityVote(SkillShareAggregator):
     def fit(self, data: pd.DataFrame, true_labels: pd.Series[Any]) -> Self:  # type: ignore[override]
         """Learn the skills of a frame's workers and return self.
 
-        - `data`: columns task, worker and label.
-        - `true_labels`: the labels of gold tasks, by task.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+        true_labels : Series
+            Labels of the gold tasks, indexed by task.
+
         """
         self.skills_ = get_accuracy(keep_labelled(data), true_labels, by="worker")
         return self
@@ -210,7 +193,11 @@ class ZeroBasedSkill(SkillShareAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn the skills of a frame's workers and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         votes = encode(data)
         skills, rate = np.full(len(votes.workers), 1.0 / max(len(votes.labels), 1) + self.eps), self.lr_init
@@ -253,10 +240,15 @@ class DawidSkene(ProbabilityAggregator):
     ) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label.
-        - `true_labels`: the labels of gold tasks, by task: these tasks keep them.
-        - `initial_error`: errors indexed by worker and given label with a column per true label, see
-          `initial_error_strategy`.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+        true_labels : Series, optional
+            Labels of the gold tasks, indexed by task; these tasks keep them.
+        initial_error : DataFrame, optional
+            Errors indexed by worker and given label, with a column per true label; see `initial_error_strategy`.
+
         """
         votes = encode(data, true_labels)
         gold = votes.gold(true_labels)
@@ -335,7 +327,11 @@ class OneCoinDawidSkene(DawidSkene):
     def fit(self, data: pd.DataFrame) -> Self:  # type: ignore[override]
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         super().fit(data)
         return self
@@ -382,7 +378,11 @@ class GLAD(ProbabilityAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         for name in ("alphas_priors_mean", "betas_priors_mean"):
             if getattr(self, name) is not None:
@@ -441,7 +441,11 @@ class MACE(ProbabilityAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         votes = encode(data)
         workers, labels = votes.workers, votes.labels
@@ -491,7 +495,11 @@ class KOS(BaseClassificationAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Fit the votes of a frame and return self.
 
-        - `data`: columns task, worker and label; two labels.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label, with two distinct labels.
+
         """
         votes = encode(data)
         if len(votes) and len(votes.labels) != 2:
@@ -525,7 +533,11 @@ class MMSR(SkillAggregator):
     def fit(self, data: pd.DataFrame) -> Self:
         """Learn the skills of a frame's workers and return self.
 
-        - `data`: columns task, worker and label.
+        Parameters
+        ----------
+        data : DataFrame
+            Columns task, worker and label.
+
         """
         votes = encode(data)
         start = random_state(self.random_state).uniform(size=len(votes.workers))[np.argsort(votes.workers.seen)]
@@ -558,10 +570,24 @@ class MMSR(SkillAggregator):
         return mmsr.log_odds(np.maximum(np.minimum(skill, 1.0 - margin), margin - 1.0 / (k - 1)), k)
 
     def predict_score(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Return each label's share of the weights of every task's votes; takes the arguments of `predict`."""
+        """Return each label's share of the weights of a task's voters.
+
+        Parameters
+        ----------
+        data : DataFrame
+            As for `predict`.
+
+        """
         self.predict(data)
         return self.scores_
 
     def fit_predict_score(self, data: pd.DataFrame) -> pd.DataFrame:
-        """Fit the votes of a frame and return each label's share of every task; takes the arguments of `fit`."""
+        """Fit the votes of a frame and return each label's share of the weights of a task's voters.
+
+        Parameters
+        ----------
+        data : DataFrame
+            As for `fit`.
+
+        """
         return self.fit(data).predict_score(data)

@@ -22,11 +22,14 @@ class BinaryRelevance(BaseClassificationAggregator):
 
     Fitted: `labels_`, a sorted list of labels per task, and `aggregators_`, the fitted copy for every label.
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> labels = [["house", "tree"], ["house"], ["house", "tree"]]
     >>> votes = pd.DataFrame({"task": ["t1", "t1", "t1"], "worker": ["ann", "bob", "eve"], "label": labels})
     >>> BinaryRelevance().fit_predict(votes).to_dict()
     {'t1': ['house', 'tree']}
+
     """
 
     base_aggregator: BaseClassificationAggregator = field(default_factory=MajorityVote)

@@ -24,10 +24,13 @@ class BradleyTerry(BasePairwiseAggregator):
     Scores sum to 1. `n_iter` bounds the scoring steps of `adjudge.evaluation.ranking`, which end once no log score moves by
     more than `tol`. Fitted: `scores_` by item and `loss_history_` (log-likelihood after each step).
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> games = pd.DataFrame({"left": ["a", "a", "b"], "right": ["b", "b", "a"], "label": ["a", "b", "a"]})
     >>> BradleyTerry(n_iter=100).fit_predict(games).round(3).to_dict()
     {'a': 0.667, 'b': 0.333}
+
     """
 
     n_iter: int
@@ -71,11 +74,14 @@ class NoisyBradleyTerry(BasePairwiseAggregator):
     reliability a: 0.5 for the mean worker, 0 for one who guesses) and `biases_` by worker (chance to answer left for two
     equal items).
 
+    Examples
+    --------
     >>> import pandas as pd
     >>> games = pd.DataFrame({"worker": ["w", "w", "v"], "left": [*"aab"], "right": [*"bba"], "label": [*"aaa"]})
     >>> scores = NoisyBradleyTerry().fit_predict(games)
     >>> bool(scores["a"] > scores["b"])
     True
+
     """
 
     n_iter: int = 100

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.crowdkit.aggregation.base import BaseClassificationAggregator
-from adjudge.crowdkit.frames import COLUMNS, pd
+from adjudge.crowdkit.frames import COLUMNS, Encoded, Floats, encode, keep_labelled, pd
 
 AnyAggregator = TypeVar("AnyAggregator", bound=BaseClassificationAggregator)
 
@@ -273,3 +273,24 @@ def named_series_attrib(name: str) -> Any:
     """
     slot = f"_series_{name}"
     return property(lambda self: getattr(self, slot), lambda self, value: setattr(self, slot, value.rename(name)))
+
+
+def weigh_votes(
+    data: pd.DataFrame, skills: pd.Series[Any] | None, on_missing_skill: str = "error", default_skill: float | None = None
+) -> tuple[Encoded, Floats | None]:
+    """Return the votes of a frame and the weight of each vote, or None without skills.
+
+    Parameters
+    ----------
+    data : DataFrame
+        Columns task, worker and label.
+    skills : Series, optional
+        Vote weights by worker.
+    on_missing_skill, default_skill : as for `MajorityVote`
+        What to do with votes of workers without a skill.
+
+    """
+    if skills is None:
+        return encode(data), None
+    with_skill = add_skills_to_data(keep_labelled(data), skills, on_missing_skill, default_skill)
+    return encode(with_skill), with_skill["skill"].to_numpy("float64")

@@ -54,8 +54,10 @@ UNKNOWN: Final = Estimate(np.nan)
 class Agreement:
     """How far workers agree. Figures are floats with an interval: `a.alpha`, `a.alpha.low`, `a.alpha.high`.
 
-    NaN stands for figures without a value: AC2 of labels without order, kappa where everybody always says the same.
+    Undefined figures are NaN: AC2 of labels without order, kappa if everybody always gives the same label.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> a = adj.agreement([(1, "ann", "x"), (1, "bob", "x"), (2, "ann", "y"), (2, "bob", "x"), (3, "ann", "y"), (3, "bob", "y")])
     >>> a
@@ -64,6 +66,7 @@ class Agreement:
     (0.6667 [0, 1], 0.0, 1.0)
     >>> a.pairs.select("worker_a", "worker_b", "shared", "kappa").rows()
     [('ann', 'bob', 3, 0.39999999999999997)]
+
     """
 
     scale: str  # the kind of labels: nominal, ordinal or interval
@@ -122,7 +125,7 @@ class Agreement:
 
     @cached_property
     def pairs(self) -> Any:
-        """A line for every two workers that share a task: shared, agreement, kappa, pi, same_wrong, same_ring.
+        """One row per pair of workers that share a task: shared, agreement, kappa, pi, same_wrong, same_ring.
 
         `shared` counts pairs of their votes on the same task, `agreement` is the share of them that agree, `same_wrong`
         (null without a reference) those where both gave the same wrong label, `same_ring` whether both are in one of `rings`.
@@ -131,12 +134,12 @@ class Agreement:
 
     @cached_property
     def matrix(self) -> Any:
-        """A row and a column per worker: the share of shared tasks on which they agree, null if there is none."""
+        """One row and one column per worker: the share of common tasks on which they agree, null if there are none."""
         return to_native(self.matrix_frame(), self.frame_kind)
 
     @cached_property
     def copying(self) -> Any:
-        """A line for every two workers of the same ring who share a task, the surest first.
+        """One row per pair of workers of a ring who share a task, the most certain first.
 
         `shared` counts tasks of known label, `same_wrong` those with the same wrong answer. `copied` is the likeliest share
         of copied answers, `log10_odds` how much likelier copying makes their votes.
@@ -145,13 +148,13 @@ class Agreement:
 
     @property
     def rings(self) -> tuple[tuple[Id, ...], ...]:
-        """Workers who answer alike beyond what the truth explains, the largest ring first: `answers_like` of `result.workers`."""
+        """Rings of workers whose answers are more alike than the truth explains (`answers_like`), the largest first."""
         members = [np.flatnonzero(self.ring == r) for r in np.unique(self.ring[self.ring >= 0])]
         return tuple(tuple(self.workers[int(w)] for w in m) for m in sorted(members, key=lambda m: (-len(m), m[0])))
 
     @property
     def errors_against(self) -> str | None:
-        """What `error_correlation` and `effective_votes` are measured against: "truth", "majority vote", or nothing."""
+        """The reference of `error_correlation` and `effective_votes`: "truth", "majority vote", or nothing."""
         return self.reference if self.reference in (None, "truth") else "majority vote"
 
     def estimates(self) -> dict[str, Estimate]:
@@ -193,7 +196,14 @@ class Agreement:
         return pl.DataFrame({"worker": column(self.workers), **columns})
 
     def matrix_array(self, pairs: PairFigures) -> Floats:
-        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared."""
+        """Return the agreement of every two workers, [workers, workers]; 1 with oneself, NaN if no task is shared.
+
+        Parameters
+        ----------
+        pairs : structured frame
+            The pairs of workers with their shares, as in `pairs`.
+
+        """
         square = np.full((len(self.workers), len(self.workers)), np.nan)
         np.fill_diagonal(square, 1.0)
         square[pairs.a, pairs.b] = square[pairs.b, pairs.a] = pairs.agreement
@@ -256,7 +266,7 @@ def agreement(
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
 ) -> Agreement:
-    """Return how far the workers agree, with intervals, and how many independent votes they amount to.
+    """Measure how far workers agree, with intervals, and how many independent votes they are worth.
 
     Parameters
     ----------
@@ -266,15 +276,14 @@ def agreement(
         The kind of labels: names ("nominal"), an order ("ordinal": that of `labels`, of numbers, or of the alphabet) or numbers
         ("interval").
     truth : Result or source, optional
-        Known labels that errors are measured against, as for `adj.evaluate`. Without it errors are measured against
-        majority vote, so that `effective_votes` is that of `result.facts`.
+        Known labels to measure errors against, as for `adj.evaluate`. By default errors are measured against majority vote, so
+        `effective_votes` equals that of `result.facts`.
     truth_task, truth_label : str, optional
         The columns of the truth, if they do not have usual names.
     model : ModelName, default "fds"
-        The model whose labels show common wrong answers and copies without truth; None measures no errors, and looks for no
-        copies.
+        The model whose labels reveal common wrong answers and copies without truth; None skips both.
     pairs : bool, default True
-        False leaves out pairs of workers and copies; so do crowds with too many pairs.
+        False leaves out pairs of workers and copies, as happens for crowds with too many pairs.
     resamples : int, default 1000
         Number of bootstraps over tasks; 0 draws none.
     level : float, default 0.95

@@ -38,8 +38,10 @@ FLOATS: Final = ("effect", "low", "high", "p_value", "p_adjusted")
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Bias:
-    """Effects of columns on judges' verdicts, given the estimated truth. `print` says which are shown.
+    """Effects of columns on judges' verdicts, given the estimated truth; `print` reports the significant ones.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=400, workers=6, labels=2, votes_per_task=6, skill=0.85, seed=1)
     >>> length = {f"t{n}": n * 37 % 400 for n in range(400)}
@@ -48,6 +50,7 @@ class Bias:
     Bias(6 judges, 1 column, no effect shown)
     >>> found.effects.columns
     ['worker', 'column', 'value', 'effect', 'low', 'high', 'p_value', 'p_adjusted', 'shown', 'votes']
+
     """
 
     label: str  # whose share of verdicts is looked at
@@ -71,7 +74,7 @@ class Bias:
 
     @cached_property
     def effects(self) -> Frame:
-        """A line per judge and effect, those with the smallest p-value first.
+        """One row per judge and effect, the smallest p-value first.
 
         `effect` is how much more often the judge gives `label` with the value (or per step of a number), the estimated truth
         being the same, with its interval from `low` to `high`. `p_adjusted` is corrected for the number of lines by Holm's
@@ -84,7 +87,7 @@ class Bias:
         return self.table
 
     def sentences(self) -> list[str]:
-        """Return what was found, as sentences."""
+        """Return the findings as sentences."""
         shown = self.table.filter("shown")
         out = []
         for row in shown.head(MAX_NAMED_EFFECTS).iter_rows(named=True):
@@ -137,8 +140,8 @@ def bias(
 ) -> Bias:
     """Measure whether columns of tasks move the verdicts of judges, given the estimated truth.
 
-    Each judge is measured against the truth that the other judges estimate, or against known labels: does it say "pass"
-    more often for long answers than these deserve?
+    Each judge is measured against the truth that the other judges estimate, or against known labels: for example, does it say
+    "pass" more often for long answers than they deserve?
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ def bias(
     gold : source of known labels, optional
         Known labels to measure by, instead of the other judges; only their tasks count then.
     good : label, optional
-        The label whose share of verdicts is looked at; by default one called pass, good, yes, …, or else the last.
+        The label whose share of verdicts is measured; by default one called pass, good, yes, …, otherwise the last.
     cluster : dict, source or column, optional
         The prompt, document or conversation of each task, as for `adj.rates`.
     level : float
@@ -159,7 +162,7 @@ def bias(
     model : str or Model
         The model that estimates the truth.
     seed : int
-        That of the model, which decides ties.
+        Seed of the model, which breaks ties.
     **reading
         The options of `adj.read`.
 

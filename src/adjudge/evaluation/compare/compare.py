@@ -70,6 +70,8 @@ PAIR_COLUMNS: Final[Mapping[str, type[pl.DataType]]] = {
 class Comparison:
     """Models side by side on the same votes. Figures that need truth or gold are null without.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=12, seed=1)
     >>> c = adj.compare(crowd.votes, truth=crowd.truth, models=["mv", "auto", "fds"])
@@ -77,6 +79,7 @@ class Comparison:
     Comparison(advises fds, 3 models, judged by the truth of 300 tasks)
     >>> c.models.select("model", "accuracy").rows()
     [('fds', 0.94), ('auto', 0.93), ('mv', 0.9133333333333333)]
+
     """
 
     best: str  # the name of the model that is advised
@@ -123,7 +126,7 @@ class Comparison:
         return Card(repr(self), figures, self.advice, [CardTable("models", columns, rows)], warnings, steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return the accuracy of the models with intervals, majority vote the rule to beat.
+        """Draw the accuracy of the models with intervals; majority vote is the baseline.
 
         Parameters
         ----------
@@ -140,7 +143,7 @@ class Comparison:
 
     @property
     def models(self) -> Frame:
-        """A line per model, the most accurate first; without truth and gold in the order of the registry.
+        """One row per model, the most accurate first; without truth and gold in the order of the registry.
 
         - `accuracy`, `accuracy_low`, `accuracy_high`: share of right labels on the judged tasks, and its interval.
         - `f1`: mean of the labels' F1; `calibration_error`, `log_loss`: what confidence is worth there.
@@ -155,7 +158,7 @@ class Comparison:
 
     @property
     def differences(self) -> Frame:
-        """A line for every two models, the more accurate one first.
+        """One row per pair of models, the more accurate one first.
 
         - `differing`, `same`: on how many tasks labels differ, and the share of those with the same label.
         - `difference`, `low`, `high`: of the accuracies of a and b on the same tasks, with its interval.
@@ -166,7 +169,7 @@ class Comparison:
 
     @property
     def disagreements(self) -> Frame:
-        """A line for every task and label that some model gives against majority vote, most models first.
+        """One row per task and label that a model chooses against majority vote, most models first.
 
         - `task`, `votes`: the task, and how many votes it has.
         - `majority`, `majority_votes`, `majority_accuracy`: its label by majority vote, the votes for it, and the mean accuracy
@@ -178,7 +181,7 @@ class Comparison:
 
     @property
     def labels(self) -> Frame:
-        """Task, and the label by every model: a column each."""
+        """Task, and one column per model with its label."""
         return to_native(self.labels_frame(), self.frame_kind)
 
     def models_frame(self) -> pl.DataFrame:
@@ -254,7 +257,7 @@ def compare(
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
 ) -> Comparison:
-    """Return models on the same votes: how accurate each is, which differences are real, and which model to take.
+    """Compare models on the same votes: how accurate each is, which differences are real, and which model to choose.
 
     Parameters
     ----------
@@ -265,14 +268,14 @@ def compare(
     truth_task, truth_label : str, optional
         The columns of the truth, if they do not have usual names.
     gold : source, optional
-        Known labels to learn from, as for `adj.aggregate`. Without truth models are judged by them, too: cross-validated, so
-        that no label is judged by a fit that was given it. With truth they are judged by the truth of other tasks.
+        Known labels to learn from, as for `adj.aggregate`. Without truth they also judge the models, by cross-validation, so that
+        no fit is judged by labels it was given. With truth, models are judged by the truth of other tasks.
     models : iterable of ModelName or Model or Any or {"all"}, optional
-        Names of models, models with settings of their own (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as `adj.aggregate`
-        takes them, or "all"; by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers
-        merged as by `adj.scores`, and rounded). Majority vote always takes part: it is what others have to beat.
+        Names of models, models with settings (`adj.DawidSkene(tol=1e-6)`), objects with a `fit` as for `adj.aggregate`, or "all";
+        by default auto and those of the paper, and for labels on a scale "ordinal" and "scores" (numbers merged as by
+        `adj.scores`, and rounded). Majority vote always takes part, as the baseline.
     own_labels : dict, optional
-        Labels of your own by name (each a dict task -> label, a frame or a file), judged with the models. Every task with votes
+        Your own labels by name (each a dict of task to label, a frame or a file), judged like the models. Every task with votes
         needs one.
     resamples : int, default 1000
         Number of bootstraps over tasks; 0 draws none.
@@ -281,15 +284,15 @@ def compare(
     folds : int, default 5
         Parts of the gold, each hidden from the fit that it judges.
     refits : int, optional
-        How often each model is fitted without a fifth of the workers, and as often without a fifth of the tasks, to see which
-        labels stay; by default 5 without truth and gold, else 0.
+        How often each model is fitted without a fifth of the workers, and without a fifth of the tasks, to see which labels are
+        stable; by default 5 without truth and gold, otherwise 0.
     seed : int, default 0
         Decides ties, folds and resamples.
     cluster : ClusterSource, optional
         The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
         `adj.rates`: intervals and tests then treat clusters as independent, not tasks, and folds keep clusters together.
     threads : int, optional
-        How many to use; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
+        Number of threads; all cores by default. Fits run in parallel, each on one thread if there are enough fits.
     groups : source, optional
         Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".

@@ -6,8 +6,9 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -60,6 +61,7 @@ def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | Non
 
     As many jobs run at once as there are threads, unless memory allows fewer; if there are fewer jobs than threads, each
     has several. A model that refuses one job gets no further ones. `progress` is called in this thread, after every fit.
+    An interrupt ends the fits that run after their current iteration.
     """
     if not jobs:
         return []
@@ -69,11 +71,16 @@ def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | Non
     engine = engine_named(every.name, max(wanted // at_once, 1))
     refused: dict[str, str] = {}
     out: dict[int, ComparedFit | str] = {}
+    stop = Event()
+
+    def stop_if_asked(_: object) -> None:
+        if stop.is_set():
+            raise CancelledError
 
     def work(job: FitJob) -> ComparedFit | str:
         if job.name not in refused:
             try:
-                return _fit(job, engine)
+                return _fit(job, engine, stop_if_asked)
             except AdjudgeError as error:
                 refused[job.name] = str(error)
             except MemoryError:
@@ -90,8 +97,11 @@ def run(jobs: Sequence[FitJob], *, threads: int | None, progress: Progress | Non
                 out[futures[future]] = future.result()
                 if progress is not None:
                     progress(jobs[futures[future]].name, done, len(jobs))
+        except BaseException:
+            stop.set()
+            raise
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)  # an interrupt waits for the fits that run, and for no others
+            pool.shutdown(wait=True, cancel_futures=True)
     return [out[n] for n in range(len(jobs))]
 
 
@@ -105,13 +115,14 @@ def _jobs_in_memory(jobs: Sequence[FitJob]) -> int:
     return max(int(MAX_FREE_MEMORY_SHARE * free_memory() // max(largest, 1)), 1)
 
 
-def _fit(job: FitJob, engine: Engine) -> ComparedFit:
+def _fit(job: FitJob, engine: Engine, progress: Callable[[object], None]) -> ComparedFit:
     votes, judged = job.votes, job.judged
     understood = votes.understood
     if understood is not None and not understood.has_workers and job.model.name != "mv":
         raise AdjudgeError("the votes do not say who gave them, so only majority vote can count them")
     began, confidence = time.perf_counter(), "posterior" if judged is None else "honest"
-    result = job.model.fit(votes, engine=engine, trace="light", gold=cast(Any, job.gold), confidence=cast(Any, confidence))
+    watch: dict[str, Any] = {"engine": engine, "trace": "light", "progress": progress, "confidence": confidence}
+    result = job.model.fit(votes, gold=cast(Any, job.gold), **watch)
     seconds = time.perf_counter() - began
     outcome = result.fit.outcome
     return ComparedFit(

@@ -353,7 +353,8 @@ def _against_majority(best: str, scores: Mapping[str, ModelFigures], pairs: Pair
     if pair.difference == 0.0:
         return f"Majority vote is right as often ({accuracy:.1%})."
     apart, way = (pair.difference, "more") if pair.difference > 0 else (pairs[best, "mv"].difference, "less")
-    return f"Majority vote is right on {accuracy:.1%}: {_points(apart)} {way}, {_chance(pair.p_value)}."
+    planned = " (one planned comparison, not corrected)" if len(pairs) > 2 else ""
+    return f"Majority vote is right on {accuracy:.1%}: {_points(apart)} {way}, {_chance(pair.p_value)}{planned}."
 
 
 def _overruling(best: str, overruled: Overruled) -> str:

@@ -24,6 +24,8 @@ OWN_COLUMNS: Final = ("model", "mean", "rank", "best")
 class SetsComparison:
     """The accuracy of models on several sets. `table` has a line per model, `print` shows it.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowds = {f"crowd {n}": adj.simulate(tasks=100, workers=8, seed=n) for n in range(2)}
     >>> sets = {name: (crowd.votes, crowd.truth) for name, crowd in crowds.items()}
@@ -32,6 +34,7 @@ class SetsComparison:
     SetsComparison(2 models, 2 sets)
     >>> found.table.columns
     ['model', 'crowd 0', 'crowd 1', 'mean', 'rank', 'best']
+
     """
 
     comparisons: Mapping[str, Comparison]  # by set

@@ -101,6 +101,8 @@ class RequirementFinding:
 class CheckResult:
     """Whether votes meet requirements. `verdict` is holds, fails or inconclusive; `print` gives a sentence per requirement.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=9, labels=2, skill=0.9, seed=1)
     >>> checked = adj.check(crowd.votes, ["votes_per_task>=3", "accuracy>=0.8"], gold=crowd.truth)
@@ -110,6 +112,7 @@ class CheckResult:
     inconclusive: accuracy >= 80.0%; not measured, no known labels; confidence expects 95.8%, which only known labels can
     check; 50 more known labels of random tasks would decide
     label these 50 tasks, drawn at random: ...
+
     """
 
     findings: Sequence[RequirementFinding]
@@ -215,7 +218,7 @@ def check(
     gold : source of known labels, optional
         Known labels of random tasks, which the fit does not learn from.
     baseline : Votes or source, optional
-        Earlier votes: accuracy, rates and alpha, where required, must be no worse than theirs by more than `no_worse`.
+        Earlier votes: required accuracy, rates and alpha must be no worse than theirs by more than `no_worse`.
     baseline_gold : source of known labels, optional
         Known labels for the baseline; by default those of `gold`, except for rates of tasks that both sets have, whose answers
         may differ.

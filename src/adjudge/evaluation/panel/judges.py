@@ -10,18 +10,21 @@ a task a random part is kept, and majority vote decides with and without the wor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from adjudge.data.votes import Votes
 from adjudge.engines.registry import AutoEngine
+from adjudge.errors import InputError
 from adjudge.evaluation.inputs import VoteSubset, subset, vote_tasks
 from adjudge.evaluation.intervals import Estimate, Flags, Floats, Integers
 from adjudge.evaluation.panel.yardstick import Decider, Yardstick, chunks, independent_votes, majority_shares
+from adjudge.io.frames import column
 from adjudge.results.result import Result
 from adjudge.results.trust.copies import NO_RING, find_copies
 
@@ -38,6 +41,8 @@ SAME_ANSWERS: Final = 0.975  # share of shared tasks: from here on judges who an
 PANEL_CHUNK_CELLS: Final = 1 << 21  # panels x tasks x labels per block
 MIN_JUDGED_VOTES: Final = 20  # on tasks that count; workers with fewer get no verdict
 MAX_JUDGED_WORKERS: Final = 60  # workers, those with most votes
+MAX_CONFUSION_LINES: Final = 100_000
+KNOWN_SHARES: Final[Any] = {"tasks": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 VOTE_DRAWS: Final = 20  # of the other votes on a worker's tasks
 
 
@@ -54,6 +59,7 @@ class Judge:
     lost_without: Estimate | None = None  # accuracy lost where all others decide without it
     effective_votes: float | None = None  # by which the worker raises those of all
     cost: float | None = None  # of a vote
+    accuracy: Estimate | None = None  # of the worker's own votes, on tasks with truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +110,66 @@ def find_alike(votes: Votes, labels: Integers, codes: Integers | None) -> Alike:
     return Alike(beside, same[own, beside] / np.maximum(met, 1.0), met.astype(np.int64), ring)
 
 
+class KnownAnswers(NamedTuple):
+    """What the workers answered on tasks with truth: a line per worker, task and given label."""
+
+    worker: Integers  # [answers] code, ascending
+    task: Integers  # [answers] place among the tasks that count, ascending for each worker
+    label: Integers  # [answers] code
+    share: Floats  # [answers] of the worker's votes on the task
+
+    @classmethod
+    def of(cls, votes: Votes, yardstick: Yardstick) -> KnownAnswers:
+        """Return the answers to the tasks that count."""
+        position = np.full(votes.n_tasks, -1)
+        position[yardstick.tasks] = np.arange(len(yardstick))
+        at, row = position[vote_tasks(votes)], votes.row
+        at, row = at[at >= 0], row[at >= 0]
+        worker, label = votes.row_worker()[row].astype(np.int64), votes.row_label[row].astype(np.int64)
+        (worker, at, label), times = np.unique(np.stack([worker, at, label]), axis=1, return_counts=True)
+        _, pair = np.unique(np.stack([worker, at]), axis=1, return_inverse=True)
+        return cls(worker, at, label, times / np.bincount(pair.ravel(), times)[pair.ravel()])
+
+    def of_workers(self) -> Iterator[tuple[int, KnownAnswers]]:
+        """Yield the answers of each worker who has some."""
+        codes, first = np.unique(self.worker, return_index=True)
+        for code, start, end in zip(codes.tolist(), first, [*first[1:], len(self.worker)], strict=True):
+            yield code, self.only(slice(start, end))
+
+    def only(self, some: slice | Flags) -> KnownAnswers:
+        """Return some of these answers."""
+        return KnownAnswers(self.worker[some], self.task[some], self.label[some], self.share[some])
+
+    def mean(self, yardstick: Yardstick, value: Floats) -> Estimate:
+        """Return the mean over tasks of a value of each answer, [answers], with its interval."""
+        tasks, place = np.unique(self.task, return_inverse=True)
+        return yardstick.of_some(tasks).interval(np.bincount(place, self.share * value).astype(np.float64))
+
+
+def measure_accuracies(votes: Votes, yardstick: Yardstick) -> dict[int, Estimate]:
+    """Return how often the votes of each worker are right, by code; only workers who voted on tasks that count are in it."""
+    every = KnownAnswers.of(votes, yardstick).of_workers()
+    return {code: own.mean(yardstick, yardstick.chance[own.task, own.label]) for code, own in every}
+
+
+def measure_confusions(votes: Votes, yardstick: Yardstick) -> pl.DataFrame:
+    """Return the share of each given label by worker and true label, with intervals; only true labels that a worker met."""
+    true = np.where(yardstick.chance.any(axis=1), yardstick.chance.argmax(axis=1), -1)
+    lines: list[tuple[int, int, int, int, float, float, float]] = []
+    for code, own in KnownAnswers.of(votes, yardstick).of_workers():
+        for label in np.unique(true[own.task][true[own.task] >= 0]).tolist():
+            met = own.only(true[own.task] == label)
+            if len(lines) > MAX_CONFUSION_LINES:
+                raise InputError(f"the confusions have more than {MAX_CONFUSION_LINES} lines: give votes of fewer workers")
+            for given in range(votes.n_labels):
+                share = met.mean(yardstick, (met.label == given).astype(np.float64))
+                lines.append((code, label, given, len(np.unique(met.task)), *share.rounded()))
+    codes = np.array([line[:3] for line in lines], np.int64).reshape(-1, 3)
+    ids = [column(names, codes[:, n]) for n, names in enumerate((votes.workers, votes.labels, votes.labels))]
+    rest = pl.DataFrame([line[3:] for line in lines], KNOWN_SHARES, orient="row")
+    return pl.DataFrame(dict(zip(("worker", "true", "given"), ids, strict=True))).hstack(rest)
+
+
 def judge_panel(
     decider: Decider,
     yardstick: Yardstick,
@@ -128,7 +194,7 @@ def judge_panel(
         gain, other = panels.gain(judge, beside, yardstick), votes.workers[beside]
         if like.is_twin(judge):
             why = f"gives the answers of {other} on {like.same[judge]:.0%} of {like.shared[judge]} tasks: keep one of them"
-            twice = f"{why}, and let it count twice: panels gain {points(gain)} so"
+            twice = f"{why}; majority vote would gain {points(gain)} if that one counted twice"
             word, why = (ADDS_NOTHING, why) if gain.low <= 0 else (REPEATS, twice)
         else:
             where = (f"panels that have {other}, the judge most like it,", "panels")

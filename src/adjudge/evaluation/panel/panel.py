@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Unpack, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from adjudge.evaluation.clusters import ClusterSource, read_clusters
 from adjudge.evaluation.inputs import TaskValues, group_judges, read_truth_codes, vote_tasks
 from adjudge.evaluation.intervals import Bootstrap, Integers
 from adjudge.evaluation.panel import yardstick as measures
-from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel
+from adjudge.evaluation.panel.judges import find_alike, judge_crowd, judge_panel, measure_accuracies, measure_confusions
 from adjudge.evaluation.panel.panels import Chosen, Panels
 from adjudge.evaluation.panel.study import PanelStudy, check_budget
 from adjudge.io.read import as_votes
@@ -62,7 +63,7 @@ def panel(
     truth_label: str | None = None,
     **reading: Unpack[ReadOptions],
 ) -> PanelStudy:
-    """Return how many judges are enough, which panel to take for which money, and what each judge adds.
+    """Measure how many judges are enough, which panel is best for a budget, and what each judge adds.
 
     Parameters
     ----------
@@ -70,35 +71,35 @@ def panel(
         The votes: anything that `adj.read` takes, or the votes that it returned.
     truth : Result or source, optional
         Known labels of some tasks, as for `adj.evaluate`, to measure accuracy by. Without it, labels of panels are measured by
-        the honest probabilities of all votes: an estimate, which does not see errors that all judges share.
+        the honest probabilities of all votes: an estimate, which misses errors that all judges share.
     truth_task, truth_label : str, optional
         The columns of the truth, if they do not have usual names.
     cost : Cost, optional
-        What a vote costs: a number, a dict worker -> cost, or a frame or file with the columns worker and cost.
+        Price of a vote: a number, a dict of worker to cost, or a frame or file with the columns worker and cost.
     budget : float, optional
-        The money for one task, which `best()` and the sentences then keep to.
+        Budget per task, which `best()` and the sentences respect.
     model : str or Model, default "auto"
         The model that labels the votes of each panel, as for `adj.aggregate`; "mv" is the fastest.
     by : PanelKind, default "auto"
-        What a panel is made of: "judges" (some of the workers, with all their votes) or "votes" (some votes of each task, as in
-        a crowd whose workers saw few tasks each); "auto" takes judges where at most 200 workers saw half of the tasks or more.
+        What a panel is made of: "judges" (some of the workers, with all their votes) or "votes" (some votes of each task, as in a
+        crowd whose workers saw few tasks each); "auto" chooses judges if at most 200 workers saw at least half of the tasks.
     sizes : iterable of int, optional
-        The sizes of panels to look at; all small ones and some larger by default. The size of all is always there.
+        Sizes of panels to examine; by default all small ones and some larger. The full size is always included.
     subsets : int, default 50
-        Random panels of each size; every one there is, if these are fewer. Of many votes fewer are drawn.
+        Number of random panels of each size, or all if there are fewer. With many votes, fewer are drawn.
     within : float, default 0.01
-        The accuracy that does not matter: panels that fall short of all by no more are enough, and a judge whose interval ends
-        below adds nothing.
+        Negligible loss of accuracy: panels within this distance of all votes are enough, and a judge whose interval ends below it
+        adds nothing.
     groups : source, optional
         Who votes as one, as for `adj.aggregate`: a table worker to group, "families" (model families, recognised by the names of
         judges) or "answers_like".
     seed : int, default 0
-        What panels are drawn from.
+        Seed of the draws.
     cluster : ClusterSource, optional
         The prompt, document or conversation of each task (a dict task -> cluster, a table, or a column of the votes), as for
         `adj.rates`: intervals allow for tasks that depend on each other, and a choice is measured on other clusters.
     progress : callable, optional
-        Called with a description of the current step, some hundred times.
+        Called with a description of the current step, about a hundred times.
     **reading
         The options of `adj.read`.
 
@@ -165,6 +166,9 @@ def panel(
         chosen = panels.choose(reference)
     else:
         judges = judge_crowd(result, yardstick, within, seed, step)
+    if codes is not None:
+        known = measure_accuracies(votes, yardstick)
+        judges = [replace(one, accuracy=known.get(one.worker)) for one in judges]
     if costs is not None:
         judges = [replace(one, cost=float(costs[one.worker])) for one in judges]
     return PanelStudy(
@@ -181,6 +185,7 @@ def panel(
         found=tuple(judges),
         chosen=tuple(chosen),
         error_correlation=correlation,
+        find_confusions=None if codes is None else partial(measure_confusions, votes, yardstick),
         budget=budget,
         clusters=None if clusters is None else (clusters.column, clusters.number),
         understood=every_vote.understood,

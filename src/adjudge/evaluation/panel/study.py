@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -28,7 +28,7 @@ JUDGE_VERDICTS: Final = (ADDS, REPEATS, ADDS_NOTHING, UNCLEAR, TOO_FEW, NOT_LOOK
 
 @dataclass(frozen=True)
 class BestPanel:
-    """The panel to take: who, at what cost per task, and how often such panels are right."""
+    """The best panel: its judges, its cost per task, and how often such panels are right."""
 
     size: int
     workers: tuple[Id, ...]  # none where a panel is a number of votes per task
@@ -40,8 +40,10 @@ class BestPanel:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PanelStudy:
-    """How many judges are enough, what each adds, and which panels to take. `print` says it in sentences.
+    """How many judges are enough, what each adds, and the best panels; `print` reports it in sentences.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=200, workers=7, votes_per_task=7, skill=0.9, seed=1)
     >>> study = adj.panel(crowd.votes, truth=crowd.truth, subsets=10)
@@ -49,6 +51,7 @@ class PanelStudy:
     PanelStudy(7 judges, 200 tasks, measured by truth: 4 are enough)
     >>> study.sizes.columns[:6]
     ['size', 'panels', 'votes_per_task', 'accuracy', 'low', 'high']
+
     """
 
     by: str  # what a panel is made of: "judges", or "votes" per task
@@ -64,6 +67,7 @@ class PanelStudy:
     found: Sequence[Judge]
     chosen: Sequence[Chosen]
     error_correlation: Estimate  # of two votes on a task
+    find_confusions: Callable[[], pl.DataFrame] | None = None  # on tasks with truth; None without truth
     budget: float | None = None  # per task
     clusters: tuple[str, int] | None = None  # of tasks: what they are called, and how many there are
     understood: Understood | None = None  # what reading made of the votes' source
@@ -98,7 +102,7 @@ class PanelStudy:
         return Card(repr(self), figures, self.sentences(), tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return accuracy and effective votes by the size of a panel, with its cost.
+        """Draw accuracy and effective votes by the size of a panel, with its cost.
 
         Parameters
         ----------
@@ -128,6 +132,7 @@ class PanelStudy:
     def judges(self) -> Frame:
         """One row per worker, the largest gain first: the gain of panels from the worker, and a verdict if that is clear.
 
+        `votes` are those on tasks that count. With truth, `accuracy` is the share of them that is right, with a 90% interval.
         `adds` is the accuracy that panels gain from the worker, with its 90% interval: panels of up to 12 other judges, decided
         by majority vote, always including the judge most like it (the column `beside`). In a crowd the gain is on the worker's
         own tasks. `lost_without` is the accuracy that the model loses on all tasks (in a crowd, on the worker's own) if all
@@ -138,8 +143,16 @@ class PanelStudy:
         return to_native(self.judges_frame(), self.frame_kind)
 
     @cached_property
+    def confusions(self) -> Frame:
+        """The share of each given label by worker and true label, on tasks with truth: a judge's leaning to one label.
+
+        Lines have worker, true, given, tasks (of that true label that the worker saw), share, low and high (a 90% interval).
+        """
+        return to_native(self.confusions_frame(), self.frame_kind)
+
+    @cached_property
     def panels(self) -> Frame:
-        """A line per chosen panel: size, workers, accuracy, low, high (a 90% interval), effective_votes, cost.
+        """One row per chosen panel: size, workers, accuracy, low, high (a 90% interval), effective_votes, cost.
 
         `workers` are in the order in which they were chosen. `accuracy` is that of panels chosen the same way, on tasks that the
         choice has not seen. Empty for a crowd.
@@ -148,21 +161,21 @@ class PanelStudy:
 
     @property
     def enough(self) -> int:
-        """The smallest size from which on random panels fall short of all votes by no more than `within`, on average."""
+        """The smallest size from which random panels fall short of all votes by at most `within`, on average."""
         return enough(self.points, self.within)
 
     @property
     def effective_votes(self) -> float:
-        """How many independent votes per task all votes amount to."""
+        """The number of independent votes per task that all votes are worth."""
         return self.points[-1].effective_votes
 
     @property
     def ceiling(self) -> float:
-        """The independent votes that more and more judges of this kind never pass; infinite where they do not err together."""
+        """The limit of independent votes for any number of such judges; infinite if they share no errors."""
         return 1.0 / self.error_correlation if self.error_correlation > 0 else math.inf
 
     def best(self, budget: float | None = None) -> BestPanel:
-        """Return the panel to take: the cheapest within `within` of the most accurate one, of those that `budget` pays for.
+        """Return the best panel: the cheapest within `within` of the most accurate one that `budget` allows.
 
         Parameters
         ----------
@@ -197,7 +210,7 @@ class PanelStudy:
         return min((one for one in paid if one.accuracy >= enough), key=lambda one: (one.cost or 0.0, one.size, -one.accuracy))
 
     def sentences(self) -> list[str]:
-        """Return what was found, as sentences, the answer first."""
+        """Return the findings as sentences, the answer first."""
         lines = (answer(self), choice(self), worth(self), additions(self), basis(self), doubt(self))
         return [line for line in lines if line]
 
@@ -207,7 +220,14 @@ class PanelStudy:
         return {word: number[word] for word in JUDGE_VERDICTS if word in number}
 
     def names(self, codes: Sequence[int]) -> str:
-        """Return some workers by name, joined by commas, of many the first."""
+        """Return the names of some judges, joined by commas; a long list is cut.
+
+        Parameters
+        ----------
+        codes : sequence of int
+            Codes of the judges.
+
+        """
         return itemize([self.workers[code] for code in codes], MAX_NAMED_JUDGES)
 
     def sizes_frame(self) -> pl.DataFrame:
@@ -233,15 +253,28 @@ class PanelStudy:
                 **_interval("adds", one.adds),
                 "beside": None if one.beside < 0 else self.workers[one.beside],
                 **_interval("lost_without", one.lost_without),
+                **_interval("accuracy", one.accuracy),
                 **{name: getattr(one, name) for name in ("effective_votes", "cost", "word", "why")},
             }
             for one in self.found
         ]
         ids = column(self.workers)
-        floats = (*_interval("adds", None), *_interval("lost_without", None), "effective_votes", "cost")
+        floats = (
+            *_interval("accuracy", None),
+            *_interval("adds", None),
+            *_interval("lost_without", None),
+            "effective_votes",
+            "cost",
+        )
         kinds: dict[str, Any] = {**dict.fromkeys(floats, pl.Float64), "beside": ids.dtype}
         named = ids.gather([one.worker for one in self.found]).alias("worker")
         return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None).insert_column(0, named)
+
+    def confusions_frame(self) -> pl.DataFrame:
+        """Return `confusions` as a polars frame, regardless of the caller's frame library."""
+        if self.find_confusions is None:
+            raise OptionError("confusions compare votes with known labels: give truth=… (--truth FILE)")
+        return self.find_confusions()
 
     def panels_frame(self) -> pl.DataFrame:
         """Return `panels` as a polars frame, regardless of the caller's frame library."""
@@ -306,7 +339,7 @@ def answer(study: PanelStudy) -> str:
         every = f"Taken at random, all {_thing(study, whole.size)}" if study.by == "judges" else "All votes"
         return f"{every} are needed: together they are {_right(study)} {whole.accuracy:.1%}{missed}."
     shown = f"random panels of {enough.size}" if study.by == "judges" else f"labels of {enough.size} random votes per task"
-    every = f"all {whole.size} judges" if study.by == "judges" else "all votes"
+    every = f"all {whole.size} judges on" if study.by == "judges" else "all votes on"
     return (
         f"{_thing(study, enough.size)} {_are(enough.size)} enough: {shown} are {_right(study)} {enough.accuracy:.1%}, "
         f"{every} {whole.accuracy:.1%} ({_short(enough)})."
@@ -336,9 +369,9 @@ def worth(study: PanelStudy) -> str:
     if whole.effective_votes != whole.effective_votes:
         return ""
     against = "the truth" if study.measured_by == "truth" else "majority vote"
-    each = f"{whole.votes_per_task:.3g} votes per task carry the weight of {whole.effective_votes:.3g} independent ones"
-    limit = "" if math.isinf(study.ceiling) else f"; more like them never reach {study.ceiling:.3g}"
-    return f"{each}, by their errors against {against}{limit}."
+    each = f"{whole.votes_per_task:.3g} votes per task are worth {whole.effective_votes:.3g} independent ones"
+    limit = "" if math.isinf(study.ceiling) else f"; any number of judges like these is worth less than {study.ceiling:.3g}"
+    return f"Measured against {against}, {each}{limit}."
 
 
 def additions(study: PanelStudy) -> str:

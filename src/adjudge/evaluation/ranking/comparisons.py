@@ -68,6 +68,15 @@ class Comparisons:
         given = self.style if style else None
         return Tournament.of(self.left, self.right, self.outcome, who, items=len(self.items), judges=people, style=given)
 
+    def within_clusters(self) -> Tournament | None:
+        """Return comparisons of one cluster added up, with an item per cluster that it occurs in; None without clusters."""
+        if self.cluster is None:
+            return None
+        items, cluster = len(self.items), self.cluster.astype(np.int64)
+        _, code = np.unique(np.concatenate([cluster * items + self.left, cluster * items + self.right]), return_inverse=True)
+        left, right = np.split(code, 2)
+        return Tournament.of(left, right, self.outcome, self.judge, judges=len(self.judges))
+
 
 def read_comparisons(
     source: Source,

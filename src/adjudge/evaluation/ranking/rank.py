@@ -55,44 +55,72 @@ def rank(
     separator: str | None = None,
     header: bool = True,
 ) -> Ranking:
-    """Return items ranked by pairwise comparisons: strengths with intervals, judges, and which neighbours are not separated.
+    """Rank items by pairwise comparisons: strengths with intervals, judges, and neighbours that are not separated.
 
-    The model is that of Bradley and Terry: the log-odds that one item is preferred to another are the difference of their
-    strengths. A tie is half a win for each side. With judges, these log-odds are multiplied by the judge's reliability, and the
-    left side may have an advantage of the judge's own; strengths are free of both.
+    The model is that of Bradley and Terry: the log-odds that one item beats another are the difference of their strengths. A tie
+    is half a win for each side. Judges multiply these log-odds by their reliability, and the left side may have an advantage that
+    depends on the judge; strengths are free of both.
 
-    - `comparisons`: a path, several paths or a pattern, a frame of pandas, polars or pyarrow, a dict of columns, or tuples
-      (left, right, winner) or (left, right, winner, worker). The winner is the id of one of the two, or a word for it: left,
-      right, a, b, model_a, model_b, tie, draw, both. Without a winner a comparison is an abstention. A table with the columns
-      winner and loser, and none for the sides, is read as such.
-    - `judges`: True estimates the reliability of every worker, False takes all for equal; "auto" does so where two workers or
-      more have ten comparisons each.
-    - `position`: True estimates the advantage of the left side, of every judge where `judges` are estimated; False takes it for
-      0; "auto" estimates it where items were seen on both sides often enough to tell.
-    - `prior`: comparisons with an item of mean strength, half of them won, that every item is given. "auto" gives one where
-      the likelihood has no finite maximum (an item that won all), and with judges; else none, and strengths are those of maximum
-      likelihood. 0 gives none, and is an error where there is no maximum.
-    - `level`: of the intervals of strengths, ranks, reliabilities and positions.
-    - `draws`: how many draws stand for the errors of more than 2000 items and judges, whose matrix is not inverted.
-    - `seed`: what these are drawn from.
-    - `cluster`: the column of what makes comparisons depend on each other: all judges and both orders of one prompt share its
-      quirks. A column called prompt, document or conversation (or prompt_id, …) is found by itself; "" takes all comparisons
-      for independent. Errors are then cluster-robust. A comparison without a cluster stands alone.
-    - `groups`: which judges compare as one: a table worker to group, or "families" (model families, told by their names). A group
-      gives each pair of a cluster, in one order, the outcome that most of its members gave; members who disagree evenly abstain.
-    - `covariates`: what else may sway the choice, such as length, markup or language; strengths are then those of items that are
-      alike in it, and `effects` has its effects. For each name there is a column with the difference (left less right), or one
-      per side (`length_a`, `length_b`). Differences of numbers count in standard deviations; texts are categories.
-    - `left`, `right`, `winner`, `worker`: the columns, where their usual names (left, model_a, item_1, …) do not tell.
-    - `separator`: between the fields of a text file, where its header does not show it.
-    - `header`: False for text files whose first line is a comparison; columns are called 1, 2, ….
+    Parameters
+    ----------
+    comparisons : source
+        A path, several paths or a pattern, a frame of pandas, polars or pyarrow, a dict of columns, or tuples (left, right,
+        winner) or (left, right, winner, worker). The winner is one of the two ids, or a word: left, right, a, b, model_a,
+        model_b, tie, draw, both. A comparison without a winner is an abstention. A table with columns winner and loser and none
+        for the sides is read as such.
+    judges : bool or "auto", default "auto"
+        Whether to estimate a reliability for every worker, or to take all as equal. "auto" does so if at least two workers have
+        ten comparisons each.
+    position : bool or "auto", default "auto"
+        Whether to estimate the advantage of the left side, for every judge if `judges` are estimated. "auto" does so if items
+        were seen on both sides often enough.
+    prior : float or {"auto"}, default "auto"
+        Pseudo-comparisons with an average item, half of them won, that every item gets. "auto" adds one if the likelihood has no
+        finite maximum (an item won everything) and if judges are estimated; otherwise it adds none, and strengths are those of
+        maximum likelihood. 0 adds none, and raises if there is no maximum.
+    level : float, default 0.9
+        Level of the intervals of strengths, ranks, reliabilities and positions.
+    draws : int, default 64
+        Number of draws that approximate the errors if items and judges number more than 2,000.
+    seed : int, default 0
+        Seed of these draws.
+    left, right, winner, worker : str, optional
+        Names of the columns, if they are not among the usual ones (left, model_a, item_1, …).
+    cluster : str, optional
+        Column whose value makes comparisons depend on each other: all judges and both orders of one prompt share its quirks.
+        Errors are then cluster-robust. By default a column called prompt, document or conversation (or prompt_id, …) is used; ""
+        takes all comparisons as independent. A comparison without a cluster stands alone.
+    groups : source, optional
+        Judges that compare as one: a table of worker and group, or "families" (model families, recognised by name). A group gives
+        each pair of a cluster, in one order, the outcome that most of its members gave; if they are evenly split, it abstains.
+    covariates : str or sequence of str, default ()
+        What else may sway a choice, such as length, markup or language. Strengths are then those of items that are alike in it;
+        `effects` has the effects. Each name is a column with the difference (left minus right), or two columns, one per side
+        (`length_a`, `length_b`). Numbers count in standard deviations; texts are categories.
+    separator : str, optional
+        Field separator of a text file, if the header does not show it.
+    header : bool, default True
+        False if the first line of a text file is a comparison; columns are then called 1, 2, …
 
-    Warns with `SuspiciousVotes` where items fall into components that were never compared: ranks hold within each.
+    Returns
+    -------
+    Ranking
+        The leaderboard, judges, position and effects.
 
+    Raises
+    ------
+    OptionError
+        If an option is invalid, or there are too few clusters for robust errors.
+    InputError
+        If the comparisons cannot be read, or have no finite fit without a prior.
+
+    Examples
+    --------
     >>> import adjudge as adj
     >>> games = {"model_a": ["x", "y", "z", "x"], "model_b": ["y", "z", "x", "z"], "winner": ["x", "tie", "x", "z"]}
     >>> adj.rank(games).leaderboard.select("rank", "item", "wins").rows()
     [(1, 'x', 2), (2, 'z', 1), (3, 'y', 0)]
+
     """
     options.check({"prior": prior, "level": level, "draws": draws, "seed": seed}, RULES)
     for name, value in (("judges", judges), ("position", position)):
@@ -158,6 +186,7 @@ def rank(
         level=level,
         component=component,
         has_maximum=exists,
+        comparisons=known,
         effect_names=known.effects,
         seed=seed,
         told=told,

@@ -15,6 +15,7 @@ from adjudge.data.vocabulary import Vocabulary, text_of
 from adjudge.data.votes import FrameKind, Understood
 from adjudge.errors import InputError, itemize, make_visible, pluralize, quote
 from adjudge.evaluation.intervals import Flags, Floats, Integers, quantiles, ratio, sum_by, two_sided
+from adjudge.evaluation.ranking.comparisons import Comparisons
 from adjudge.evaluation.ranking.covariates import Effect
 from adjudge.evaluation.ranking.errors import EQUAL, EstimateErrors, find_rivals, neighbours, order_of, rank_intervals, ranks
 from adjudge.evaluation.ranking.fit import FittedRanking, RankingStep
@@ -31,19 +32,20 @@ MAX_BOARD_ROWS: Final = 10  # lines of the leaderboard on a card
 POINTS_PER_NAT: Final = 400 / np.log(10)  # 400 points are odds of ten to one
 
 
-def judge_figures(t: Tournament, strength: Floats) -> dict[str, Floats]:
+def judge_figures(t: Tournament, strength: Floats, repeated: Tournament | None = None) -> dict[str, Floats]:
     """Return counts and shares of every judge, [judges] each, by the strengths of items, [items]; NaN is a share of nothing.
 
     `left_share` is that of comparisons that the left side won, and `agreement` that of those whose winner is the stronger item,
     ties as half in both. `repeats` are pairs of comparisons of the same two items in the same order, and `consistency` the share
     of these with the same answer; `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same
-    item is preferred, or both are ties.
+    item is preferred, or both are ties. `repeated` has the rows within which comparisons repeat each other; by default `t`.
     """
+    r = t if repeated is None else repeated
     gap = strength[t.left] - strength[t.right]
     right = np.where(np.abs(gap) <= EQUAL, 0.5 * t.count, np.where(gap > 0, t.points, t.count - t.points))
     count = t.per_judge(t.count)
-    again, met = t.per_judge(t.count * (t.count - 1) / 2), _swapped_pairs(t)
-    same = t.per_judge(np.asarray(sum(some * (some - 1) / 2 for some in (t.left_wins, t.right_wins, t.ties))))
+    again, met = r.per_judge(r.count * (r.count - 1) / 2), _swapped_pairs(r)
+    same = r.per_judge(np.asarray(sum(some * (some - 1) / 2 for some in (r.left_wins, r.right_wins, r.ties))))
     return {
         "agreement": ratio(t.per_judge(right), count),
         "left_share": ratio(t.per_judge(t.points), count),
@@ -53,6 +55,11 @@ def judge_figures(t: Tournament, strength: Floats) -> dict[str, Floats]:
         "swapped_repeats": met[0],
         "swapped_consistency": ratio(met[1], met[0]),
     }
+
+
+def _chance(gap: float) -> float:
+    """Return the probability of a win by log-odds."""
+    return float(0.5 * (1 + np.tanh(0.5 * gap)))
 
 
 def with_spread(variance: Floats, deviation: Floats, spread: float) -> Floats:
@@ -79,8 +86,10 @@ def _swapped_pairs(t: Tournament) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Ranking:
-    """Items by strength, with intervals; what is known of judges; and which neighbours are still to be separated.
+    """Items by strength with intervals, judges, and neighbours that are not separated yet.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> games = [("x", "y", "x"), ("y", "x", "x"), ("x", "y", "y"), ("y", "z", "y"), ("z", "y", "z"), ("z", "x", "tie")]
     >>> ranking = adj.rank(games)
@@ -90,6 +99,7 @@ class Ranking:
     [(1, 'x', 1, 3, 2, 1, 1), (2, 'z', 1, 3, 1, 1, 1), (3, 'y', 1, 3, 2, 3, 0)]
     >>> round(ranking.probability("x", "y"), 3)
     0.636
+
     """
 
     items: Vocabulary
@@ -100,6 +110,7 @@ class Ranking:
     level: float  # of all intervals
     component: Integers  # [items] 0 is the largest
     has_maximum: Flags  # [components] whether the likelihood alone has a finite maximum
+    comparisons: Comparisons
     told: Mapping[str, Any]  # what was decided, and why
     understood: Understood
     effect_names: tuple[Effect, ...] = ()  # what the effects are of
@@ -132,15 +143,19 @@ class Ranking:
         return Card(repr(self), figures, self.sentences()[1:], tables, next_steps=steps).html()
 
     def plot(self, *, theme: Theme = "light") -> Picture:
-        """Return the strengths with their intervals, the strongest first.
+        """Draw the strengths with their intervals, the strongest first.
 
-        - `theme`: "light", "dark" or "none", which leaves the look to Altair's own themes.
+        Parameters
+        ----------
+        theme : {"light", "dark", "none"}, default "light"
+            "none" leaves the look to Altair's own themes.
+
         """
         return draw("studies:ranking", self, theme=theme)
 
     @cached_property
     def leaderboard(self) -> Frame:
-        """A line per item, the strongest first: rank, item, strength, low, high, rank_low, rank_high and what it rests on.
+        """One row per item, the strongest first: rank, item, strength, low, high, rank_low, rank_high and the counts behind them.
 
         `strength` is in nats, with the mean 0 over the items of a component; `low` and `high` are its interval. `rank` is within
         the `component`, and so are `rank_low` and `rank_high`: one more than the items that are better beyond doubt, and as many
@@ -153,30 +168,31 @@ class Ranking:
 
     @cached_property
     def neighbours(self) -> Frame:
-        """A line per two items that follow each other: component, upper, lower, difference, low, high, probability, further.
+        """One row per pair of consecutive items: component, upper, lower, difference, low, high, probability, further.
 
-        `probability` is how sure it is that the upper one is better. `further` estimates how many comparisons of the two would
-        separate them: 0 where they are separated, null where they are equal, or a billion would not do.
+        `probability` is that of the upper one being better. `further` estimates how many comparisons of the two would separate
+        them: 0 where they are separated, null where they are equal, or a billion would not do.
         """
         return to_native(self.neighbours_frame(), self.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per judge: worker, comparisons, reliability and position_bias with intervals, and what it answered.
+        """One row per judge: worker, comparisons, reliability and position_bias with intervals, and figures of its answers.
 
-        `reliability` is 1 for the mean judge, 0 for one who guesses, below 0 for one who prefers the worse. `position_bias` is
-        what the left side gains with the judge, in nats. Both are null where they were not estimated. `agreement` is the share
-        of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count half in both. `repeats`
-        counts pairs of comparisons of the same items in the same order, `consistency` the share of them with the same answer;
-        `swapped_repeats` and `swapped_consistency` are the same of opposite orders, where the same item is to win.
+        `reliability` is 1 for the average judge, 0 for one who guesses, negative for one who prefers the worse item.
+        `position_bias` is the gain of the left side with the judge, in nats. Both are null if they were not estimated.
+        `agreement` is the share of comparisons whose winner is the stronger item, `left_share` that of the left side; ties count
+        half in both. `repeats` counts pairs of comparisons of the same items in the same order, `consistency` the share of them
+        with the same answer; `swapped_repeats` and `swapped_consistency` are the same for opposite orders, with the same item
+        winning. With clusters, only comparisons of one cluster repeat each other.
         """
         return to_native(self.judges_frame(), self.frame_kind)
 
     @cached_property
     def components(self) -> Frame:
-        """A line per component: component, items, comparisons, leader (null where several share the first rank), maximum_exists.
+        """One row per component: component, items, comparisons, leader (null if several share the first rank), maximum_exists.
 
-        Items of different components were never compared, not even through others: nothing is known of which is better.
+        Items of different components were never compared, not even through others, so nobody knows which is better.
         `maximum_exists` is False where some items won, or lost, all comparisons with the others, so that only the prior keeps
         their strengths finite.
         """
@@ -184,7 +200,7 @@ class Ranking:
 
     @cached_property
     def effects(self) -> Frame:
-        """A line per effect of a covariate: covariate, value, against, effect, low, high, unit, win_probability.
+        """One row per effect of a covariate: covariate, value, against, effect, low, high, unit, win_probability.
 
         `effect` is what the left side gains in log-odds from a difference of one `unit`, the standard deviation of differences;
         of a category, what a side with this `value` gains against one with the commonest, `against`. `win_probability` is that
@@ -194,7 +210,7 @@ class Ranking:
 
     @cached_property
     def volatility(self) -> Frame:
-        """A line per item, in the order of the leaderboard: how its rank changes if strengths change within their errors.
+        """One row per item, in the order of the leaderboard: how its rank varies within the errors of the strengths.
 
         The columns are component, rank, item, expected_rank, low, high, keeps, first. `expected_rank` is the mean of drawn ranks,
         `low` and `high` hold them at the `level`, `keeps` is the share of draws with the same rank, `first` that with rank 1.
@@ -203,12 +219,12 @@ class Ranking:
 
     @cached_property
     def rank_probabilities(self) -> Frame:
-        """A line per item and rank that it may have: component, item, rank, probability, by the draws of `volatility`."""
+        """One row per item and possible rank: component, item, rank, probability, by the draws of `volatility`."""
         return to_native(self.rank_probabilities_frame(), self.frame_kind)
 
     @cached_property
     def cycles(self) -> Frame:
-        """Three items in a circle per line: first beats second, second beats third, and third beats first, as most points go.
+        """One row per circle of three items: by most of the points, first beats second, second beats third, third beats first.
 
         The columns are first, second, third, first_share, second_share, third_share (of the points that each has against the
         next), comparisons (the fewest of the three) and p_value: how probable a majority as clear as the weakest of the three is
@@ -218,7 +234,7 @@ class Ranking:
 
     @property
     def intransitivity(self) -> dict[str, Any] | None:
-        """How many `triples` of items were compared all round, how many are `cycles`, and how many are `expected` by chance.
+        """Numbers of `triples` of items that were all compared, of `cycles` among them, and of cycles `expected` by chance.
 
         `expected` is None if comparisons depend on each other (clusters). None beyond 2000 items.
         """
@@ -239,7 +255,7 @@ class Ranking:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was decided and found, as plain values: model, prior, position and judges with the reasons, and more."""
+        """Choices and findings as plain values: model, prior, position and judges with the reasons, and more."""
         t, f = self.tournament, self.fitted
         out = {
             "model": "bradley-terry",
@@ -272,9 +288,15 @@ class Ranking:
         return self.fitted.trace
 
     def probability(self, a: object, b: object) -> float:
-        """Return the probability that the mean judge prefers item `a` to item `b`, whichever is on the left.
+        """Return the probability that the average judge prefers item `a` to item `b` in one comparison.
 
-        - `a`, `b`: ids of items of one component.
+        It does not depend on which is on the left. How sure it is that `a` is better is the `probability` of `neighbours`.
+
+        Parameters
+        ----------
+        a, b : object
+            Ids of two items of the same component.
+
         """
         codes = self.items.codes([a, b])
         for given, code in zip((a, b), codes, strict=True):
@@ -284,7 +306,7 @@ class Ranking:
         if self.component[one] != self.component[other]:
             raise InputError(f"{quote(a)} and {quote(b)} are in different components: no comparisons lead from one to the other")
         gap = self.strength[one] - self.strength[other]
-        return float(0.5 * (1 + np.tanh(0.5 * gap)))
+        return _chance(gap)
 
     @property
     def strength(self) -> Floats:
@@ -297,7 +319,7 @@ class Ranking:
         return np.asarray(np.sqrt(self.errors.variance[: len(self.items)]))
 
     def sentences(self) -> list[str]:
-        """Return what there is to know before one reads the leaderboard."""
+        """Return the sentences to read before the leaderboard."""
         facts = self.facts
         judges = f" by {len(self.workers)} judges" if len(self.workers) > 1 else ""
         count, ties = pluralize(facts["comparisons"], "comparison"), pluralize(facts["ties"], "tie")
@@ -313,11 +335,11 @@ class Ranking:
                 out.append(facts[reason])
         if facts["position_bias"] is not None:
             low, high = facts["position_low"], facts["position_high"]
-            share = 1 / (1 + np.exp(-facts["position_bias"]))
+            share, least, most = map(_chance, (facts["position_bias"], low, high))
             word = "an advantage" if low > 0 else "a disadvantage" if high < 0 else "no clear advantage"
             out.append(
-                f"the left side has {word} with the mean judge: it wins {share:.1%} of comparisons between equals "
-                f"({facts['position_bias']:+.2f} nats, {low:+.2f} to {high:+.2f}), which strengths are free of"
+                f"the left side has {word} with the average judge: it wins {share:.1%} of comparisons between equal items "
+                f"({least:.1%} to {most:.1%}); strengths are corrected for it"
             )
         if facts["clusters"] is not None:
             column = make_visible(self.understood.columns.get("cluster", "cluster"))
@@ -327,8 +349,7 @@ class Ranking:
         out += self._effects_told()
         if MIN_STABILITY_ITEMS <= len(self.items) <= MAX_STABILITY_ITEMS:
             out += self._stability_told()
-        out.append(self._lead())
-        return out
+        return [*out, *self._two_told(), self._lead()]
 
     def _effects_told(self) -> list[str]:
         """Return a sentence per effect of a covariate."""
@@ -340,8 +361,8 @@ class Ranking:
                 what = f"{name} {make_visible(row['value'])} instead of {make_visible(row['against'])}"
             word = "helps" if row["low"] > 0 else "harms" if row["high"] < 0 else "has no clear effect"
             out.append(
-                f"{what} {word}: the side with it wins {row['win_probability']:.1%} of comparisons between equals "
-                f"({row['effect']:+.2f} nats, {row['low']:+.2f} to {row['high']:+.2f}), which strengths are free of"
+                f"{what} {word}: the side with it wins {row['win_probability']:.1%} of comparisons between equal items "
+                f"({_chance(row['low']):.1%} to {_chance(row['high']):.1%}); strengths are corrected for it"
             )
         return out
 
@@ -361,17 +382,37 @@ class Ranking:
         line = f"{found.cycles} of {found.triples} triples of items beat each other in a circle{chance}"
         if found.strongest:
             one = found.strongest[0]
-            names = [make_visible(text_of(self.items[item])) for item in one.items]
+            names = [self._show(item) for item in one.items]
             steps = zip(names, [*names[1:], names[0]], one.shares, strict=True)
             line += ", most clearly " + ", ".join(f"{a} beats {b} ({share:.0%})" for a, b, share in steps)
         return [*out, line]
 
+    def _two_told(self) -> list[str]:
+        """Return how often the stronger of two items is preferred, with the interval and the p-value of a difference."""
+        if len(self.items) != 2:
+            return []
+        two = neighbours(self.strength, self.component, self.errors, self.level)
+        share, low, high = (_chance(two[name][0]) for name in ("difference", "low", "high"))
+        p = 2 * (1 - two["probability"][0])
+        first, second = self._show(two["upper"][0]), self._show(two["lower"][0])
+        order = ", whichever is on the left" if self.told["position"] else ""
+        who = "the average judge prefers" if self.told["judges"] else "judges prefer"
+        return [
+            f"{who} {first} to {second} in {share:.1%} of comparisons ({low:.1%} to {high:.1%}){order}; "
+            f"p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}"
+        ]
+
+    def _show(self, item: int) -> str:
+        return make_visible(text_of(self.items[int(item)]))
+
     def _lead(self) -> str:
         """Return whether there is a winner, in words."""
-        first = make_visible(text_of(self.items[int(self._order[0])]))
+        first = self._show(self._order[0])
+        if self.winner is not None and len(self.items) == 2:
+            return f"{first} is better than {self._show(self._order[1])} at the {100 * self.level:g}% level"
         if self.winner is not None:
             return f"{first} is better than every other item, each at the {100 * self.level:g}% level"
-        names = itemize([make_visible(text_of(self.items[int(item)])) for item in self._rivals], MAX_RIVALS)
+        names = itemize(map(self._show, self._rivals), MAX_RIVALS)
         return f"no winner at the {100 * self.level:g}% level: {first} leads, and {names} may be as strong"
 
     def leaderboard_frame(self) -> pl.DataFrame:
@@ -425,7 +466,7 @@ class Ranking:
                 value, variance = values, with_spread(self.errors.variance[at], values - mean, spread)
                 half = self._deviations[at] * np.sqrt(variance)
             columns |= {bias: value, f"{ends}_low": value - half, f"{ends}_high": value + half}
-        frame = pl.DataFrame({**columns, **judge_figures(t, self.strength)}).fill_nan(None)
+        frame = pl.DataFrame({**columns, **judge_figures(t, self.strength, self.comparisons.within_clusters())}).fill_nan(None)
         return frame.with_columns(pl.col("comparisons", "ties", "repeats", "swapped_repeats").cast(pl.Int64))
 
     def effects_frame(self) -> pl.DataFrame:

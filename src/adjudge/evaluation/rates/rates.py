@@ -61,8 +61,10 @@ class GroupRate:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Rates:
-    """The true share of each label in each group, with intervals. `print` says what they rest on.
+    """The true share of each label in each group, with intervals; `print` states their assumptions.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=300, workers=9, labels=2, label_weights=[3, 1], skill=0.85, seed=2)
     >>> found = adj.rates(crowd.votes)
@@ -70,6 +72,7 @@ class Rates:
     Rates(1 group, 2 labels, 300 tasks, by votes)
     >>> found.rates.columns
     ['group', 'label', 'share', 'low', 'high', 'tasks', 'gold', 'naive', 'method']
+
     """
 
     groups: Vocabulary
@@ -102,7 +105,7 @@ class Rates:
         return Card(repr(self), figures, self.sentences(), [table], next_steps=steps).html()
 
     def plot(self, *, label: object = None, theme: Theme = "light") -> Picture:
-        """Return shares with their intervals, a line per group.
+        """Draw shares with their intervals, a line per group.
 
         Parameters
         ----------
@@ -121,30 +124,30 @@ class Rates:
 
     @cached_property
     def rates(self) -> Frame:
-        """A line per group and label: group, label, share, low, high, tasks, gold, naive, method.
+        """One row per group and label: group, label, share, low, high, tasks, gold, naive, method.
 
-        `share` is the estimated true share, and the truth is to lie between `low` and `high` as often as `level` says
-        (docs/rates.md has how often it did). `tasks` have votes, and `gold` of them a known label. `naive` is the share of the
-        labels as the fit gives them, which judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the
-        group's own gold), "rogan-gladen" (by the gold of all groups) or "gold" (every label is known).
+        `share` is the estimated true share, and `low` to `high` its interval (docs/rates.md shows how often such intervals hold).
+        `tasks` have votes, and `gold` of them a known label. `naive` is the share of the labels as the fit gives them, which
+        judges' errors distort. `method` is "votes" (by votes alone), "ppi" (corrected by the group's own gold), "rogan-gladen"
+        (by the gold of all groups) or "gold" (every label is known).
         """
         return to_native(self.rates_frame(), self.frame_kind)
 
     @cached_property
     def differences(self) -> Frame:
-        """A line per two groups and label: group, other, label, difference (of group less other), low, high, p_value, pairs.
+        """One row per pair of groups and label: group, other, label, difference (group minus other), low, high, p_value, pairs.
 
-        `pairs` is the number of clusters that both groups have: luck with these cancels out. `p_value` is the
-        probability of a difference as large where there is none; many of them at once need a correction, which they do not have.
+        `pairs` is the number of clusters that both groups have, whose luck cancels out. `p_value` is the probability of a
+        difference as large where there is none; many of them at once need a correction, which they do not have.
         """
         return to_native(self.differences_frame(), self.frame_kind)
 
     @cached_property
     def gold_needed(self) -> Frame:
-        """A line per group: group, label (with the widest interval), half_width, gold, more, why.
+        """One row per group: group, label (with the widest interval), half_width, gold, more, why.
 
-        `more` is how many known labels more, of tasks drawn at random from the group, would halve that interval; null if no
-        number of them would, as the group has too few tasks.
+        `more` is the number of further known labels, of random tasks of the group, that would halve that interval; null if the
+        group has too few tasks.
         """
         return to_native(self.gold_needed_frame(), self.frame_kind)
 
@@ -168,7 +171,14 @@ class Rates:
         return to_native(self.tasks_needed_frame(difference, power), self.frame_kind)
 
     def tasks_needed_frame(self, difference: float, power: float = 0.8) -> pl.DataFrame:
-        """Return `tasks_needed` as a polars frame."""
+        """Return `tasks_needed` as a polars frame.
+
+        Parameters
+        ----------
+        difference, power : as for `tasks_needed`
+            The difference to detect, and the probability of detecting it.
+
+        """
         options.check({"difference": difference, "power": power}, POWER_RULES)
         rows = []
         for pair in self.compared:
@@ -221,7 +231,7 @@ class Rates:
         )
 
     def sentences(self) -> list[str]:
-        """Return what the figures rest on, as sentences."""
+        """Return the assumptions behind the figures, as sentences."""
         facts, methods = self.facts, {one.method for one in self.found}
         whose = "the tasks that these are a sample of" if facts["sample"] else "these very tasks"
         out = [one.sentence() for one in self.verdicts[:MAX_NAMED_VERDICTS]]
@@ -280,7 +290,7 @@ def rates(
     seed: int = 0,
     **reading: Unpack[ReadOptions],
 ) -> Rates:
-    """Return the true share of each label in each group of tasks, corrected for what judges get wrong, with intervals.
+    """Estimate the true share of each label in each group of tasks, corrected for errors of judges, with intervals.
 
     Parameters
     ----------
@@ -291,20 +301,19 @@ def rates(
         for both, or the name of a column of the source. Without it all tasks are one group. Tasks without group are left out,
         and counted in `facts`.
     gold : source, optional
-        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group:
-        labels of the tasks that were hardest, or looked at first, correct in a wrong direction. Labels are estimated without
-        them. From 10 known labels in a group on, they correct what the votes say.
+        Known labels of some tasks: a dict task -> label, or a frame or file. They must be a random sample of their group: labels
+        of the hardest tasks, or of the first ones, correct in the wrong direction. The fit does not use them; 10 or more in a
+        group correct its shares.
     cluster : ClusterSource, optional
-        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other:
-        intervals allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their
-        difference. A column called prompt, document or conversation is taken by itself; "" takes tasks for independent.
+        The prompt, document or conversation of each task, as `by` is given. Tasks of one cluster depend on each other: intervals
+        allow for it, and luck with a prompt that two groups share (answers of two systems) cancels out of their difference. A
+        column called prompt, document or conversation is used automatically; "" takes tasks as independent.
     baseline : object, optional
-        The group that all others are compared with; by default every two groups are compared.
+        The group that all others are compared with; by default every pair of groups is compared.
     good : object, optional
-        The label that is better to have more of, which verdicts are about; by default one called pass, good, yes, …, or else
-        the last.
+        The good label, which verdicts are about; by default one called pass, good, yes, …, otherwise the last.
     level : float, default 0.9
-        How often an interval is to hold the truth.
+        Level of the intervals.
     sample : bool, default True
         True if the tasks of a group are a sample, and the interval is for the population (all prompts, all traffic of the
         week). False if the interval is for these tasks only.
@@ -314,7 +323,7 @@ def rates(
     model : str or Model, default "auto"
         The model that judges the workers, as for `adj.aggregate`.
     seed : int, default 0
-        That of the model, which decides ties.
+        Seed of the model, which breaks ties.
     **reading
         The options of `adj.read`.
 

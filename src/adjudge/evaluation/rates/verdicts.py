@@ -39,16 +39,19 @@ class GroupVerdict:
     p_adjusted: float  # corrected for the number of pairs
     is_shown: bool
     more: int | None  # known labels of each group that would decide; None if no number of them would
+    level: float
 
     def sentence(self) -> str:
         """Return the verdict, with its interval in points."""
         value, low, high = (f"{100 * part:+.1f}" for part in (self.difference, self.low, self.high))
         of = f"points of {make_visible(self.label)}"
         who, other = make_visible(self.better), make_visible(self.other)
+        what = f"{who} is {self.word} {other} at the {100 * self.level:g}% level"
         if self.is_shown:
-            return f"{who} is {self.word} {other}: {value} {of}, {low} to {high}"
-        needed = "more tasks are needed" if self.more is None else f"{self.more} more known labels of each would decide"
-        return f"not shown that {who} is {self.word} {other}: {value} {of}, {low} to {high}; {needed}"
+            return f"{what}: {value} {of}, {low} to {high}"
+        needed = "known labels of all these tasks would not decide it either, so more tasks are needed"
+        needed = needed if self.more is None else f"{self.more} more known labels of each would decide"
+        return f"not shown that {what}: {value} {of}, {low} to {high}; {needed}"
 
 
 def is_good(label: str) -> bool | None:
@@ -95,7 +98,7 @@ def judge_pairs(
         is_shown = bool(p_value < 1.0 - level)
         more = None if is_shown else labels_that_decide(pair, plans[pair.one], plans[pair.other], label, level)
         word = "above" if is_better is None else "better than"
-        out.append(GroupVerdict(first, second, word, name, value, low, high, float(p_value), is_shown, more))
+        out.append(GroupVerdict(first, second, word, name, value, low, high, float(p_value), is_shown, more, level))
     return out
 
 

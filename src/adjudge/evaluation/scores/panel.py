@@ -43,8 +43,10 @@ class ScoreEstimates(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ScorePanel:
-    """What scores have shown of judges; `adj.load` returns it, and `predict` scores other items.
+    """The judges of numeric scores, as `adj.load` returns them; `predict` scores other items.
 
+    Examples
+    --------
     >>> import adjudge as adj, tempfile, pathlib
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "panel.adjudge"
@@ -54,6 +56,7 @@ class ScorePanel:
     ScorePanel(3 judges, learned from 27 scores)
     >>> panel.predict([("new", "ann", 4.5), ("new", "bob", 3.5)]).items["score"].round(1).to_list()
     [4.0]
+
     """
 
     workers: Vocabulary
@@ -79,7 +82,7 @@ class ScorePanel:
         return f"ScorePanel({len(self.workers)} judges, learned from {int(self.judges.count.sum())} scores)"
 
     def judges_frame(self) -> pl.DataFrame:
-        """Return a line per judge: see `Scores.judges`."""
+        """Return one row per judge; see `Scores.judges`."""
         figures = self.judges
         half = quantile(self.level, np.inf) / np.sqrt(np.maximum(self.compared - 3.0, 1.0))
         fisher = np.arctanh(np.clip(self.agreement, -0.9999, 0.9999))
@@ -102,7 +105,14 @@ class ScorePanel:
         ).with_columns(pl.col(*shown).fill_nan(None))
 
     def estimate(self, score: Floats, variance: Floats) -> ScoreEstimates:
-        """Return scores with intervals and probabilities, from posterior means and variances in the panel's units, [items]."""
+        """Return scores with intervals and probabilities.
+
+        Parameters
+        ----------
+        score, variance : Floats
+            Posterior means and variances in the panel's units, shape (items,).
+
+        """
         out, sd = score, truth.panel_deviation(variance, self.spread, self.validity)
         if self.gold is not None:
             out, sd = self.gold.apply(score, variance)
@@ -117,7 +127,7 @@ class ScorePanel:
         return ScoreEstimates(out, low, high, probability)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
-        """Return the scores of other items by these judges, who are taken as they are known; nothing is learned.
+        """Score other items by these judges; nothing is learned about them.
 
         Parameters
         ----------
@@ -174,7 +184,14 @@ class ScorePanel:
         return x, variance, kept != y
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the panel to one file at `path`, whole or not at all; `adj.load` reads it."""
+        """Write the panel to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         from adjudge.evaluation.scores.saved import write_panel
 
         write_panel(Path(path), self)

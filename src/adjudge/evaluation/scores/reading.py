@@ -26,6 +26,7 @@ from adjudge.io.encode import (
     with_points,
 )
 from adjudge.io.frames import column, id_columns, match_ids, prepare_ids, series_of, text_column, vocabulary
+from adjudge.io.moments import MOMENT_ROLE
 from adjudge.io.read import MAX_MESSAGE_EXAMPLES, find_ignored_column, find_repeated_paths, find_unmatched, warn_suspicious
 from adjudge.io.reading import Reading
 from adjudge.io.sources import Opened, Source, open_table, read_frame
@@ -58,21 +59,26 @@ def read_scores(source: Any, reading: Reading) -> ScoreTable:
         if name in reading.given():
             raise OptionError(f"{name} is for labels, and these are numeric scores: leave it out")
     wanted = {"task": reading.task, "worker": reading.worker, "score": reading.label}
+    wanted |= {MOMENT_ROLE: None} if reading.duplicates != "all" else {}
     table = open_table(opened, wanted, replace(reading, abstain=frozenset()))
     core = compiled()
     coder: PolarsCoder | CompiledCoder = PolarsCoder() if core is None else CompiledCoder(core, cores())
-    values, rows = [np.zeros(0)], 0
+    values, moments, rows = [np.zeros(0)], [np.zeros(0, np.uint64)], 0
     for batch in table.batches:
         ids = id_columns(batch, SCORE_ROLES[:2], rows, keep_categories=coder.takes_categories)
         coder.add(pl.DataFrame(ids).with_columns(label=pl.lit(None, pl.String)))  # labels have no codes here
         values.append(_numbers(batch["score"], reading.abstain, rows))
+        moments.append(batch["moment"].to_numpy() if "moment" in batch.columns else np.zeros(len(batch), np.uint64))
         rows += len(batch)
     y = np.concatenate(values)
     del values
     coded = coder.finish()
     coded.codes["label"] = np.where(np.isnan(y), MISSING_CODE, np.uint32(0))
     missing = int(np.isnan(y).sum())
-    dropped = drop_duplicates(coded, reading.duplicates) if reading.duplicates != "all" else 0
+    dropped = 0
+    if reading.duplicates != "all":
+        dropped = drop_duplicates(coded, reading.duplicates, np.concatenate(moments)).votes
+    table.notes.duplicates = reading.duplicates
     if not (coded.codes["label"] != MISSING_CODE).any():
         raise InputError("no scores found: give a line per task and worker, with a number")
     if missing and not reading.abstain:

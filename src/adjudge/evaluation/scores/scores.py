@@ -84,8 +84,10 @@ class ScorePlots:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Scores:
-    """A score per item with an interval, and the judges behind them. `print` says what the figures rest on.
+    """A score per item with an interval, and the judges behind them; `print` states the assumptions.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> rows = [(item, judge, item + shift) for item in range(9) for judge, shift in [("ann", 0.5), ("bob", -0.5), ("eve", 0.0)]]
     >>> found = adj.scores(rows)
@@ -93,6 +95,7 @@ class Scores:
     Scores(9 items, 3 judges, 27 scores)
     >>> found.judges.columns
     ['worker', 'n', 'bias', 'slope', 'noise', 'agreement', 'agreement_low', 'agreement_high', 'reversed', 'constant']
+
     """
 
     table: ScoreTable
@@ -121,27 +124,27 @@ class Scores:
 
     @property
     def understood(self) -> Understood:
-        """What reading made of the source."""
+        """How the source was read."""
         return self.table.understood
 
     @cached_property
     def items(self) -> Frame:
-        """A line per item: task, score, low, high, n, clipped; and label, probability with a threshold or gold labels.
+        """One row per item: task, score, low, high, n, clipped; and label, probability with a threshold or gold labels.
 
         `score` is the mean that the whole panel would give, or an estimate of the gold score where gold scores are known. The
-        truth is to lie between `low` and `high` as often as `level` says, if the validity is right. `n` scores were given, of
-        which `clipped` lay so far out that they were drawn in. `label` is True above the threshold (with gold labels: where these
-        would be 1), with its `probability`. Tasks without scores come last, without a score.
+        interval from `low` to `high` contains the truth as often as `level` says, if the validity is right. `n` scores were
+        given, of which `clipped` lay so far out that they were drawn in. `label` is True above the threshold (with gold labels:
+        where these would be 1), with its `probability`. Tasks without scores come last, without a score.
         """
         return to_native(self.items_frame(), self.table.frame_kind)
 
     @cached_property
     def judges(self) -> Frame:
-        """A line per judge: worker, n, bias, slope, noise, agreement with an interval, reversed, constant.
+        """One row per judge: worker, n, bias, slope, noise, agreement with an interval, reversed, constant.
 
-        A judge says centre + bias + slope * (score - centre), with the standard deviation `noise`, in the panel's units.
-        `agreement` is the correlation with the other judges on the same items; null below five scores. `reversed` judges
-        surely turn the scale round, `constant` ones say one thing only and count for nothing.
+        A judge gives centre + bias + slope * (score - centre), with standard deviation `noise`, in the panel's units. `agreement`
+        is the correlation with the other judges on the same items; null below five scores. `reversed` judges surely turn the
+        scale round, `constant` ones say one thing only and count for nothing.
         """
         return to_native(self.panel.judges_frame(), self.table.frame_kind)
 
@@ -209,11 +212,18 @@ class Scores:
         load("adjudge.report.scores:write")(self, Path(path), title)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what was learned of the judges to one file at `path`; `adj.load` reads it."""
+        """Write what was learned about the judges to a file that `adj.load` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it is written completely or not at all.
+
+        """
         self.panel.save(path)
 
     def predict(self, source: Source, **reading: Unpack[ReadOptions]) -> Scores:
-        """Return the scores of other items by the same judges, of whom nothing is learned.
+        """Score other items by the same judges; nothing is learned about them.
 
         Parameters
         ----------
@@ -229,7 +239,7 @@ class Scores:
         return self.panel.predict(source, **reading)
 
     def sentences(self) -> list[str]:
-        """Return what the figures rest on, as sentences."""
+        """Return the assumptions behind the figures, as sentences."""
         facts, panel = self.facts, self.panel
         out = [self._about_scale(), *self._about_intervals()]
         if facts["reliability"] is not None:
@@ -287,9 +297,9 @@ def scores(
     level: float = 0.9,
     **reading: Unpack[ReadOptions],
 ) -> Scores:
-    """Return one score per item of numeric scores by several judges, with intervals, and the bias, slope and noise of each judge.
+    """Merge numeric scores of several judges into one per item with an interval, and estimate how each judge uses the scale.
 
-    A judge says centre + bias + slope * (item - centre) + error. All are estimated together: judges are shrunk towards the
+    A judge's score is centre + bias + slope * (item - centre) + error. All are estimated jointly: judges are shrunk towards the
     typical one, and scores far from their judge's line count less. Runs in memory, with about 90 bytes per score.
 
     Parameters
@@ -298,21 +308,21 @@ def scores(
         Scores by task and worker, whole numbers or decimals: anything that `adj.read` takes. The column may be called score,
         rating, value, grade, or as a label would be.
     gold : source, optional
-        Known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the gold's scale, and intervals
-        hold the truth as gold shows it. Gold of nothing but 0 and 1 (or true and false) are labels: every item gets the
-        probability of label 1.
+        Known scores of some tasks (a dict task -> score, a frame or file). Scores are then on the scale of the gold, and
+        intervals are calibrated by it. Gold of only 0 and 1 (or true and false) are labels: every item then gets the probability
+        of label 1.
     groups : source, optional
-        Judges that are one voice on an item, as several prompts of one model: a table of worker and group, or a dict.
+        Judges that count once per item, such as several prompts of one model: a table of worker and group, or a dict.
     units : Units, default "auto"
-        "shared" where all judges use one range, "own" puts each into standard deviations first; "auto" does so where ranges
-        differ more than fivefold.
+        "shared" if all judges use one range; "own" converts each to standard deviations first; "auto" does so if ranges differ
+        more than fivefold.
     validity : float, default 0.5
         The share of the judges' common signal that is true, assumed if no gold scores are given: people reach .99, panels of
-        language models .34 to .66. 1 asks for the mean of such judges.
+        language models .34 to .66. 1 estimates the mean of such judges.
     threshold : float, optional
         The score that separates labels: items get the probability of a truth above it.
     level : float, default 0.9
-        How often an interval is to hold the truth.
+        Level of the intervals.
     **reading
         The options of `adj.read`, without those for labels.
 

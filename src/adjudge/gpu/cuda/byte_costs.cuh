@@ -9,7 +9,6 @@
 // read from shared memory, some of them at a time: the sums of the lines before are passed from launch to launch.
 #include "common.cuh"
 
-#define FULL 0xffffffffu
 #define WORDS ((K + 3) / 4)  // of four costs each
 
 // OUT lines [rows, WORDS]: the costs of the table's lines, [rows, K]; largest [1]: the bits of their largest finite magnitude,

@@ -33,6 +33,34 @@ __device__ __forceinline__ double infinity() {
 #endif
 }
 
+#define FULL 0xffffffffu  // all lanes of a warp
+
+// Over a warp, for all its lanes: each step adds the same two numbers in both lanes, so that all get the same bits.
+__device__ __forceinline__ double warp_sum(double x) {
+    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(FULL, x, step);
+    return x;
+}
+
+__device__ __forceinline__ double warp_max(double x) {
+    for (int step = 16; step; step /= 2) {
+        const double other = __shfl_xor_sync(FULL, x, step);
+        if (other > x) x = other;
+    }
+    return x;
+}
+
+// The sum over a block, in an order that is always the same, for all its threads.
+__device__ inline double block_sum(double x) {
+    __shared__ double part[32];
+    x = warp_sum(x);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0.0;
+    for (int i = 0; i < (int)(blockDim.x / 32); ++i) x += part[i];
+    __syncthreads();
+    return x;
+}
+
 // The bits of x well stirred (the finaliser of splitmix64), as `reference.mix`.
 __device__ __forceinline__ u64 mix(u64 x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -8,7 +8,6 @@
 
 #define TIE 1e-9    // scores this close are tied
 #define SAME 1e-11  // scores this close are one score
-#define FULL 0xffffffffu
 
 // What becomes of the votes of a task whose labels are known.
 #define COUNT_NOTHING 0
@@ -134,19 +133,6 @@ __device__ __forceinline__ void digits(const Counting& to, double share, double&
     second = 0.0;
     if (to.how == COUNT_FINE) fine(share, to.bits, first, second);
     else first = coarse(share, to.bits);
-}
-
-// The sum over a block, in thread 0.
-__device__ inline double block_sum(double x) {
-    __shared__ double part[32];
-    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(FULL, x, step);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    double all = 0.0;
-    if (threadIdx.x == 0)
-        for (int i = 0; i < (int)(blockDim.x / 32); ++i) all += part[i];
-    return all;
 }
 
 // Tasks from `start` to `tasks`, or where there is a list those on it; those of `longest` votes or more are left out.

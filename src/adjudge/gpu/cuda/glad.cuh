@@ -6,11 +6,9 @@
 
 namespace glad {
 
-const u32 ALL = 0xFFFFFFFFu;   // lanes of a warp
 const double TIE = 1e-9;       // scores this close (relative to the best, absolute below 1) are tied
 const double FLAT = 1e-5;      // below this |x| the bound's curvature is 1/4 to the last digit
 const int FACTORS = 256;       // each is at most 2, and so their product far from overflow
-const int WARPS = 8;           // of a block
 const int SUMS = 2;            // of a pass, besides the class counts: log-likelihood, labels changed
 
 #if K <= 256
@@ -44,33 +42,6 @@ struct Softplus {
         factors = 0;
     }
 };
-
-// All lanes get the same bits: each step adds the same two numbers in both lanes.
-__device__ __forceinline__ double warp_sum(double x) {
-    for (int apart = 16; apart; apart /= 2) x += __shfl_xor_sync(ALL, x, apart);
-    return x;
-}
-
-__device__ __forceinline__ double warp_max(double x) {
-    for (int apart = 16; apart; apart /= 2) {
-        const double other = __shfl_xor_sync(ALL, x, apart);
-        x = other > x ? other : x;
-    }
-    return x;
-}
-
-// The sum over all threads of a block; only the first thread has it.
-__device__ inline double block_sum(double x) {
-    __shared__ double part[WARPS];
-    x = warp_sum(x);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    double sum = 0.0;
-    if (threadIdx.x == 0)
-        for (int warp = 0; warp < (int)(blockDim.x / 32); ++warp) sum += part[warp];
-    __syncthreads();
-    return sum;
-}
 
 __device__ __forceinline__ double tie_threshold(double best) {
     const double size = fabs(best);
@@ -249,8 +220,8 @@ extern "C" __global__ void glad_expect_wide(
             }
             const int n = last - base < 32 ? (int)(last - base) : 32;
             for (int j = 0; j < n; ++j) {
-                const int to_label = __shfl_sync(ALL, label, j);
-                const double part = __shfl_sync(ALL, x, j);
+                const int to_label = __shfl_sync(FULL, label, j);
+                const double part = __shfl_sync(FULL, x, j);
                 if (to_label % 32 == lane) scores[to_label] += part + log_others;
             }
         }
@@ -279,8 +250,8 @@ extern "C" __global__ void glad_expect_wide(
             top.label = winner;
         }
         for (int apart = 16; apart; apart /= 2) {
-            const Candidate other = {__shfl_xor_sync(ALL, top.weight, apart), __shfl_xor_sync(ALL, top.key, apart),
-                                     __shfl_xor_sync(ALL, top.label, apart)};
+            const Candidate other = {__shfl_xor_sync(FULL, top.weight, apart), __shfl_xor_sync(FULL, top.key, apart),
+                                     __shfl_xor_sync(FULL, top.label, apart)};
             if (other.beats(top)) top = other;
         }
         double total = 0.0;

@@ -7,7 +7,6 @@
 
 #define BLOCK 128  // threads of a block; votes that it looks at together
 #define WARPS (BLOCK / 32)
-#define EVERY 0xffffffffu
 #define TIE 1e-9
 #define VOTE_SHARE 0.2
 #define ANSWERS_PER_ONE 68719476736.0  // 2^36: 1 / ANSWER_UNIT
@@ -18,19 +17,6 @@ typedef u8 Label;
 typedef u32 Label;
 #endif
 
-__device__ __forceinline__ double warp_max(double x) {
-    for (int step = 16; step; step /= 2) {
-        const double other = __shfl_xor_sync(EVERY, x, step);
-        if (other > x) x = other;
-    }
-    return x;
-}
-
-__device__ __forceinline__ double warp_sum(double x) {
-    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(EVERY, x, step);
-    return x;
-}
-
 // The largest x of a block, for all its threads.
 __device__ double block_max(double x) {
     __shared__ double part[WARPS];
@@ -40,18 +26,6 @@ __device__ double block_max(double x) {
     x = part[0];
     for (int i = 1; i < WARPS; ++i)
         if (part[i] > x) x = part[i];
-    __syncthreads();
-    return x;
-}
-
-// The sum of x over a block, in an order that is always the same, for all its threads.
-__device__ double block_sum(double x) {
-    __shared__ double part[WARPS];
-    x = warp_sum(x);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = 0.0;
-    for (int i = 0; i < WARPS; ++i) x += part[i];
     __syncthreads();
     return x;
 }

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from adjudge.data.memory import free_memory, parse_memory
 from adjudge.data.options import ReadOptions
 from adjudge.data.vocabulary import Id, Kind, Vocabulary, text_of
-from adjudge.data.votes import NOT_COUNTED, Understood, Votes
+from adjudge.data.votes import NOT_COUNTED, Notes, Understood, Votes
 from adjudge.errors import AdjudgeError, InputError, OptionError, refuse_windows, warn_abstentions
 from adjudge.io.encode import hash_ids
 from adjudge.io.files import is_encoded, votes_in
@@ -339,22 +339,23 @@ def encode(
     plan: job.EncodingPlan | None = None,
     **reading: Unpack[ReadOptions],
 ) -> EncodedVotes:
-    """Return votes encoded into a folder; they need not fit in memory.
+    """Encode votes into a folder; they need not fit in memory.
 
     Parameters
     ----------
     source : source
         Anything that `adj.read` takes.
     folder : str or path
-        Where to; it is built aside and renamed. Encoded votes there are replaced, anything else is an error.
+        The folder, which is written under another name and then renamed. Existing encoded votes are replaced; anything else is an
+        error.
     memory : str or int, optional
-        The most to use, as "2GB" or in bytes; by default half of the free memory.
+        Maximum memory, as "2GB" or in bytes; by default half of the free memory.
     resume : bool, default False
         Continue where an earlier call with the same files and options was interrupted.
     progress : job.Progress, optional
         Called with the step, the votes done, and their approximate total.
     plan : job.EncodingPlan, optional
-        Into how many partitions and shards the votes are cut, for tests; by default what fits into the memory.
+        Number of partitions and shards, for tests; by default as memory requires.
     **reading
         The options of `adj.read`.
 
@@ -437,7 +438,7 @@ def encode_to(
                 work.build()
             shutil.rmtree(aside / "spill", ignore_errors=True)
             votes = open_encoded(aside, check=resumed)  # what an earlier run has written, before it replaces anything
-            table.notes.duplicates, table.notes.resent = reading.duplicates, state.resent
+            _note_repeats(table.notes, reading.duplicates, state)
             understood = table.notes.understood(votes=len(votes), abstentions=state.missing, repeated=state.repeated)
             check_read(votes, opened, understood, table.notes, declared=declared is not None, strict=reading.strict)
         except OSError as error:
@@ -451,6 +452,11 @@ def encode_to(
     if not reading.abstain:  # or they are expected
         warn_abstentions(state.missing, state.rows, weighted=is_weighted)
     return open_encoded(target, check=False).with_fields(understood=understood)
+
+
+def _note_repeats(notes: Notes, duplicates: str, state: job.EncodingState) -> None:
+    notes.duplicates, notes.resent, notes.undated = duplicates, state.resent, state.undated
+    notes.ordered_by = [state.ordered_by] if state.ordered_by else []
 
 
 def _check_target(target: Path, opened: Opened) -> None:

@@ -72,6 +72,8 @@ class EncodingState(msgspec.Struct, forbid_unknown_fields=True):
     rows: Count = 0  # rows read of all files
     missing: Count = 0  # those without label
     resent: Count = 0  # votes that equal another one, its time included, in the same partitions
+    undated: Count = 0  # of the repeated votes, those whose times cannot be compared
+    ordered_by: str = ""  # the column of times that decides which of them counts
     repeated: Count = 0  # votes beyond the first of a worker on a task, in partitions that are in the shards
     kind: Kind | None = None  # of the tasks' ids
     whole: bool = True  # whether all tasks' ids, read as text, are whole numbers
@@ -250,7 +252,7 @@ class EncodingJob:
             for number in range(state.file, len(paths)):
                 self._take(table.file(number, state.taken), total)
                 state.file, state.taken = number + 1, 0
-        state.read = True
+        state.read, state.ordered_by = True, next(iter(table.notes.ordered_by), state.ordered_by)
         self._save_read()
 
     def build(self) -> None:
@@ -271,6 +273,7 @@ class EncodingJob:
                     unvoted.add(arranged.unvoted)
                     state.repeated += arranged.repeated
                     state.resent += arranged.resent
+                    state.undated += arranged.undated
                 state.done, state.shards, state.unvoted = part + 1, shards.state(), unvoted.state()
                 state.save(folder)
                 shutil.rmtree(partitions.folder / f"{part:05d}", ignore_errors=True)

@@ -318,27 +318,29 @@ class Arranged(NamedTuple):
     unvoted: Vocabulary
     repeated: int  # votes beyond the first of a worker on a task, counted or dropped
     resent: int  # votes that equal another one, its time included, and are dropped
+    undated: int  # of the repeated votes, those whose times cannot be compared
 
 
 def arrange(votes: Iterable[pl.DataFrame], rows: FinalRows, *, duplicates: str, narrow: bool) -> Arranged:
     """Return the votes of a partition (frames of task and row code, in input order) in their final order."""
     task, row, moment, ids = _encode_votes(votes, rows.final_row)
-    resent = encode.drop_resent({"task": task, "label": row}, moment) if len(moment) else 0
+    resent = encode.drop_resent({"task": task, "label": row}, moment) if len(moment) and duplicates == "all" else 0
     if narrow:
         ids = narrow_ids(ids)
     worker, repeated = np.repeat(np.arange(len(rows.workers), dtype=np.uint32), np.diff(rows.worker_ptr)), 0
+    undated = 0
     if duplicates != "all":
         by = np.append(worker, np.uint32(0))[np.minimum(row, len(worker))]  # of abstentions any worker
         coded = encode.Coded({"task": task, "worker": by, "label": row}, {"task": ids, "worker": rows.workers})
-        repeated = encode.drop_duplicates(coded, duplicates)
+        repeated, undated = encode.drop_duplicates(coded, duplicates, moment)
     order, hashes = by_hash(ids)
     task_ptr, row = group(rank_of(order)[task], row, len(ids))
     repeated = repeated or count_repeats(task_ptr, row, worker)
     voted = task_ptr[1:] > task_ptr[:-1]
     if voted.all():
-        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated, resent)
+        return Arranged(task_ptr, row, hashes, ids.take(order), ids.take(order[:0]), repeated, resent, undated)
     task_ptr = np.concatenate([task_ptr[:-1][voted], task_ptr[-1:]])
-    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated, resent)
+    return Arranged(task_ptr, row, hashes[voted], ids.take(order[voted]), ids.take(order[~voted]), repeated, resent, undated)
 
 
 def by_hash(ids: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:

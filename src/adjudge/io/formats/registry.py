@@ -46,7 +46,7 @@ import polars as pl
 
 from adjudge.data.extensions import extension_names, load_extension
 from adjudge.errors import InputError, OptionError, choice_error, itemize
-from adjudge.io import files, frames
+from adjudge.io import files, frames, spreadsheet
 from adjudge.io.columns import VOTE_ROLES, is_usual
 from adjudge.io.formats import archive
 from adjudge.io.formats.decoding import decode, decode_lines
@@ -204,7 +204,7 @@ def look(path: Path, name: str, held: object = None) -> Content:
         named = name.lower().endswith(SHEET)
         inside = () if named else tuple(archive.members(path, name))
         if named or SHEET_MEMBER in inside:  # spreadsheets are archives, too
-            return Content(name, "typed", fields=files.sheet_columns(path), **shown)
+            return Content(name, "typed", fields=spreadsheet.sheet_columns(path), **shown)
         return Content(name, "zip", fields=inside, **shown)
     if start.startswith((b"PAR1", b"ARROW1")):
         return Content(name, "typed", fields=_schema(path, start), **shown)

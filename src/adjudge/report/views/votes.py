@@ -533,6 +533,8 @@ def _explain_sentence(why: Explanation) -> str:
     decisive = sum(vote.is_decisive for vote in why.evidence)
     if len(why.evidence) == 1:
         return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; it has one vote")
+    if why.is_opaque:
+        return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}")
     hangs = "no single vote could change that" if not decisive else f"{words.tally(decisive, 'vote')} could change that alone"
     return words.sentence(f"task {task}: {label} {words.percent(why.confidence)}, {other}; {hangs}")
 

@@ -14,7 +14,7 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.errors import InputError
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Source
-from adjudge.results.promise.answers import read_gold_answers
+from adjudge.results.promise.answers import check_answer_labels, read_gold_answers
 from adjudge.results.promise.draws import ERROR_RANGE, RISK_RANGE, Draw, candidates, require_same_result
 from adjudge.results.promise.walk import gold_needed
 
@@ -83,6 +83,7 @@ def accuracy_interval(result: Result, gold: Source, *, level: float, draw: Draw 
     """Return an interval of the accuracy of a result; see `Result.accuracy_interval`."""
     check({"level": level}, LEVEL_RULE)
     answers = read_gold_answers(gold)
+    check_answer_labels(answers, result.votes.labels)
     confidence, tasks = candidates(result)
     if draw is not None:
         require_same_result(draw, result)

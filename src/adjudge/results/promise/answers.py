@@ -9,12 +9,14 @@ from typing import Any
 
 import polars as pl
 
+from adjudge.data.vocabulary import Vocabulary
 from adjudge.errors import InputError, MissingLabels, SuspiciousVotes, itemize, quote
 from adjudge.io.answers import read_answers, texts
 from adjudge.io.formats import registry
 from adjudge.io.formats.registry import Content
 from adjudge.io.frames import column, frame_of
-from adjudge.io.read import read
+from adjudge.io.read import read, warn_suspicious
+from adjudge.io.reading import normalize_texts
 from adjudge.io.sources import Opened, Source
 
 
@@ -48,6 +50,30 @@ def read_gold_answers(source: Source) -> dict[str, str]:
         raise InputError(f"the gold gives task {quote(task)} several labels ({labels}): settle it, and keep one answer per task")
     original = _original_ids(export.name, contents)
     return {original.get(task, task): label for task, label in frame.iter_rows()}
+
+
+def check_answer_labels(answers: dict[str, str], labels: Vocabulary) -> None:
+    """Check the labels of gold answers against those of the votes, because a label of another spelling counts as an error.
+
+    Raises
+    ------
+    InputError
+        If a label differs from one of the votes only in case or white space, or if no answer has a label of the votes.
+
+    """
+    known = labels.texts()
+    others = [label for label in dict.fromkeys(answers.values()) if label not in set(known)]
+    if not others:
+        return
+    by_form = dict(zip(normalize_texts(known), known, strict=True))
+    meant = {label: by_form[form] for label, form in zip(others, normalize_texts(others), strict=True) if form in by_form}
+    for label, voted in meant.items():
+        raise InputError(f"the gold has the label {quote(label)}, and the votes have {quote(voted)}: spell it as the votes do")
+    listed = f"{itemize(map(quote, others[:3]))} (the votes have {itemize(map(quote, known[:3]))})"
+    if set(answers.values()) <= set(others):
+        raise InputError(f"no answer of the gold is a label of the votes: it has {listed}")
+    count = sum(label in others for label in answers.values())
+    warn_suspicious([f"{count} gold answers are labels that no vote has, so they count as errors: {listed}"], strict=False)
 
 
 def _contents(source: Source) -> list[Content] | None:

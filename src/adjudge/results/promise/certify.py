@@ -14,7 +14,7 @@ from adjudge.data.options import check
 from adjudge.errors import InputError, OptionError, itemize, quote
 from adjudge.io.frames import match_ids
 from adjudge.io.sources import Source
-from adjudge.results.promise.answers import digest_answers, read_gold_answers
+from adjudge.results.promise.answers import check_answer_labels, digest_answers, read_gold_answers
 from adjudge.results.promise.draws import ERROR_RANGE, LOOKS_RANGE, RISK_RANGE, Draw, Look, candidates, require_same_result
 from adjudge.results.promise.walk import allowed_errors, smallest_sample
 
@@ -31,10 +31,10 @@ CERTIFIED_FIGURES: Final = (
 
 @dataclass(frozen=True)
 class Promise:
-    """What gold certifies: from `threshold` on at most `error` of the labels are wrong, with probability 1 - `risk`.
+    """A certified promise: from `threshold` on, at most `error` of the labels are wrong, with probability 1 - `risk`.
 
     The promise is about the accepted labels as the votes gave them: those with a confidence of at least `threshold`. It says
-    nothing about the other labels. Print it for the sentence to sign.
+    nothing about other labels. Print it for the sentence to sign.
     """
 
     error: float  # share of wrong labels that is promised at most
@@ -73,8 +73,9 @@ class Promise:
         return (
             f"Of the {self.accepted:,} labels with a confidence of at least {self.threshold:.6g} ({_percent(self.share)} of "
             f"{self.tasks:,}), at most {_percent(self.error)} are wrong; the risk that this claim fails is at most "
-            f"{_percent(self.risk)}{shared}. It rests on {basis}{unanswered}: {self.wrong} wrong among the {self.gold} that are "
-            f"accepted, {self.allowed} allowed."
+            f"{_percent(self.risk)}{shared}. It rests on {basis}{unanswered}. {self.gold:,} of "
+            f"the accepted labels were checked: {self.wrong} {'was' if self.wrong == 1 else 'were'} wrong, and at most "
+            f"{self.allowed} may be."
         )
 
     def figures(self) -> dict[str, object]:
@@ -116,6 +117,7 @@ def certify(result: Result, gold: Source, draw: Draw | None, *, error: float, ri
         )
     if not answers:
         raise InputError(f"the gold answers none of the {len(names)} drawn tasks: fill in their labels first")
+    check_answer_labels(answers, result.votes.labels)
     shared = max(int(looks), draw.planned_looks)
     least = smallest_sample(error, risk / shared)
     if len(names) < least:
@@ -134,7 +136,8 @@ def latest_draw(result: Result) -> Draw:
     if draw is None:
         raise InputError(
             "no gold was drawn from this result: draw with result.draw_gold(n) and have those tasks answered, or give the draw "
-            "as draw=adj.Draw.read(path); gold that was not drawn at random certifies nothing"
+            "as draw=adj.Draw.read(path). Labels that you had before cannot be certified: see 'I have known labels already' in "
+            "docs/promises.md"
         )
     return draw
 
@@ -150,8 +153,8 @@ def take_look(draw: Draw, look: Look) -> None:
     if spent + look.risk / look.looks > look.risk + RISK_TOLERANCE:
         raise InputError(
             f"this would be look {len(draw.looks) + 1} at this draw, and the earlier ones have spent a risk of {spent:g}: "
-            f"another {look.risk / look.looks:g} would exceed {look.risk:g}. Plan looks with looks=… (--looks) before the "
-            "first, or draw new gold"
+            f"another {look.risk / look.looks:g} would exceed {look.risk:g}. A look is a question to the answers: plan several "
+            "with looks=… (--looks) before the first, or draw new gold and have it answered"
         )
     draw.looks.append(look)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from adjudge.data.vocabulary import Vocabulary
 from adjudge.data.votes import FrameKind, piece
 from adjudge.engines.session import digest
 from adjudge.engines.shard import hashes
-from adjudge.errors import InputError, OptionError, describe_json_error, itemize, quote, read_error
+from adjudge.errors import InputError, OptionError, describe_json_error, itemize, pluralize, quote, read_error
 from adjudge.io.encode import narrow_ids
 from adjudge.io.files import is_stream
 from adjudge.io.frames import Frame, column, to_native
@@ -39,6 +40,7 @@ Floats = NDArray[np.float64]
 RECORD_SUFFIX: Final = ".draw.json"
 RECORD_KIND: Final = "adjudge draw"
 RECORD_VERSION: Final = 1
+SEED_BITS: Final = 32  # of a fresh seed
 REGION_FACTOR: Final = 2.0  # gold comes from where honest confidence expects at most this multiple of `error` wrong,
 MIN_REGION_SHARE: Final = 0.2  # from at least this share of the tasks,
 MIN_REGION_PER_GOLD: Final = 1.2  # and from at least this many tasks per gold task
@@ -68,6 +70,8 @@ class Look(NamedTuple):
 class Draw:
     """Gold tasks drawn at random: `draw["task"]` to answer, and everything a certificate has to check.
 
+    Examples
+    --------
     >>> import adjudge as adj
     >>> crowd = adj.simulate(tasks=500, workers=20, seed=1)
     >>> draw = adj.aggregate(crowd.votes).draw_gold(100, seed=7)
@@ -102,7 +106,7 @@ class Draw:
 
     @cached_property
     def frame(self) -> Frame:
-        """Task and an empty label, in the order of the draw: any number of first tasks is a random sample, too."""
+        """Task and an empty label, in the order of the draw; the first tasks, however many, are also a random sample."""
         return to_native(self._table(), self.frame_kind)
 
     def _table(self) -> pl.DataFrame:
@@ -126,6 +130,7 @@ class Draw:
         target = Path(path)
         record = record_path(target)
         check_files({"the draw": record, "the gold tasks": None if target == record else target}, {"the votes": source})
+        self._require_new(record)
         if target != record and source is not None:
             from adjudge.io.write_back import write_tasks
 
@@ -136,6 +141,20 @@ class Draw:
             write_frame(self._table(), target)
         object.__setattr__(self, "path", record)
         self.save_record()
+
+    def _require_new(self, record: Path) -> None:
+        """Raise if a record in this folder is of the same draw, because a second record would have none of its looks."""
+        for path in sorted(record.parent.glob(f"*{RECORD_SUFFIX}")):
+            try:
+                earlier = Draw.read(path)
+            except InputError:
+                continue  # not a record, or a damaged one
+            is_same = (earlier.fingerprint, earlier.seed) == (self.fingerprint, self.seed)
+            if is_same and (path != record or len(earlier.looks) > len(self.looks)):
+                raise InputError(
+                    f"{path} has this draw already: seed {self.seed} of these votes, with "
+                    f"{pluralize(len(earlier.looks), 'look')}. Leave out the seed (--draw-seed) to draw other tasks"
+                )
 
     def save_record(self) -> None:
         """Write the record again, looks included; a draw that was never written has none."""
@@ -157,12 +176,19 @@ class Draw:
         write_aside(self.path, lambda aside: aside.write_text(text + "\n", encoding="utf-8"))
 
     def detach(self) -> None:
-        """Forget the file of the record: looks are then kept in memory alone."""
+        """Forget the file of the record, so that looks are stored only in memory."""
         object.__setattr__(self, "path", None)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the draw that `write` recorded: from its record, or from the file of tasks next to it."""
+        """Return the draw that `write` recorded.
+
+        Parameters
+        ----------
+        path : str or path
+            The record, or the file of tasks next to it.
+
+        """
         given = Path(path)
         place = record_path(given)
         if given.suffix == ".json" and given.exists() and not place.exists():
@@ -240,8 +266,9 @@ def _look(content: Any, place: Path) -> Look:
     raise InputError(f"{place} is damaged: a look has error, risk, looks and answers, not {quote(content)}")
 
 
-def draw_gold(result: Result, n: int, *, error: float, seed: int, floor: float | None, looks: int) -> Draw:
-    """Return gold tasks of a result; see `Result.draw_gold`."""
+def draw_gold(result: Result, n: int, *, error: float, seed: int | None, floor: float | None, looks: int) -> Draw:
+    """Return gold tasks of a result; see `Result.draw_gold`. Draws with the same seed share their looks."""
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
     check({"n": n, "error": error, "seed": seed, "looks": looks}, DRAW_RULES)
     if floor is not None:
         check({"floor": floor}, FLOOR_RULE)
@@ -264,6 +291,7 @@ def draw_gold(result: Result, n: int, *, error: float, seed: int, floor: float |
         error=float(error),
         planned_looks=int(looks),
         fingerprint=fingerprint(result),
+        looks=vars(result).setdefault("_looks", {}).setdefault(int(seed), []),
         frame_kind=result.votes.frame_kind,
         result=result,
     )

@@ -61,6 +61,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     doubt: float | None
     disagreement: float | None
     breaker: str | None
+    warning: str | None
     has_breakers: bool
     snapshot: int
     follows: str | None
@@ -105,6 +106,7 @@ def read_figures(activity: Activity, state: CampaignState, summary: TaskSummary)
         doubt=summary.doubt,
         disagreement=_disagreement(activity, state),
         breaker=state.breakers.tripped,
+        warning=state.describe_stall(),
         has_breakers=state.policy.breakers is not None,
         snapshot=campaign.duties.snapshot_at,
         follows=campaign.follows,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MICROSECONDS_PER_DAY: Final = 86_400_000_000
 HASH_BITS: Final = 64  # of the hash that a share is compared with
+ALARM_CAUSE: Final = "audits"  # that the reason of an alarm begins with
 MAX_RECENT_AUDITS: Final = 100  # that the reason of an alarm reports
 
 
@@ -205,6 +206,6 @@ class Audits(msgspec.Struct):
         del self.recent[:-MAX_RECENT_AUDITS]
         if self.is_alarmed:
             breakers.hold(
-                f"audits: {sum(self.recent)} of the last {len(self.recent)} audited decisions were wrong, and "
+                f"{ALARM_CAUSE}: {sum(self.recent)} of the last {len(self.recent)} audited decisions were wrong, and "
                 f"{self.state.wrong} of all {self.state.audited}: more than the {self.plan.error:g} that the policy accepts"
             )

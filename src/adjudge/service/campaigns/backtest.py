@@ -222,6 +222,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     - `accuracy`: the share of those that were decided right; None where there are none.
     - `breaker`: why decisions were held at the end; None where none was tripped.
     - `audits`: what audits of automatic decisions would have found; None if the last policy has none.
+    - `warning`: why nothing was decided, if probation kept all votes aside to the end.
     """
 
     decided: int
@@ -234,6 +235,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float | None = None
     breaker: str | None = None
     audits: TriedAudits | None = None
+    warning: str | None = None
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
@@ -415,6 +417,7 @@ class _PairedTrials:
             accuracy=right / len(judged) if judged else None,
             breaker=trial.state.breakers.tripped,
             audits=self._audits(trial),
+            warning=trial.state.describe_stall(),
         )
 
     def _audits(self, trial: Trial) -> TriedAudits | None:

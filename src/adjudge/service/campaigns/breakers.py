@@ -102,6 +102,11 @@ class Breakers(msgspec.Struct):
         """Trip for a reason from elsewhere, unless they have tripped already."""
         self.tripped = self.tripped or why
 
+    def release(self, cause: str) -> None:
+        """Lift what was tripped for a reason that begins so: it is watched no longer."""
+        if self.tripped is not None and self.tripped.startswith(cause):
+            self.tripped = None
+
     def reset(self) -> None:
         """Start over after a review by a person: the next window is compared with decisions from now on."""
         self.tripped = None

@@ -46,13 +46,13 @@ class Worker(msgspec.Struct):
     def cast(self, likely: float) -> None:
         """Note how likely a new vote is right."""
         self.seen = seen = self.seen + 1
-        recent, usual = (
-            (RECENT_VOTE_WEIGHT, USUAL_VOTE_WEIGHT)
-            if seen * USUAL_VOTE_WEIGHT >= 1
-            else (max(RECENT_VOTE_WEIGHT, 1 / seen), 1 / seen)
-        )
-        self.recent += (likely - self.recent) * recent
-        self.usual += (likely - self.usual) * usual
+        mean, usual = self.recent, self.usual
+        if seen * USUAL_VOTE_WEIGHT >= 1:
+            self.recent = mean + (likely - mean) * RECENT_VOTE_WEIGHT
+            self.usual = usual + (likely - usual) * USUAL_VOTE_WEIGHT
+        else:
+            self.recent = mean + (likely - mean) * max(RECENT_VOTE_WEIGHT, 1 / seen)
+            self.usual = usual + (likely - usual) * (1 / seen)
 
     def judge(self, label: int, standing: Standing, number: int) -> None:
         """Count a vote that is kept aside by where its task stands: 1 adds it, -1 takes it away."""

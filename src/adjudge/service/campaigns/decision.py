@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -41,6 +42,7 @@ REASONS: Final[Mapping[tuple[Status, str], str]] = {
 }
 
 
+@lru_cache(1024)  # votes of one request have one time
 def moment(time: int) -> datetime:
     """Return the moment that is so many microseconds after 1970 began."""
     return _EPOCH + timedelta(microseconds=time)

@@ -368,10 +368,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def of(cls, document: Policy | Mapping[str, Any]) -> Policy:
         """Return the policy that a document describes.
 
-        - `document`: field to value, as JSON has them; or a policy, which is returned as it is.
+        Parameters
+        ----------
+        document : Policy or dict
+            Field to value, as in JSON; a policy is returned as it is.
 
+        Raises
+        ------
+        OptionError
+            If a field is unknown or has an invalid value.
+
+        Examples
+        --------
         >>> Policy.of({"minimum_votes": 5})
         Policy(minimum_votes=5, maximum_votes=9, confidence=0.9)
+
         """
         if isinstance(document, Policy):
             return document
@@ -379,17 +390,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise OptionError(f"a policy is {quote(document)}: give an object with any of {', '.join(cls.__struct_fields__)}")
         for field in document:
             if field not in cls.__struct_fields__:
-                raise choice_error("field of a policy", field, cls.__struct_fields__)
+                raise choice_error("field of a policy", field, cls.__struct_fields__, limit=20)
         return cls(**document)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Policy:
         """Return the policy that a JSON document describes.
 
-        - `text`: the document.
+        Parameters
+        ----------
+        text : str or bytes
+            The document.
 
+        Examples
+        --------
         >>> Policy.from_json('{"confidence": 0.8, "lock": 86400}')
         Policy(minimum_votes=3, maximum_votes=9, confidence=0.8, lock=86400.0)
+
         """
         try:
             document = msgspec.json.decode(text)
@@ -399,9 +416,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Policy:
-        """Return the policy in a file of JSON.
+        """Return the policy in a JSON file.
 
-        - `path`: the file.
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
         """
         try:
             text = Path(path).read_bytes()
@@ -414,12 +435,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise type(error)(f"{Path(path).name}: {error}") from None
 
     def to_json(self, *, indent: int = 0) -> str:
-        """Return the whole document as JSON: equal policies give equal text.
+        """Return the policy as a JSON document; equal policies give equal text.
 
-        - `indent`: spaces per level; 0: one line.
+        Parameters
+        ----------
+        indent : int, default 0
+            Spaces per level; 0 writes one line.
 
+        Examples
+        --------
         >>> Policy(hold=60).to_json() == Policy(hold=60.0, confidence=0.9).to_json()
         True
+
         """
         text = msgspec.json.encode(self, order="deterministic")
         return (msgspec.json.format(text, indent=indent) if indent else text).decode()
@@ -430,13 +457,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return document
 
     def rule(self, labels: Sequence[str]) -> Rule:
-        """Return the policy made ready for the labels of a campaign.
+        """Return the policy compiled for the labels of a campaign.
 
-        - `labels`: ids of the labels, in the order of their codes.
+        Parameters
+        ----------
+        labels : sequence of str
+            Ids of the labels, in code order.
 
+        Examples
+        --------
         >>> Policy(confidence={"spam": 0.95}).rule(["spam", "ok"])
         Traceback (most recent call last):
         adjudge.errors.OptionError: confidence has nothing for the label 'ok': name it, or give "*" for all others
+
         """
         from adjudge.service.campaigns.rule import Rule
 
@@ -454,22 +487,35 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         time: float = 0.0,
         before: Outcome | None = None,
     ) -> Outcome:
-        """Return what the policy makes of a task: status, label, reason, and why in sentences.
+        """Return the decision of the policy on a task: status, label, reason, and why in sentences.
 
-        - `probabilities`: label to how likely it is right; the sum is 1.
-        - `votes`: how many votes count; or label to votes, which `escalate.disagreement` needs.
-        - `groups`: group of workers to label to votes, for a `quorum`.
-        - `experts`: the labels that experts voted for, one per vote.
-        - `gold`: the true label, if it is known.
-        - `breaker`: whether a breaker has tripped.
-        - `time`: the moment, in seconds from any beginning.
-        - `before`: the previous outcome of the same policy, from which hysteresis, holds and locks continue.
+        Parameters
+        ----------
+        probabilities : Mapping[str, float]
+            Probability of each label; they sum to 1.
+        votes : int or Mapping[str, int]
+            Number of votes that count; or votes by label, which `escalate.disagreement` needs.
+        groups : Mapping[str, Mapping[str, int]], optional
+            Votes by label for each group of workers, for a `quorum`.
+        experts : sequence of str, default ()
+            Labels that experts voted for, one per vote.
+        gold : str, optional
+            The true label, if known.
+        breaker : bool, default False
+            Whether a circuit breaker has tripped.
+        time : float, default 0.0
+            Current time in seconds, from any origin.
+        before : Outcome, optional
+            Previous outcome under the same policy; hysteresis, holds and locks continue from it.
 
+        Examples
+        --------
         >>> outcome = Policy().decide({"spam": 0.94, "ok": 0.06}, votes=3)
         >>> outcome
         Outcome(status='decided', label='spam', confidence=0.94, reason='confidence')
         >>> outcome.why
         ['3 of at least 3 votes, at most 9', '0.94 of 0.90 confidence for spam', 'decided: spam']
+
         """
         from adjudge.service.campaigns.outcome import outcome
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adjudge.data.options import StreamedModel
+from adjudge.errors import pluralize
 from adjudge.models.honest import AccuracyLaw, accuracy_columns
 from adjudge.online import CONFIDENCE_CODES, Online
 from adjudge.online.reading import crowd_sums
@@ -39,6 +40,10 @@ class Accuracy(NamedTuple):
 
 
 UNKNOWN_ACCURACY: Final = Accuracy(None, None)
+STALLED: Final = (
+    "probation keeps the votes of all workers aside, and no decision is there to judge them by: decide some tasks (gold, "
+    "overrides), or mark experts"
+)
 MIN_REBUILT_DUES: Final = 1024  # so many times at which the clock is due, some of them out of date, are kept anyhow
 
 
@@ -259,6 +264,22 @@ class StateReader:
     def counts(self, worker: Worker) -> bool:
         """Return whether the votes of a worker count."""
         return not worker.banned and not self.on_probation(worker)
+
+    def describe_stall(self) -> str | None:
+        """Return why nothing can be decided, if nobody has passed probation and no decision judges anybody."""
+        if self.policy.probation is None or self.tasks.settled or self.archived_tasks:
+            return None
+        return None if any(map(self.counts, self.crowd.all.values())) else STALLED
+
+    def why(self, task: Task, answer: Answer) -> list[str]:
+        """Return sentences on where a task stands: which votes are kept aside, and what the policy makes of the others."""
+        aside = [self.crowd.all[number] for number in task.aside or ()]
+        kept = [worker.banned for worker in aside if not self.counts(worker)]
+        told = []
+        for are_banned, why in ((False, "on probation"), (True, "banned")):
+            if count := kept.count(are_banned):
+                told.append(f"{pluralize(count, 'vote')} kept aside, from workers who are {why}")
+        return [*told, *self.rule.why(task.standing, self.evidence(task, answer))]
 
     def is_concerned(self, name: str) -> bool:
         """Return whether a ban or an unban changes which votes of an archived task count."""

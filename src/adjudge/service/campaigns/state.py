@@ -16,6 +16,7 @@ import numpy as np
 
 from adjudge.errors import AdjudgeError
 from adjudge.online import Online
+from adjudge.service.campaigns.audits import ALARM_CAUSE
 from adjudge.service.campaigns.breakers import Breakers
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import Standing
@@ -100,7 +101,7 @@ class CampaignState(StateReader):
             return task, None
         worker.cast(answer[4][label])
         after = self.rule.decide(task.standing, self.evidence(task, answer))
-        self._stand(task, answer, self._unless_expired(task, answer, after) if task.expired else after)
+        self.stand(task, answer, self.unless_expired(task, answer, after) if task.expired else after)
         return task, answer
 
     def _retraction(self, event: events.Retraction) -> Touched:
@@ -123,14 +124,14 @@ class CampaignState(StateReader):
     def _override(self, event: events.Override) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
-        self._stand(task, answer, self.rule.override(task.standing, event.label, self.time, by=event.by))
+        self.stand(task, answer, self.rule.override(task.standing, event.label, self.time, by=event.by))
         return task, answer
 
     def _reopen(self, event: events.Reopen) -> Touched:
         task = self.tasks.by_name.get(event.task) or self._enter(event.task)
         answer = self._answer(event.task)
         experts = self.tally(event.task).experts
-        self._stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
+        self.stand(task, answer, self.rule.reopen(task.standing, answer[2], self.time, experts=experts))
         return task, answer
 
     def _audit(self, event: events.AuditAnswer) -> Touched:
@@ -139,9 +140,9 @@ class CampaignState(StateReader):
             self.audits.answer(event.task, event.label, self.breakers)
         answer, before = self._answer(event.task), task.standing
         if before.reason in BY_HAND:  # somebody who saw the task has decided it since
-            self._stand(task, answer, before)
+            self.stand(task, answer, before)
             return task, answer
-        self._stand(task, answer, self.rule.override(before, event.label, self.time, by=event.by, reason="audit"))
+        self.stand(task, answer, self.rule.override(before, event.label, self.time, by=event.by, reason="audit"))
         if (before.status, before.label) == ("decided", event.label):  # a decision of its own all the same
             self._decide(task, answer, before, is_watched=False)
         return task, answer
@@ -152,6 +153,8 @@ class CampaignState(StateReader):
         if self.policy.breakers != before.breakers:
             self.breakers = Breakers()
             self._restart_alarm()
+        if self.audits is None:
+            self.breakers.release(ALARM_CAUSE)
         for task in self.tasks:
             task.standing = self.rule.adopt(task.standing, self.time)
         self._note_dues()
@@ -304,7 +307,7 @@ class CampaignState(StateReader):
             task = self.tasks.by_name.get(name)
             if task is not None and task.standing.due == due:
                 after = self.rule.tick(task.standing, time, breaker=self.breakers.tripped is not None)
-                self._stand(task, self._answer(name), after)
+                self.stand(task, self._answer(name), after)
 
     def recall(self) -> None:
         """Find again what follows from the tasks: how certain each is, and when the clock changes it."""
@@ -344,15 +347,15 @@ class CampaignState(StateReader):
     def _settle(self, task: Task) -> Touched:
         """Let the policy look at a task again; return what the stream says of it."""
         answer = self._answer(task.name)
-        self._stand(task, answer, self._judge(task, answer))
+        self.stand(task, answer, self._judge(task, answer))
         return task, answer
 
     def _judge(self, task: Task, answer: Answer) -> Standing:
         """Return the standing of a task by the current evidence."""
         after = self.rule.decide(task.standing, self.evidence(task, answer))
-        return self._unless_expired(task, answer, after) if task.expired else after
+        return self.unless_expired(task, answer, after) if task.expired else after
 
-    def _unless_expired(self, task: Task, answer: Answer, after: Standing) -> Standing:
+    def unless_expired(self, task: Task, answer: Answer, after: Standing) -> Standing:
         """Return where a task stands whose old votes are deleted: that they are missing does not open it again."""
         if answer[2] >= self.policy.minimum_votes:
             task.expired = False
@@ -363,9 +366,9 @@ class CampaignState(StateReader):
         """Let the policy look at tasks again that a person's act has changed; breakers do not watch that."""
         for task in list(tasks):
             answer = self._answer(task.name)
-            self._stand(task, answer, self._judge(task, answer), is_watched=False)
+            self.stand(task, answer, self._judge(task, answer), is_watched=False)
 
-    def _stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
+    def stand(self, task: Task, answer: Answer, after: Standing, *, is_watched: bool = True) -> None:
         """Note where a task stands now, and that it was touched; a new status or label is a decision."""
         before, tasks, likely = task.standing, self.tasks, answer[4]
         label = after.label if after.label >= 0 else answer[0]
@@ -426,7 +429,7 @@ class CampaignState(StateReader):
             standings = [self._judge(task, answer) for task, answer in answers]
         for (task, answer), after in zip(answers, standings, strict=True):
             if after is not task.standing:
-                self._stand(task, answer, after, is_watched=False)
+                self.stand(task, answer, after, is_watched=False)
 
     def _look(self, tasks: list[Task]) -> tuple[Any, Any]:
         """Return what the stream says of these tasks today, and where they stand, after noting how certain they are."""

@@ -119,6 +119,13 @@ class Tasks:
         self._touches += 1
         self._touched[task.slot] = self._touches
 
+    def touch_many(self, slots: list[int], confidence: list[float]) -> None:
+        """Touch the tasks of these lines, one after the other, whose labels are this likely."""
+        lines, last = np.array(slots), self._touches + len(slots)
+        self.confidence[lines] = confidence
+        self._touched[lines] = np.arange(self._touches + 1, last + 1)
+        self._touches = last
+
     def place(self, task: Task) -> None:
         """Note where a task stands, and that it was touched last of all."""
         slot, standing = task.slot, task.standing

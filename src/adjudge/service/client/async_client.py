@@ -31,17 +31,17 @@ def iterate_async(call: Callable[Concatenate[Client, P], Iterator[T]]) -> Callab
 
 
 class AsyncClient(ClientOptions):
-    """A client of the live service whose calls are awaited; apart from that, those of `Client`, which explains them.
+    """A client of the live service whose calls are awaited; otherwise they are those of `Client`, which documents them.
 
-    One event loop uses a client. Lists are asynchronous iterators.
+    A client belongs to one event loop. Lists are asynchronous iterators.
 
-    - `url`: address of the service; https:// is verified with the certificates that the system trusts.
-    - `token`: access token, required beyond loopback; None: the environment variable ADJUDGE_TOKEN.
-    - `campaign`: name of the campaign.
-    - `timeout`: seconds to wait for each step of a request: connecting, sending, reading.
-    - `retries`: how many times a request is retried.
-    - `deadline`: seconds after which a request is no longer retried.
+    Parameters
+    ----------
+    url, token, campaign, timeout, retries, deadline : as for `Client`
+        Address, access, and retries.
 
+    Examples
+    --------
     >>> import asyncio, adjudge
     >>> from adjudge.service import running
     >>> async def ask(url):
@@ -54,6 +54,7 @@ class AsyncClient(ClientOptions):
     open 1
     open 2
     decided 3
+
     """
 
     def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
@@ -85,7 +86,14 @@ class AsyncClient(ClientOptions):
     vote = make_awaitable(Client.vote)
 
     async def vote_many(self, votes: Iterable[Vote] | AsyncIterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
-        """Send votes in requests of up to 5,000, and return the last decision of every task. See `Client.vote_many`."""
+        """Send votes in requests of up to 5,000, and return the last decision on every task.
+
+        Parameters
+        ----------
+        votes, ids : as for `Client.vote_many`
+            The votes; an async iterable is accepted, too.
+
+        """
         return await self._send_votes(votes, ids)
 
     def stream(
@@ -96,7 +104,14 @@ class AsyncClient(ClientOptions):
         ids: bool = True,
         refused: Refused | None = None,
     ) -> AsyncGenerator[Decision, None]:
-        """Send votes for as long as they come, and yield one decision per vote, in their order. See `Client.stream`."""
+        """Send votes as they come, and yield one decision per vote, in order.
+
+        Parameters
+        ----------
+        votes, window, ids, refused : as for `Client.stream`
+            The votes; an async iterable is accepted, too.
+
+        """
         return self._stream_votes(votes, window, ids, refused)
 
     retract = make_awaitable(Client.retract)
@@ -118,7 +133,14 @@ class AsyncClient(ClientOptions):
     decisions = iterate_async(Client.decisions)
 
     async def events(self, *, after: int | str | None = None) -> AsyncEvents:
-        """Return decisions as they come, each once: an iterator that has no end. See `Client.events`."""
+        """Return decisions as they are made, each once, without end.
+
+        Parameters
+        ----------
+        after : int or str, optional
+            As for `Client.events`.
+
+        """
         seen = EventCursor((await self.describe()).position if after is None else after)
         return AsyncEvents(str(seen), self._follow_events(seen))
 

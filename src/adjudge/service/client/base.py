@@ -1,8 +1,8 @@
-"""What both clients have in common: their options, and their requests."""
+"""What both clients have in common (options and requests), and the plumbing of the one that blocks."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import MappingProxyType
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from adjudge import __version__
 from adjudge.data.options import Number, Rules, check
-from adjudge.service.campaigns.decision import Decision
+from adjudge.service.campaigns.decision import Decision, Status
+from adjudge.service.client.blocking import iterate, run
 from adjudge.service.client.errors import ServiceError
 from adjudge.service.client.request import (
     DEFAULT_URL,
@@ -98,7 +99,11 @@ class ClientOptions:
     def in_campaign(self, campaign: str) -> Self:
         """Return a client for another campaign, over the same connections.
 
-        - `campaign`: its name.
+        Parameters
+        ----------
+        campaign : str
+            Name of the campaign.
+
         """
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -191,3 +196,95 @@ class ClientOptions:
             return connections.events(path, timeout=self._timeout, silence=MAX_EVENT_SILENCE_S)
 
         return follow_events(seen, connect, connections.sleep, lambda forever: self._attempts(STREAM_REQUEST, forever=forever))
+
+
+class BlockingCalls(ClientOptions):
+    """What `Client` sends requests with, and its calls about webhooks and the server."""
+
+    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
+        from adjudge.service.client.transport import BlockingConnections
+
+        return BlockingConnections(address, headers)
+
+    def close(self) -> None:
+        """Close the connections; the next call makes new ones."""
+        run(self._connections.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, request: Request[T]) -> T:
+        return run(self._send(request))
+
+    def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> T:
+        return self._ask(self._request(kind, method, *parts, **options))
+
+    def _pages(self, kind: type[T], *parts: str, **query: Any) -> Iterator[T]:
+        return iterate(self._iterate_rows(kind, *parts, **query))
+
+    # --- webhooks
+
+    def webhooks(self) -> list[t.WebhookView]:
+        """Return where decisions are posted."""
+        return self._call(list[t.WebhookView], "GET", "webhooks", field="webhooks")
+
+    def add_webhook(self, url: str, *, statuses: Iterable[Status] | None = None, secret: str | None = None) -> t.WebhookView:
+        """Post decisions to an address, signed. Only this answer contains the secret.
+
+        Parameters
+        ----------
+        url : str
+            A public address, http:// or https://.
+        statuses : iterable of str, optional
+            Post only decisions with one of these statuses; by default every change.
+        secret : str, optional
+            Key that signs deliveries; made by default.
+
+        """
+        fields = {"url": url, "statuses": None if statuses is None else list(statuses), "secret": secret}
+        return self._call(t.WebhookView, "POST", "webhooks", fields=fields, repeatable=False)  # twice would post each twice
+
+    def delete_webhook(self, id: int) -> list[t.WebhookView]:  # noqa: A002
+        """Remove a webhook, and return the remaining ones.
+
+        Parameters
+        ----------
+        id : int
+            Number of the webhook.
+
+        """
+        kind, where = list[t.WebhookView], "webhooks"
+        others = self._request(kind, "GET", where, field=where)
+        return self._call(kind, "DELETE", where, field=where, query={"id": id}, instead=others)
+
+    def dead_letters(self) -> Iterator[t.DeadLetter]:
+        """Yield the deliveries that were given up, oldest first."""
+        return self._pages(t.DeadLetter, "webhooks", "dead", after=0)
+
+    def redeliver(self, id: int) -> int:  # noqa: A002
+        """Retry a delivery that was given up, and return its number.
+
+        Parameters
+        ----------
+        id : int
+            Number of the delivery.
+
+        """
+        return self._call(int, "POST", "webhooks", "dead", text("delivery", id), "redeliver", field="id", repeatable=False)
+
+    # --- the server
+
+    def health(self) -> t.HealthAnswer:
+        """Return that the process answers, or raise `ConnectionFailed`."""
+        return self._ask(Request("GET", path("healthz"), reader(t.HealthAnswer)))
+
+    def ready(self) -> t.ReadyAnswer:
+        """Return whether votes can be taken now, and if not, why."""
+        return self._ask(Request("GET", path("readyz"), reader(t.ReadyAnswer), accepts=(503,)))
+
+    def metrics(self) -> str:
+        """Return the figures of the server in the text format of Prometheus."""
+        return self._ask(Request("GET", path("metrics"), bytes.decode))

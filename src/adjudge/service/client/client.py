@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from adjudge.service.campaigns.decision import Decision, Status
 from adjudge.service.campaigns.policy import Policy
-from adjudge.service.client.base import ClientOptions
+from adjudge.service.client.base import BlockingCalls
 from adjudge.service.client.blocking import iterate, run
-from adjudge.service.client.request import (
-    Address,
-    Request,
-    path,
-    policy_document,
-    reader,
-    text,
-)
-from adjudge.service.client.streams import (
-    DEFAULT_WINDOW,
-    EventCursor,
-    Events,
-    Refused,
-)
+from adjudge.service.client.request import Request, path, policy_document, reader, text
+from adjudge.service.client.streams import DEFAULT_WINDOW, EventCursor, Events, Refused
 from adjudge.service.client.votes import Vote, task_of, vote_of, with_id
 from adjudge.service.http import types as t
 
-if TYPE_CHECKING:
-    from adjudge.service.client.transport import Connections
-
-T = TypeVar("T")
 Sort: TypeAlias = Literal["uncertainty", "age"]
 
 
-class Client(ClientOptions):
+class Client(BlockingCalls):
     """A client of the live service, which `adjudge serve` starts.
 
-    Every call waits for its answer; `AsyncClient` has the same calls to be awaited. Threads may share a client. If it
-    is safe, requests are retried after lost connections and while the service is busy: votes get ids, so a vote that is sent
-    twice counts once. Errors are `adjudge.service.client.errors.ServiceError`.
+    Every call waits for its answer; `AsyncClient` has the same calls as coroutines. Threads may share a client. Requests are
+    retried after lost connections and while the service is busy, if that is safe: votes get ids, so a vote sent twice counts
+    once. Errors are `adjudge.service.client.errors.ServiceError`.
 
-    - `url`: address of the service; https:// is verified with the certificates that the system trusts.
-    - `token`: access token, required beyond loopback; None: the environment variable ADJUDGE_TOKEN.
-    - `campaign`: name of the campaign.
-    - `timeout`: seconds to wait for each step of a request: connecting, sending, reading.
-    - `retries`: how many times a request is retried.
-    - `deadline`: seconds after which a request is no longer retried.
+    Parameters
+    ----------
+    url : str, default "http://127.0.0.1:8000"
+        Address of the service; certificates of https:// are verified against those the system trusts.
+    token : str, optional
+        Access token, required beyond loopback; by default the environment variable ADJUDGE_TOKEN.
+    campaign : str, default "default"
+        Name of the campaign.
+    timeout : float, default 10.0
+        Seconds to wait for each step of a request: connecting, sending, reading.
+    retries : int, default 5
+        Maximum number of retries of a request.
+    deadline : float, default 60.0
+        Seconds after which a request is no longer retried.
 
+    Examples
+    --------
     >>> import adjudge
     >>> from adjudge.service import running
     >>> with running(labels=["spam", "fine"]) as url, adjudge.Client(url) as client:
@@ -54,113 +48,138 @@ class Client(ClientOptions):
     ...         decision = client.vote("post 7", worker, "spam")
     ...     print(decision.status, decision.label, decision.votes)
     decided spam 3
+
     """
-
-    def _connect(self, address: Address, headers: Mapping[str, str]) -> Connections:
-        from adjudge.service.client.transport import BlockingConnections
-
-        return BlockingConnections(address, headers)
-
-    def close(self) -> None:
-        """Close the connections; the next call makes new ones."""
-        run(self._connections.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _ask(self, request: Request[T]) -> T:
-        return run(self._send(request))
-
-    def _call(self, kind: type[T], method: str, *parts: str, **options: Any) -> T:
-        return self._ask(self._request(kind, method, *parts, **options))
-
-    def _pages(self, kind: type[T], *parts: str, **query: Any) -> Iterator[T]:
-        return iterate(self._iterate_rows(kind, *parts, **query))
 
     # --- votes
 
     def vote(self, task: str, worker: str, label: str, *, id: str | None = None, data: object = None) -> Decision:  # noqa: A002
-        """Send a vote, and return what is decided of its task once the vote is on disk.
+        """Send a vote, and return the decision on its task once the vote is on disk.
 
-        A worker's vote with another label replaces the earlier one.
+        A worker's second vote on a task replaces the first.
 
-        - `task`, `worker`, `label`: who says what of what; `label` is the id of a label of the campaign.
-        - `id`: by which the service knows the vote when it is sent again; None: one is made.
-        - `data`: the item of the task, if it has none yet: text, or any JSON up to 16 kB.
+        Parameters
+        ----------
+        task, worker, label : str
+            Ids of the task, the worker and a label of the campaign.
+        id : str, optional
+            Id by which the service recognises a vote that is sent again; made by default.
+        data : object, optional
+            The item of the task, if it has none yet: text, or any JSON up to 16 kB.
+
         """
         return self._ask(self._vote_request(with_id(vote_of((task, worker, label, id, data)))))
 
     def vote_many(self, votes: Iterable[Vote], *, ids: bool = True) -> t.VoteAnswer:
-        """Send votes in requests of up to 5,000, each taken as a whole or not at all; return the last decision of every task.
+        """Send votes in requests of up to 5,000, each accepted completely or not at all.
 
-        - `votes`: (task, worker, label), with an id behind or not, or dicts of these.
-        - `ids`: False leaves votes without an id as they are. Then a vote that is in force already counts as repeated, as when
-          a file is sent once more; with new ids it would be logged again.
+        Parameters
+        ----------
+        votes : iterable of Vote
+            (task, worker, label), with an id at the end or not, or dicts of these.
+        ids : bool, default True
+            False adds no ids. A vote that is already in force then counts as repeated, as if the same file were sent again; with
+            a new id it would be logged again.
+
+        Returns
+        -------
+        VoteAnswer
+            The last decision on every task.
+
         """
         return run(self._send_votes(votes, ids))
 
     def stream(
         self, votes: Iterable[Vote], *, window: int = DEFAULT_WINDOW, ids: bool = True, refused: Refused | None = None
     ) -> Generator[Decision, None, None]:
-        """Send votes for as long as they come, and yield one decision per vote, in their order.
+        """Send votes as they come, and yield one decision per vote, in order.
 
-        Votes travel in groups over one connection. A decision is that of the vote's task once the vote and those sent along with
-        it are on disk. When the connection is lost, votes that are not answered are sent again over another.
+        Votes travel in groups over one connection. Each decision is made after the vote, and those sent along with it, are on
+        disk. If the connection is lost, unanswered votes are sent again over a new one.
 
-        - `votes`: as for `vote_many`. They are taken one group after another, as decisions are read.
-        - `window`: how many votes may be under way; 1 answers each vote before the next one is taken from `votes`.
-        - `ids`: as for `vote_many`.
-        - `refused`: is called with every vote that the service does not take and the error that says why, and has no decision;
-          None: the first one raises the error, and votes that were under way behind it may be taken.
+        Parameters
+        ----------
+        votes : iterable of Vote
+            As for `vote_many`. They are consumed group by group, as decisions are read.
+        window : int, optional
+            Maximum number of votes in flight; 1 answers each vote before it takes the next.
+        ids : bool, default True
+            As for `vote_many`.
+        refused : callable, optional
+            Called with every vote that the service refuses, and the error; such a vote has no decision. By default the first one
+            raises the error, and votes in flight after it may be accepted.
+
         """
         return iterate(self._stream_votes(votes, window, ids, refused))
 
     def retract(self, task: str, worker: str) -> Decision:
-        """Take a worker's vote on a task back, and return what is decided then.
+        """Retract a worker's vote on a task, and return the new decision.
 
-        - `task`, `worker`: whose vote on what.
+        Parameters
+        ----------
+        task, worker : str
+            Ids of the task and the worker.
+
         """
         fields = {"task": text("task", task), "worker": text("worker", worker)}
         return self._call(Decision, "DELETE", "votes", fields=fields, instead=self._task_decision(task))
 
     def votes(self, *, after: int = 0) -> Iterator[t.VoteRow]:
-        """Yield the votes in force, in the order of the log.
+        """Yield the votes in force, in log order.
 
-        - `after`: a position of the log behind which to begin.
+        Parameters
+        ----------
+        after : int, default 0
+            Log position after which to start.
+
         """
         return self._pages(t.VoteRow, "votes", after=after)
 
     # --- tasks
 
     def task(self, task: str) -> t.TaskView:
-        """Return a task: what is decided and why, how likely every label is, every vote in force.
+        """Return a task: the decision and why, the probability of every label, and every vote in force.
 
-        - `task`: its id.
+        Parameters
+        ----------
+        task : str
+            Id of the task.
+
         """
         return self._call(t.TaskView, "GET", "tasks", text("task", task))
 
     def tasks(self, *, status: Status | None = None, sort: Sort = "uncertainty") -> Iterator[Decision]:
-        """Yield what is decided of the tasks in memory.
+        """Yield the decisions on the tasks in memory.
 
-        - `status`: "open", "held", "decided", "escalated" or "locked"; None: all.
-        - `sort`: "uncertainty", the least certain first, or "age", the oldest first.
+        Parameters
+        ----------
+        status : str, optional
+            "open", "held", "decided", "escalated" or "locked"; by default all.
+        sort : {"uncertainty", "age"}, default "uncertainty"
+            "uncertainty" for the least certain first, "age" for the oldest first.
+
         """
         return self._pages(Decision, "tasks", status=status, sort=sort)
 
     def add_tasks(self, tasks: Iterable[str | Mapping[str, Any]]) -> t.Done:
-        """Make tasks known before their first votes, so that `next` can give them out.
+        """Register tasks before their first votes, so that `next` can hand them out.
 
-        - `tasks`: their ids, or dicts of `task` and `data`, the item; up to 10,000. Those that are known stay as they are.
+        Parameters
+        ----------
+        tasks : Iterable[str or Mapping[str, Any]]
+            Up to 10,000 ids, or dicts of `task` and `data` (the item). Known tasks are left unchanged.
+
         """
         return self._call(t.Done, "POST", "tasks", fields={"tasks": [task_of(task) for task in tasks]})
 
     def erase_data(self, task: str) -> t.Done:
         """Erase the item of a task; its votes and decisions stay.
 
-        - `task`: its id.
+        Parameters
+        ----------
+        task : str
+            Id of the task.
+
         """
         position = self._request(t.Done, "GET")  # of the campaign
         return self._call(t.Done, "DELETE", "tasks", text("task", task), "data", instead=position)
@@ -168,23 +187,37 @@ class Client(ClientOptions):
     def history(self, task: str) -> list[Decision]:
         """Return every decision on a task, oldest first.
 
-        - `task`: its id.
+        Parameters
+        ----------
+        task : str
+            Id of the task.
+
         """
         return self._call(list[Decision], "GET", "tasks", text("task", task), "history", field="decisions")
 
     def next(self, worker: str, *, n: int = 1) -> list[t.NextTask]:
-        """Return tasks for a worker to vote on, the most valuable first; none that they have voted on.
+        """Return tasks for a worker to vote on, the most valuable first, without those they have voted on.
 
-        - `worker`: who asks.
-        - `n`: how many at most.
+        Parameters
+        ----------
+        worker : str
+            Id of the worker.
+        n : int, default 1
+            Maximum number of tasks.
+
         """
         return self._call(list[t.NextTask], "GET", "next", field="tasks", query={"worker": text("worker", worker), "n": n})
 
     def gold(self, task: str, label: str | None) -> Decision:
-        """Say what the true label of a task is; workers are judged by it.
+        """Set the true label of a task; workers are judged by it.
 
-        - `task`: its id.
-        - `label`: the id of the label; None takes the true label back.
+        Parameters
+        ----------
+        task : str
+            Id of the task.
+        label : str, optional
+            Id of the label; None removes the true label.
+
         """
         where = "tasks", text("task", task), "gold"
         if label is None:
@@ -196,9 +229,20 @@ class Client(ClientOptions):
     ) -> Decision:
         """Decide a task by hand, regardless of its votes.
 
-        - `task`, `label`: what is decided of what.
-        - `by`, `reason`: who decides, and why, for the log.
-        - `position`: of the decision that they saw; `Conflict` if there is another since.
+        Parameters
+        ----------
+        task, label : str
+            Ids of the task and the label.
+        by, reason : str, optional
+            Who decides and why, for the log.
+        position : int, optional
+            Log position of the decision that they saw.
+
+        Raises
+        ------
+        Conflict
+            If there has been another decision since `position`.
+
         """
         fields = {"label": label, "by": by, "reason": reason, "position": position}
         where = "tasks", text("task", task), "override"
@@ -206,45 +250,73 @@ class Client(ClientOptions):
         return self._call(Decision, "POST", *where, fields=fields, repeatable=position is None)
 
     def queue(self, *, by: str | None = None, n: int = 1) -> list[t.QueueTask]:
-        """Return tasks that wait for a person: escalated ones and audits, with their items and without anything known of them.
+        """Return tasks that wait for a person (escalations and audits) with their items, and nothing else about them.
 
-        - `by`: who asks: they get no task that they have voted on; None: the name of the token.
-        - `n`: how many at most.
+        Parameters
+        ----------
+        by : str, optional
+            Who asks; they get no task that they have voted on. By default the name of the token.
+        n : int, default 1
+            Maximum number of tasks.
+
         """
         query = {"n": n} if by is None else {"by": text("by", by), "n": n}
         return self._call(list[t.QueueTask], "GET", "queue", field="tasks", query=query)
 
     def judge(self, task: str, label: str, *, by: str | None = None) -> t.Done:
-        """Judge a task from `queue`: this decides an escalated task, and answers an audit.
+        """Judge a task from `queue`: this decides an escalated task, or answers an audit.
 
-        - `task`, `label`: what is right for what; `Conflict` if the task no longer waits.
-        - `by`: who judges, for the log; None: the name of the token.
+        Parameters
+        ----------
+        task, label : str
+            Ids of the task and the correct label.
+        by : str, optional
+            Who judges, for the log; by default the name of the token.
+
+        Raises
+        ------
+        Conflict
+            If the task is no longer waiting.
+
         """
         fields = {"task": text("task", task), "label": label, "by": by}
         return self._call(t.Done, "POST", "queue", fields=fields, repeatable=False)
 
     def reopen(self, task: str, *, by: str | None = None, reason: str | None = None) -> Decision:
-        """Open a task again, as after an appeal.
+        """Reopen a task, for example after an appeal.
 
-        - `task`: its id.
-        - `by`, `reason`: who asks for it, and why, for the log.
+        Parameters
+        ----------
+        task : str
+            Id of the task.
+        by, reason : str, optional
+            Who reopens it and why, for the log.
+
         """
         fields = {"by": by, "reason": reason}  # twice would ask for twice as many more votes
         return self._call(Decision, "POST", "tasks", text("task", task), "reopen", fields=fields, repeatable=False)
 
     def decisions(self, *, after: int | str = 0) -> Iterator[Decision]:
-        """Yield every decision that was made until now, in the order of the log.
+        """Yield every decision made until now, in log order.
 
-        - `after`: a position of the log behind which to begin, or the place of a decision (see `Events`).
+        Parameters
+        ----------
+        after : int or str, default 0
+            Log position after which to start, or `last` of an `Events`.
+
         """
         return self._pages(Decision, "decisions", after=str(EventCursor(after)))
 
     def events(self, *, after: int | str | None = None) -> Events:
-        """Return decisions as they come, each once: an iterator that has no end, over any number of connections.
+        """Return decisions as they are made, each once: an iterator without end, over any number of connections.
 
-        The first connection is tried as often as any request. One that is lost later is made again, however long it takes.
+        The first connection is retried like any request; later ones are retried for as long as it takes.
 
-        - `after`: where to begin: a position of the log, or `last` of an earlier iterator; None: only new decisions.
+        Parameters
+        ----------
+        after : int or str, optional
+            Log position after which to start, or `last` of an earlier iterator; by default only new decisions.
+
         """
         seen = EventCursor(self.describe().position if after is None else after)
         return Events(str(seen), self._follow_events(seen))
@@ -256,26 +328,40 @@ class Client(ClientOptions):
         return self._pages(t.WorkerView, "workers", after=0)
 
     def worker(self, worker: str) -> t.WorkerView:
-        """Return what is known of a worker: accuracy with its interval, confusion, recent drift, standing.
+        """Return what is known about a worker: accuracy with its interval, confusion, recent drift, and standing.
 
-        - `worker`: their id.
+        Parameters
+        ----------
+        worker : str
+            Id of the worker.
+
         """
         return self._call(t.WorkerView, "GET", "workers", text("worker", worker))
 
     def set_worker(self, worker: str, *, group: str | None = None, expert: bool | None = None) -> t.WorkerView:
         """Set the group and the expert flag of a worker.
 
-        - `worker`: their id.
-        - `group`: the group that they belong to; None leaves it as it is.
-        - `expert`: whether they are an expert; None leaves it as it is.
+        Parameters
+        ----------
+        worker : str
+            Id of the worker.
+        group : str, optional
+            Group of the worker; None leaves it unchanged.
+        expert : bool, optional
+            Whether they are an expert; None leaves it unchanged.
+
         """
         fields = {"group": group, "expert": expert}
         return self._call(t.WorkerView, "PATCH", "workers", text("worker", worker), fields=fields)
 
     def erase_worker(self, worker: str) -> t.Done:
-        """Erase the name of a worker. Their votes and everything learned from them remain, without the name.
+        """Erase the name of a worker. Their votes, and everything learned from them, stay without the name.
 
-        - `worker`: their id.
+        Parameters
+        ----------
+        worker : str
+            Id of the worker.
+
         """
         position = self._request(t.Done, "GET")  # of the campaign
         return self._call(t.Done, "DELETE", "workers", text("worker", worker), instead=position)
@@ -283,22 +369,34 @@ class Client(ClientOptions):
     def ban(
         self, workers: str | Iterable[str], *, dry_run: bool = False, by: str | None = None, reason: str | None = None
     ) -> t.BanAnswer:
-        """Let the votes of workers count no longer, and return the decisions that change.
+        """Stop counting the votes of workers, and return the decisions that change.
 
-        - `workers`: the id of one, or several at once, as of a ring.
-        - `dry_run`: True changes nothing: the answer says what would change.
-        - `by`, `reason`: who bans them, and why, for the log.
+        Parameters
+        ----------
+        workers : str or iterable of str
+            Id of a worker, or of several at once, such as a ring.
+        dry_run : bool, default False
+            True changes nothing and returns what would change.
+        by, reason : str, optional
+            Who bans them and why, for the log.
+
         """
         names = [workers] if isinstance(workers, str) else [text("worker", worker) for worker in workers]
         fields = {"workers": names, "dry_run": dry_run, "by": by, "reason": reason}
         return self._call(t.BanAnswer, "POST", "bans", fields=fields)
 
     def unban(self, worker: str, *, dry_run: bool = False, by: str | None = None) -> t.BanAnswer:
-        """Let the votes of a worker count again, and return the decisions that change.
+        """Count the votes of a worker again, and return the decisions that change.
 
-        - `worker`: their id.
-        - `dry_run`: True changes nothing: the answer says what would change.
-        - `by`: who lifts the ban, for the log.
+        Parameters
+        ----------
+        worker : str
+            Id of the worker.
+        dry_run : bool, default False
+            True changes nothing and returns what would change.
+        by : str, optional
+            Who lifts the ban, for the log.
+
         """
         fields = {"dry_run": dry_run, "by": by}
         return self._call(t.BanAnswer, "POST", "workers", text("worker", worker), "unban", fields=fields)
@@ -319,14 +417,28 @@ class Client(ClientOptions):
         refit: Mapping[str, Any] | None = None,
         retention: Mapping[str, Any] | None = None,
     ) -> t.CampaignView:
-        """Make the campaign of this client. The same content again changes nothing; other content is a `Conflict`.
+        """Create the campaign of this client; repeating the call with the same content changes nothing.
 
-        - `labels`: ids of at least two labels, or `adjudge.service.http.types.Label` with an id and a name.
-        - `model`: of the stream: "fds", "ds", "hybrid", or "auto", which is "fds" whose refits choose for themselves.
-        - `policy`: when a task is decided; None: the default policy.
-        - `settings`: options of the stream, such as its seed.
-        - `refit`: when votes are fitted again in the background.
-        - `retention`: how long tasks stay in memory, and votes are kept at all.
+        Parameters
+        ----------
+        labels : iterable of str or t.Label
+            Ids of at least two labels, or `adjudge.service.http.types.Label` with an id and a name.
+        model : str, default "fds"
+            "fds", "ds", "hybrid", or "auto": fds between refits, which run auto.
+        policy : Policy or dict, optional
+            When a task is decided; by default the default policy.
+        settings : dict, optional
+            Options of the stream, such as its seed.
+        refit : dict, optional
+            When votes are refitted in the background.
+        retention : dict, optional
+            How long tasks stay in memory, and how long votes are stored.
+
+        Raises
+        ------
+        Conflict
+            If the campaign exists with other content.
+
         """
         fields = {
             "labels": [label if isinstance(label, t.Label) else text("label", label) for label in labels],
@@ -349,28 +461,42 @@ class Client(ClientOptions):
         refit: Mapping[str, Any] | None = None,
         retention: Mapping[str, Any] | None = None,
     ) -> t.CampaignView:
-        """Change settings of the campaign; what is left out stays.
+        """Change settings of the campaign; those left out stay.
 
-        - `names`: new names of labels, by their ids.
-        - `refit`: when votes are fitted again in the background.
-        - `retention`: how long tasks stay in memory, and votes are kept at all.
+        Parameters
+        ----------
+        names : dict, optional
+            New names of labels, by id.
+        refit, retention : dict, optional
+            As for `create`.
+
         """
         return self._call(t.CampaignView, "PATCH", fields={"names": names, "refit": refit, "retention": retention})
 
     def add_label(self, label: str, *, name: str | None = None) -> list[t.Label]:
-        """Add a label, which votes may carry from now on; return all labels.
+        """Add a label that votes may have from now on, and return all labels.
 
-        - `label`: its id.
-        - `name`: what people read; None: the id.
+        Parameters
+        ----------
+        label : str
+            Id of the label.
+        name : str, optional
+            Name shown to people; by default the id.
+
         """
         fields = {"id": text("label", label), "name": text("name", label if name is None else name)}
         return self._call(list[t.Label], "POST", "labels", field="labels", fields=fields, repeatable=False)
 
     def rename_label(self, label: str, name: str) -> list[t.Label]:
-        """Give a label another name, and return all labels. Its id stays, so that nothing that was decided changes.
+        """Rename a label and return all labels. Its id stays, so no decision changes.
 
-        - `label`: its id.
-        - `name`: what people read from now on.
+        Parameters
+        ----------
+        label : str
+            Id of the label.
+        name : str
+            Name shown to people.
+
         """
         fields = {"name": text("name", name)}
         return self._call(list[t.Label], "PATCH", "labels", text("label", label), field="labels", fields=fields)
@@ -385,21 +511,30 @@ class Client(ClientOptions):
         return self._call(list[t.PolicyView], "GET", "policy", field="versions")
 
     def set_policy(self, policy: Policy | Mapping[str, Any], *, by: str | None = None, note: str | None = None) -> t.PolicyView:
-        """Make a new version of the policy, which holds at once. The one that holds already makes no new one.
+        """Put a new version of the policy in force; setting the current one again makes no new version.
 
-        - `policy`: an `adj.Policy`, or its fields.
-        - `by`, `note`: who changes it, and why, for the log.
+        Parameters
+        ----------
+        policy : Policy or dict
+            The policy, or its fields.
+        by, note : str, optional
+            Who changes it and why, for the log.
+
         """
         return self._call(t.PolicyView, "PUT", "policy", fields={"policy": policy_document(policy), "by": by, "note": note})
 
     def backtest(
         self, policy: Policy | Mapping[str, Any] | None = None, *, model: t.ModelChoice | None = None, timeout: float = 600.0
     ) -> t.BacktestAnswer:
-        """Replay the votes of the past under another policy or model, and return how decisions would have come out.
+        """Replay past votes under another policy or model, and return the decisions it would have made.
 
-        - `policy`: what to try; None: as it was.
-        - `model`: what to try; None: as it was.
-        - `timeout`: seconds to wait: a long past takes long.
+        Parameters
+        ----------
+        policy, model : Policy or dict, optional
+            What to try; by default those in force.
+        timeout : float, default 600.0
+            Seconds to wait; a long history takes long.
+
         """
         fields = {"policy": None if policy is None else policy_document(policy), "model": model}
         return self._call(t.BacktestAnswer, "POST", "policy", "backtest", fields=fields, timeout=timeout)
@@ -413,58 +548,12 @@ class Client(ClientOptions):
         return self._call(t.AuditsView, "GET", "audits")
 
     def reset_breaker(self, *, by: str | None = None) -> t.Done:
-        """Let automatic decisions continue after a circuit breaker has held them.
+        """Resume automatic decisions after a circuit breaker has stopped them.
 
-        - `by`: who has looked, for the log.
+        Parameters
+        ----------
+        by : str, optional
+            Who has looked into it, for the log.
+
         """
         return self._call(t.Done, "POST", "breaker", "reset", fields={"by": by})
-
-    # --- webhooks
-
-    def webhooks(self) -> list[t.WebhookView]:
-        """Return where decisions are posted."""
-        return self._call(list[t.WebhookView], "GET", "webhooks", field="webhooks")
-
-    def add_webhook(self, url: str, *, statuses: Iterable[Status] | None = None, secret: str | None = None) -> t.WebhookView:
-        """Have decisions posted to an address, signed. The secret is in this answer alone.
-
-        - `url`: a public address, http:// or https://.
-        - `statuses`: only decisions that have come to one of these; None: every change.
-        - `secret`: signs deliveries; None: one is made.
-        """
-        fields = {"url": url, "statuses": None if statuses is None else list(statuses), "secret": secret}
-        return self._call(t.WebhookView, "POST", "webhooks", fields=fields, repeatable=False)  # twice would post each twice
-
-    def delete_webhook(self, id: int) -> list[t.WebhookView]:  # noqa: A002
-        """Remove a webhook, and return those that stay.
-
-        - `id`: its number.
-        """
-        kind, where = list[t.WebhookView], "webhooks"
-        others = self._request(kind, "GET", where, field=where)
-        return self._call(kind, "DELETE", where, field=where, query={"id": id}, instead=others)
-
-    def dead_letters(self) -> Iterator[t.DeadLetter]:
-        """Yield the deliveries that were given up, oldest first."""
-        return self._pages(t.DeadLetter, "webhooks", "dead", after=0)
-
-    def redeliver(self, id: int) -> int:  # noqa: A002
-        """Try a delivery again that was given up, and return its number.
-
-        - `id`: its number.
-        """
-        return self._call(int, "POST", "webhooks", "dead", text("delivery", id), "redeliver", field="id", repeatable=False)
-
-    # --- the server
-
-    def health(self) -> t.HealthAnswer:
-        """Return that the process answers, or raise `ConnectionFailed`."""
-        return self._ask(Request("GET", path("healthz"), reader(t.HealthAnswer)))
-
-    def ready(self) -> t.ReadyAnswer:
-        """Return whether votes can be taken now, and if not, why."""
-        return self._ask(Request("GET", path("readyz"), reader(t.ReadyAnswer), accepts=(503,)))
-
-    def metrics(self) -> str:
-        """Return the figures of the server in the text format of Prometheus."""
-        return self._ask(Request("GET", path("metrics"), bytes.decode))

@@ -353,10 +353,18 @@ async def follow_events(
 
 
 class Events:
-    """Decisions as they come, each once: an iterator that makes lost connections again.
+    """Decisions as they are made, each once: an iterator that reconnects by itself.
 
-    `last` is the place of the decision that came last, as "17.1". A program that stores it, and begins with it the next time
-    (`client.events(after=last)`), misses none and gets none twice.
+    `last` is the position of the latest decision, as "17.1". A program that stores it and starts from it the next time
+    (`client.events(after=last)`) misses none and gets none twice.
+
+    Parameters
+    ----------
+    after : str
+        Position after which to start.
+    running : async generator
+        The decisions with their positions.
+
     """
 
     def __init__(self, after: str, running: AsyncGenerator[tuple[str, Decision], None]) -> None:

@@ -17,18 +17,27 @@ from adjudge.errors import AdjudgeError
 def running(
     *, labels: Iterable[str] = (), store: str | PathLike[str] | None = None, port: int = 0, allow_private: bool = False
 ) -> Iterator[str]:
-    """Run a service in a thread of this process while a block runs, and yield its address. Only this machine reaches it.
+    """Run a service in a thread of this process, and yield its address; only this machine can reach it.
 
-    - `labels`: of the campaign "default", which is made where it is not there.
-    - `store`: a file, or the address of a PostgreSQL database; None: a file that is removed in the end.
-    - `port`: of TCP; 0: any that is free.
-    - `allow_private`: whether webhooks may be posted to addresses that are not public.
+    Parameters
+    ----------
+    labels : iterable of str, default ()
+        Labels of the campaign "default", which is created if it does not exist.
+    store : str or path, optional
+        A file, or the address of a PostgreSQL database; by default a temporary file.
+    port : int, default 0
+        TCP port; 0 picks a free one.
+    allow_private : bool, default False
+        Whether webhooks may be posted to addresses that are not public.
 
+    Examples
+    --------
     >>> import adjudge
     >>> from adjudge.service import running
     >>> with running(labels=["spam", "fine"]) as url, adjudge.Client(url) as client:
     ...     print(client.health().status)
     ok
+
     """
     from adjudge.service.http.server import (
         Settings,

@@ -17,6 +17,7 @@ from adjudge.service.campaigns.policy import Policy
 from adjudge.service.campaigns.rule import Rule
 from adjudge.service.campaigns.settings import RefitSettings, Retention, StreamSettings
 from adjudge.service.campaigns.tasks import Answer, Task
+from adjudge.service.campaigns.voting import RequestVotes, VoteFold
 from adjudge.service.http import backtesting, items, views
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Conflict, Invalid, NotFound
@@ -56,21 +57,21 @@ class Campaign(LiveCampaign):
 
     async def vote(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
         """Take votes, all or none; return what stands of every task that they touch, once they are on disk."""
-        answer = await self.fold_votes(votes)
-        await self.votes_on_disk(votes)
+        answer, has_items = await self.fold_votes(votes)
+        await self.votes_on_disk(has_items=has_items)
         return answer
 
-    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> t.VoteAnswer:
-        """Fold votes, all or none, and have them written; return the answer to send once they are on disk."""
+    async def fold_votes(self, votes: Sequence[t.VoteIn]) -> tuple[t.VoteAnswer, bool]:
+        """Fold votes, all or none; return the answer to send once they are on disk, and whether items are written as well."""
         content = items.rows_of(self, [(vote.task, vote.data) for vote in votes if vote.data is not None])
         answer = await self.in_turn(self._vote_steps(votes))
         if content:
             self.campaigns.pending().items.extend(content)
-        return answer
+        return answer, bool(content)
 
-    async def votes_on_disk(self, votes: Sequence[t.VoteIn]) -> None:
+    async def votes_on_disk(self, *, has_items: bool) -> None:
         """Wait until votes that were folded are on disk, and their items as well, which no event waits for."""
-        if all(vote.data is None for vote in votes):
+        if not has_items:
             await self.on_disk_now()
             return
         self.campaigns.require_sound()
@@ -119,42 +120,40 @@ class Campaign(LiveCampaign):
         codes, has_ids = self._codes(votes)
         if has_ids:
             yield from self._look_up_ids(votes, codes, pace)
-        before = position = state.position
-        may_be_heavy = not at_once and has_heavy_votes(state)
-        taken: list[events.Event] = []
-        touched: dict[str, Answer | None] = {}
+        before, fold = state.position, VoteFold(state, time)
         workers: list[tuple[int, str]] = []
         ids: list[Generation] = []
+        numbers = self.names.numbers
+        columns = RequestVotes(
+            [vote.task for vote in votes],
+            [numbers.get(vote.worker) or self.enlist(vote.worker, workers) for vote in votes],
+            codes,
+            [vote.id for vote in votes] if has_ids else None,
+        )
+        at = 0
         with self.whole():
-            for vote, code in zip(votes, codes, strict=True):
-                event = None if code < 0 else self._event(vote, code, time, workers)
-                if event is None:
-                    touched.setdefault(vote.task, None)
-                    continue
-                position += 1
-                if may_be_heavy and is_vote_heavy(state, event.task, event.worker):
-                    done = yield partial(state.apply, position, event)
-                    self.require_state(state)
+            while at < len(votes):
+                start = len(fold.events)
+                if done := fold.fold(columns, at):
+                    if fold.is_renewal_due:
+                        yield from self.running(fold.renew, is_heavy=not at_once and has_heavy_votes(state))
+                elif codes[at] < 0 or (event := self._event(votes[at], codes[at], time, workers)) is None:
+                    fold.touched.setdefault(votes[at].task, None)
                 else:
-                    done = state.apply(position, event)
-                touched[vote.task] = done[1]
-                taken.append(event)
-                if vote.id is not None:
-                    self.ids.remember(vote.id, content_of(event.task, event.worker, event.label), position)
-                    if (full := self.ids.take_full()) is not None:
-                        ids.append(full)
-                if not position % LOOKED_EVERY and pace.is_over():
-                    yield None
-                    self.require_state(state)
-                    may_be_heavy = has_heavy_votes(state)
-                    pace.begin()
+                    is_long = not at_once and has_heavy_votes(state) and is_vote_heavy(state, event.task, event.worker)
+                    yield from self.running(partial(fold.apply, event), is_heavy=is_long)
+                at += done or 1
+                if has_ids:
+                    ids += self._remember_ids(fold.events[start:], before + 1 + start)
+                yield from self.pause(state, pace)
             rows = (yield from self.encode_decisions(state, pace)) if state.changes else NO_ROWS
+        taken = fold.events
         if taken:
             self.write(before + 1, taken, rows, workers, ids)
         self.accepted += len(taken)
         self.repeated += len(votes) - len(taken)
         decisions: list[Decision] = []
-        for task, answer in touched.items():
+        for task, answer in fold.touched.items():
             if answer is None and not at_once and is_task_heavy(state, task):
                 decisions.append((yield partial(self.decision_of, task, None)))
             else:
@@ -163,6 +162,16 @@ class Campaign(LiveCampaign):
                 yield None
                 pace.begin()
         return t.VoteAnswer(len(taken), len(votes) - len(taken), decisions)
+
+    def _remember_ids(self, taken: Sequence[events.Event], position: int) -> list[Generation]:
+        """Remember the ids of votes from a position on; return the generations that are full now."""
+        full: list[Generation] = []
+        for at, event in enumerate(taken, position):
+            if isinstance(event, events.Vote | events.Change) and event.id is not None:
+                self.ids.remember(event.id, content_of(event.task, event.worker, event.label), at)
+                if (generation := self.ids.take_full()) is not None:
+                    full.append(generation)
+        return full
 
     def _event(self, vote: t.VoteIn, code: int, time: int, workers: list[tuple[int, str]]) -> events.Vote | events.Change | None:
         """Return a vote as the log has it, and note a new worker; None where it is there already."""
@@ -396,7 +405,7 @@ class Campaign(LiveCampaign):
             raise Conflict(f"version {self.state.version} of the policy was saved since: look at it first")
         if fresh is not None:
             yield from self.folding(events.PolicySet(time=self.now(), policy=fresh, by=by, note=note))
-        version: t.PolicyView = yield partial(views.view_policy, self.state.policies[-1])
+        version: t.PolicyView = yield lambda: views.view_policy(self.state.policies[-1], self.state.describe_stall())
         return version
 
     @atomic

@@ -40,6 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Callable[[], Any] | None, Any, T]
 LONG_READ_US: Final = 2000  # microseconds on the loop: what takes longer is read in another thread
+ROWS_PER_LOOK: Final = 8  # decisions that are encoded between looks at the clock
 SLICE_S: Final = 0.005  # of work on the loop, after which others have their turn
 log = logging.getLogger(__name__)
 Rows: TypeAlias = tuple[list[Decision], list[DecisionRow], list[OutboxRow]]  # decisions, and their rows
@@ -293,12 +294,16 @@ class LiveCampaign:
     def applying(self, event: events.Event) -> Steps[Touched | None]:
         """Apply the next event to the state, in another thread if that takes long."""
         state = self.state
-        apply = partial(state.apply, state.position + 1, event)
-        if not is_heavy(state, event):
-            return apply()
-        touched: Touched | None = yield apply
+        return self.running(partial(state.apply, state.position + 1, event), is_heavy=is_heavy(state, event))
+
+    def running(self, work: Callable[[], T], *, is_heavy: bool) -> Steps[T]:
+        """Do work on the state, in another thread if that takes long."""
+        if not is_heavy:
+            return work()
+        state = self.state
+        result: T = yield work
         self.require_state(state)
-        return touched
+        return result
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -352,7 +357,8 @@ class LiveCampaign:
             rows.append(DecisionRow(decision.position, decision.task, body))
             if tell is not None:
                 posted += tell(self, decision, body)
-            yield from self.pause(state, pace)
+            if not len(rows) % ROWS_PER_LOOK:
+                yield from self.pause(state, pace)
         return changes, rows, posted
 
     def write(

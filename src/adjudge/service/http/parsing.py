@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from adjudge.errors import make_visible
+from adjudge.service.campaigns.policy import Policy
 from adjudge.service.http import limits
 from adjudge.service.http.errors import HeadersTooLarge, Invalid, Malformed, Problem
 from adjudge.service.http.types import MAX_ID_CHARACTERS
@@ -56,7 +57,8 @@ def make_problem(error: ValueError | RecursionError) -> Problem:
     """Return the problem that an error of decoding means."""
     if isinstance(error, msgspec.ValidationError):
         text = str(error)
-        return Invalid(_short(text[:1].lower() + text[1:]))
+        is_bare = any(text == f"Object contains unknown field `{field}`" for field in Policy.__struct_fields__)
+        return Invalid(_short(text[:1].lower() + text[1:] + (': send {"policy": {…}}' if is_bare else "")))
     if isinstance(error, UnicodeDecodeError):
         return Malformed("the body is not UTF-8")
     if isinstance(error, RecursionError):

@@ -161,6 +161,9 @@ async def _serve(
         why = "tokens are required" if settings.local else f"host is {settings.host!r}, which others can reach"
         raise OptionError(f"{why}, and there are no tokens: make one first (adjudge token add NAME --scope admin)")
     await _make_default(settings, campaigns)
+    for name in campaigns.names():
+        if stall := campaigns.get(name).state.describe_stall():
+            logs.LOGGER.warning("nothing can be decided: %s", stall, extra={"campaign": name})
     context = Context(
         campaigns,
         tokens,

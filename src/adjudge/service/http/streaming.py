@@ -240,12 +240,13 @@ class VoteStream(Response):
         """Have votes folded, before those of the next lines, and answer them once they are on disk."""
         self._permit.check()
         lease = self._permit.authority.lease(self._campaign)
-        answer = await self._campaign.fold_votes(votes)
-        await self._put(Group(line, votes, asyncio.ensure_future(self._on_disk(answer, votes, lease))))
+        answer, has_items = await self._campaign.fold_votes(votes)
+        written = self._on_disk(answer, lease, has_items=has_items)
+        await self._put(Group(line, votes, asyncio.ensure_future(written)))
 
-    async def _on_disk(self, answer: VoteAnswer, votes: Sequence[VoteIn], lease: Lease | None) -> VoteAnswer:
+    async def _on_disk(self, answer: VoteAnswer, lease: Lease | None, *, has_items: bool) -> VoteAnswer:
         """Return an answer once its votes are on disk and the lease that it rests on is proven."""
-        await self._campaign.votes_on_disk(votes)
+        await self._campaign.votes_on_disk(has_items=has_items)
         await self._permit.authority.confirm(lease)
         return answer
 

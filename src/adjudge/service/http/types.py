@@ -116,6 +116,7 @@ class CampaignView(_Out, frozen=True, kw_only=True):
     tasks: Annotated[dict[str, int], says("In memory, by status.")] = {}
     archived: Annotated[int, says("Tasks that have left memory; they come back when they are touched.")] = 0
     breaker: Annotated[str | None, says("Why automatic decisions are held; None: they are not.")] = None
+    warning: Annotated[str | None, says("Why the policy decides nothing; None: it can.")] = None
 
 
 class CampaignsAnswer(_Out, frozen=True):
@@ -401,6 +402,7 @@ class BanAnswer(_Out, frozen=True):
 
     dry_run: bool
     changes: list[Changed]
+    summary: Annotated[str, says("How many decisions change, and to what.")] = ""
 
 
 class NextTask(_Out, frozen=True, kw_only=True):
@@ -437,6 +439,7 @@ class PolicyView(_Out, frozen=True, kw_only=True):
     time: datetime
     by: str | None = None
     note: str | None = None
+    warning: Annotated[str | None, says("In the answer to a change: why this policy decides nothing; None: it can.")] = None
 
 
 class PoliciesAnswer(_Out, frozen=True):
@@ -465,6 +468,7 @@ class Outcome(_Out, frozen=True, kw_only=True):
     accuracy: Annotated[float | None, says("Share of those that were decided right.")] = None
     breaker: Annotated[str | None, says("Why decisions were held at the end, if a breaker had tripped.")] = None
     audits: Annotated[TriedAudits | None, says("What audits would have found; None without `audit` in the last policy.")] = None
+    warning: Annotated[str | None, says("Why nothing was decided, if probation kept all votes aside to the end.")] = None
 
 
 class BacktestAnswer(_Out, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from adjudge.errors import quote
+from adjudge.errors import pluralize, quote
 from adjudge.service.campaigns.audits import Audits
 from adjudge.service.campaigns.crowd import BanRecord, Worker
 from adjudge.service.campaigns.decision import CODES, Decision, moment
 from adjudge.service.campaigns.policy import PolicyVersion
 from adjudge.service.campaigns.reader import Accuracy
 from adjudge.service.campaigns.state import CampaignState
-from adjudge.service.campaigns.tasks import Answer, Task
+from adjudge.service.campaigns.tasks import SETTLED_STATUSES, Answer, Task
 from adjudge.service.http import types as t
 from adjudge.service.http.errors import Invalid, NotFound
 from adjudge.service.http.loading import Names
@@ -56,6 +57,7 @@ def view_campaign(name: str, state: CampaignState, workers: int, archived: int) 
         tasks=state.tasks.counts(),
         archived=archived,
         breaker=state.breakers.tripped,
+        warning=state.describe_stall(),
     )
 
 
@@ -104,7 +106,7 @@ def view_task(state: CampaignState, names: Names, name: str) -> t.TaskView:
         decision=state.decision(known, answer),
         posterior=dict(zip(state.labels, likely, strict=False)),
         evidence=list(_ballots(state, names, name)),
-        why=[*([EXPIRED] if known.expired else []), *state.rule.why(known.standing, state.evidence(known, answer))],
+        why=[*([EXPIRED] if known.expired else []), *state.why(known, answer)],
         gold=state.labels[label] if gold else None,
         tie=tie,
         opened=moment(known.opened),
@@ -190,8 +192,8 @@ def iterate_votes(state: CampaignState, names: Names, first: int, page: list[eve
             )
 
 
-def view_policy(version: PolicyVersion) -> t.PolicyView:
-    """Return a version of the policy."""
+def view_policy(version: PolicyVersion, warning: str | None = None) -> t.PolicyView:
+    """Return a version of the policy, and why it decides nothing if that is so."""
     return t.PolicyView(
         version=version.version,
         policy=version.policy.document(),
@@ -199,6 +201,7 @@ def view_policy(version: PolicyVersion) -> t.PolicyView:
         time=moment(version.time),
         by=version.by,
         note=version.note,
+        warning=warning,
     )
 
 
@@ -222,6 +225,13 @@ def compare_decisions(state: CampaignState, before: dict[str, Decision]) -> list
     """Return the decisions whose status or label is another now, before and after."""
     now = ((was, view_decision(state, name)) for name, was in before.items())
     return [(was, is_) for was, is_ in now if (was.status, was.label) != (is_.status, is_.label)]
+
+
+def summarize_changes(changes: Iterable[tuple[Decision, Decision]]) -> str:
+    """Return how many decisions change, and what they become: a label, or a status without one."""
+    after = Counter(now.label if now.status in SETTLED_STATUSES else now.status for _, now in changes)
+    parts = ", ".join(f"{count} to {what}" for what, count in after.most_common())
+    return f"{pluralize(after.total(), 'change')}{f': {parts}' if parts else ''}"
 
 
 def list_tasks(state: CampaignState, status: str | None, sort: str, limit: int, after: str | None) -> t.TasksPage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjudge.service.http import types as t
+from adjudge.service.http import views
 from adjudge.service.http.call import Call
 
 
@@ -30,17 +31,17 @@ async def ban_worker(call: Call) -> t.BanAnswer:
     """Let the votes of a worker no longer count, and say which decisions change; or only say it."""
     body = call.body
     changes = await call.campaign.ban([call.ids[1]], body.by, body.reason, body.dry_run)
-    return t.BanAnswer(body.dry_run, [t.Changed(*pair) for pair in changes])
+    return t.BanAnswer(body.dry_run, [t.Changed(*pair) for pair in changes], views.summarize_changes(changes))
 
 
 async def ban_workers(call: Call) -> t.BanAnswer:
     """Ban several workers at once, as of a ring; decisions are compared before the first and after the last."""
     body = call.body
     changes = await call.campaign.ban(list(dict.fromkeys(body.workers)), body.by, body.reason, body.dry_run)
-    return t.BanAnswer(body.dry_run, [t.Changed(*pair) for pair in changes])
+    return t.BanAnswer(body.dry_run, [t.Changed(*pair) for pair in changes], views.summarize_changes(changes))
 
 
 async def unban_worker(call: Call) -> t.BanAnswer:
     """Let the votes of a worker count again, and say which decisions change; or only say it."""
     changes = await call.campaign.unban([call.ids[1]], call.body.by, call.body.dry_run)
-    return t.BanAnswer(call.body.dry_run, [t.Changed(*pair) for pair in changes])
+    return t.BanAnswer(call.body.dry_run, [t.Changed(*pair) for pair in changes], views.summarize_changes(changes))
