@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #if defined(__linux__)
@@ -45,24 +44,5 @@ Aligned<T> allocate(size_t n) {
     const size_t size = (bytes / kLargePage + 1) * kLargePage;
     return Aligned<T>(static_cast<T*>(take_block(size)), Free{size});
 }
-
-constexpr size_t kAlwaysNew = size_t(1) << 25;  // bytes; C libraries reuse freed blocks of less
-
-// Zeroed room of at least kAlwaysNew bytes. Its pages are new, and the system has cleared them: clearing them again would take
-// as long.
-struct Cleared {
-    std::unique_ptr<void, void (*)(void*)> memory{nullptr, std::free};
-
-    explicit Cleared(size_t bytes) : memory(std::calloc(bytes + 2 * kLargePage, 1), std::free) {
-        if (!memory) throw std::bad_alloc();
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-        madvise(data(), bytes / kLargePage * kLargePage + kLargePage, MADV_HUGEPAGE);
-#endif
-    }
-    void* data() const {
-        const uintptr_t first = reinterpret_cast<uintptr_t>(memory.get());
-        return static_cast<char*>(memory.get()) + (kLargePage - first % kLargePage) % kLargePage;
-    }
-};
 
 }  // namespace adjudge

@@ -64,13 +64,13 @@ class Crew {
         if (votes < p.rows) return;
         if (p.recount == Pass::Recount::soft && all <= kPrivateBytes / sizeof(double)) {
             direct_ = !p.rest && has_whole_lines(p.shared_soft, p.k, stride);
-            for (Worker& w : worker_) w.soft = direct_ && &w == worker_.data() ? p.shared_soft : tally(doubles_, cells);
+            for (Worker& w : worker_) w.soft = direct_ && &w == worker_.data() ? p.shared_soft : room(doubles_, cells);
         } else if (p.recount == Pass::Recount::hard && all <= kPrivateBytes) {
             for (Worker& w : worker_) w.hard = room(tallies_, cells);
         }
         share_out(threads_, int64_t(worker_.size()), [&](int, int64_t i) {
             Worker& w = worker_[size_t(i)];
-            if (w.soft && w.soft != p.shared_soft && cells * sizeof(double) < kAlwaysNew) std::memset(w.soft, 0, cells * sizeof(double));
+            if (w.soft && w.soft != p.shared_soft) std::memset(w.soft, 0, cells * sizeof(double));
             if (w.hard) std::memset(w.hard, 0, cells);
         });
     }
@@ -130,20 +130,12 @@ class Crew {
         return keep.back().get();
     }
 
-    // Room for a tally, cleared only if it is large.
-    double* tally(std::vector<Aligned<double>>& keep, size_t cells) {
-        if (cells * sizeof(double) < kAlwaysNew) return room(keep, cells);
-        cleared_.emplace_back(cells * sizeof(double));
-        return static_cast<double*>(cleared_.back().data());
-    }
-
     int threads_;
     bool direct_ = false;  // the first worker counts in the caller's array
     std::vector<Worker> worker_;
     std::vector<Aligned<double>> doubles_;
     std::vector<Aligned<float>> floats_;
     std::vector<Aligned<uint8_t>> tallies_;
-    std::vector<Cleared> cleared_;
 };
 
 }  // namespace adjudge
