@@ -5,9 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #include "blocks.hpp"
 
