@@ -182,7 +182,7 @@ def test_memory_is_as_much_as_requested():
     peaks = []
     for accelerate in (False, True):
         tracemalloc.start()
-        fit(votes, tol=0.0, max_iter=8, accelerate=accelerate, engine=adj.AutoEngine(threads=1))
+        fit(votes, tol=0.0, max_iter=8, accelerate=accelerate, engine="reference")
         peaks.append(tracemalloc.get_traced_memory()[1] / table)
         tracemalloc.stop()
     assert peaks[1] - peaks[0] <= acceleration.EXTRA_TABLES
