@@ -165,7 +165,7 @@ def workers_in_brief(workers: pl.DataFrame, limit: int = BRIEF_LIST_LENGTH) -> W
 
     >>> rows = [("ann", 9, "informative", "93% equal"), ("bob", 8, "spammer", "as guesses would")]
     >>> workers_in_brief(pl.DataFrame(rows, ["worker", "votes", "verdict", "why"], orient="row"))
-    WorkersInBrief(workers=2, verdicts={'spammer': 1}, flagged=(FlaggedWorker(worker='bob', ... why='as guesses would'),))
+    WorkersInBrief(workers=2, verdicts={'spammer': 1}, flagged=(FlaggedWorker(worker='bob', ... why='as guesses would'),), ...)
     """
     if "verdict" not in workers.columns:
         return None
