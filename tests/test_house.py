@@ -13,8 +13,8 @@ import house
 
 LIMITS = {
     # figure: limit,  # bar
-    "code lines": 65_400,  # 50,000
-    "files": 404,  # 430
+    "code lines": 65_130,  # 50,000
+    "files": 403,  # 430
     "tiny files": 7,  # 12
     "names at the top": 17,  # 17
     "layers": 15,  # 15
