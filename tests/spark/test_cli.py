@@ -65,6 +65,7 @@ def test_spark_writes(spark, adjudge, near, tmp_path):
     near = json.loads(adjudge("aggregate", tmp_path / "votes.csv", "--gold", gold, "--json", "-o", tmp_path / "l.csv")[1])
     assert facts.pop("priors") == pytest.approx(near.pop("priors"))
     assert (facts.pop("label_shares"), set(near.pop("label_shares"))) == (None, {"l0", "l1", "l2"}), "tasks stay on the executors"
+    assert (facts.pop("labels_below_95"), near.pop("labels_below_95") > 0) == (None, True)
     understood = facts.pop("understood"), near.pop("understood")
     assert understood[0]["columns"] == understood[1]["columns"] == {"task": "task", "worker": "worker", "label": "label"}
     assert facts == {k: pytest.approx(v) if isinstance(v, float) else v for k, v in near.items()}

@@ -69,14 +69,14 @@ class PairSums(VotePass[Floats]):
         weights, ptr = block.weights, block.panel.worker_ptr
         if block.threads and weights is None and values.shape[2] == len(ptr) - 1:
             return {"values": values, "worker_ptr": ptr}
-        values = self._by_row(values, ptr, block.panel.n_rows)
+        values = self.by_row(values, ptr, block.panel.n_rows)
         return {"values": values if weights is None else np.take(values, weights.pair, axis=2) * weights.weight}
 
     def inputs_at(self, inputs: RowInputs, rows: NDArray[np.uint32]) -> RowInputs:
         """Return the values of some rows."""
-        return super().inputs_at({"values": self._by_row(**inputs)}, rows)
+        return super().inputs_at({"values": self.by_row(**inputs)}, rows)
 
-    def _by_row(self, values: Floats, worker_ptr: Sums | None = None, n_rows: int = -1) -> Floats:
+    def by_row(self, values: Floats, worker_ptr: Sums | None = None, n_rows: int = -1) -> Floats:
         """Return the values of rows, [quantities, 2, rows], of those of rows or workers."""
         return values if worker_ptr is None or values.shape[2] == n_rows else np.repeat(values, np.diff(worker_ptr), axis=2)
 

@@ -292,7 +292,8 @@ def blend(given: BlockInput) -> BlockState:
 def pair_values(function: RowFunction, given: BlockInput) -> BlockState:
     """Put what a function says of a block's rows and counts, [quantities, 2, rows], in the place of the table."""
     block = given.block.worker_block()
-    values = PairSums().inputs(function(block, given.counts), block)["values"]
+    pairs = PairSums()
+    values = pairs.by_row(**pairs.inputs(function(block, given.counts), block))
     return given.before._replace(table=values.reshape(2 * len(values), given.block.n_rows).T)
 
 
