@@ -95,7 +95,7 @@ def estimate(
         peaks = [*(peak + table for peak in peaks), table + hard, 5 * table]
     if room is WEIGHTED:
         some = min(RECOUNT, n)
-        peaks.append(3 * table + 24 * some + 4 * 8 * k * max(some * tasks // max(n, 1), 1))
+        peaks.append(5 * table + 24 * some + 4 * 8 * k * max(some * tasks // max(n, 1), 1))  # two wait for their next use
     if room is GLAD:
         some = min(max(GLAD_CELLS // max(k, 1), rows), n)
         peaks.append(2 * table + 24 * some + 8 * k * max(some * tasks // max(n, 1), 1))
