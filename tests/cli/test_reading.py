@@ -23,6 +23,14 @@ def run(*arguments, folder, code=0):
     return done
 
 
+def test_the_abstention_that_a_warning_proposes_is_taken(tmp_path):
+    (tmp_path / "votes.csv").write_text("task,worker,label\n1,ann,cat\n1,bob, \n2,ann,dog\n")
+    assert "(--abstain ' ')" in run("votes.csv", "-o", "l.csv", folder=tmp_path).stderr
+    done = run("votes.csv", "-o", "l.csv", "--abstain", " ", folder=tmp_path)
+    assert "2 votes, 1 abstention" in done.stderr
+    assert "warning: the label" not in done.stderr
+
+
 def test_what_was_understood_is_on_the_screen(tmp_path):
     done = run(CORPUS / "judged-response.csv", "--model", "mv", "-o", "l.csv", folder=tmp_path)
     line = done.stderr.splitlines()[0]

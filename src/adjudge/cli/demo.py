@@ -26,7 +26,7 @@ LABELS = ("fine", "rude", "hateful", "spam")
 RUNS_PER_MODEL = 3  # the fastest is shown
 WORKERS = {
     "expert": "right far more often than the others",
-    "spammer": "gives every comment the same label",
+    "spammer": "gives most comments the same label",
     "mixes-up": "confuses rude and hateful, but recognises the rest",
 }
 

@@ -243,7 +243,7 @@ READING_HELP: Final[Mapping[str, str]] = {
 READING_DEFAULTS: Final = {"duplicates": DEFAULTS.duplicates, "set_separator": SET_SEPARATOR, "format": "auto"}
 READING_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "labels": split_words,
-    "abstain": lambda text: [word.strip() for word in text.split(",")],
+    "abstain": lambda text: [word.strip() or word for word in text.split(",")],  # a label may be a space
     "show": partial(split_words, what="columns"),
     "separator": lambda text: "\t" if text in (r"\t", "tab") else text,
     "header": lambda no_header: not no_header,
