@@ -96,6 +96,13 @@ def test_what_needs_no_threads_of_polars_works_in_a_forked_child(work, crowd, fi
     assert answer_of_child(lambda: WORKS[work](crowd, fitted)) == "done"
 
 
+def test_a_csv_file_without_quotation_marks_is_read_in_a_forked_child(crowd, fitted, tmp_path):
+    """The compiled core reads it, with threads of its own."""
+    crowd.votes.write_csv(tmp_path / "votes.csv")
+    adj.read(tmp_path / "votes.csv")  # the threads of the parent have run
+    assert answer_of_child(lambda: adj.aggregate(adj.read(tmp_path / "votes.csv"))) == "done"
+
+
 def test_a_child_of_a_child_raises_too(crowd, fitted):
     def act():
         raise adj.AdjudgeError(answer_of_child(lambda: fitted.workers))

@@ -78,14 +78,8 @@ def pythons(entrants):
 
 def race_cell(field, folder, limit, done, where, missing):
     """One cell with the lines of all contestants."""
-    cell, lines, entrants = field.cell, {}, []
-    for one in contestants.contestants():
-        past = [(before, before["lines"].get(one.name, {})) for before in done]
-        why = missing.get(one.library) or contestants.unfit(one, cell) or turns.not_tried(past, cell)
-        if why:
-            lines[one.name] = {"why": why}
-        else:
-            entrants.append((one, where[one.library]))
+    cell = field.cell
+    lines, entrants = turns.admit(contestants.contestants(), cell, done, where, missing)
     together = len(entrants) if cell["votes"] <= TOGETHER else 1
     data = field.data()
     lines |= turns.take_turns(entrants, cell, data, folder, limit, together, Judge(data))

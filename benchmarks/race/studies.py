@@ -3,7 +3,6 @@
 from functools import partial
 
 import cells
-import contestants
 import numpy as np
 import polars as pl
 import turns
@@ -86,14 +85,8 @@ def _strengths(found):
 
 def race_cell(study, cell, write, folder, limit, done, where, missing):
     """One cell with the lines of all contestants."""
-    lines, entrants, data = {}, [], folder / f"{cell['name'].replace(' ', '-')}.npz"
-    for one in STUDIES[study]:
-        past = [(before, before["lines"].get(one.name, {})) for before in done]
-        why = missing.get(one.library) or contestants.unfit(one, cell) or turns.not_tried(past, cell)
-        if why:
-            lines[one.name] = {"why": why}
-        else:
-            entrants.append((one, where[one.library]))
+    data = folder / f"{cell['name'].replace(' ', '-')}.npz"
+    lines, entrants = turns.admit(STUDIES[study], cell, done, where, missing)
     write(data)
     lines |= turns.take_turns(entrants, cell, data, folder, limit, len(entrants), StudyJudge(data))
     data.unlink()

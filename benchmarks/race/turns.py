@@ -12,6 +12,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import contestants
+
 CHILD = Path(__file__).with_name("child.py")
 PREPARE = 120  # seconds for import, preparation and warm-up, which are not charged
 OFTEN, SELDOM = (1.0, 5), (7.0, 3)  # below so many seconds, so many fits count; else one
@@ -102,6 +104,22 @@ def last_words(text, code):
 def rounds(seconds):
     """How many fits count of a contestant whose first took so long."""
     return next((times for below, times in (OFTEN, SELDOM) if seconds < below), 1)
+
+
+def admit(some, cell, done, where, missing):
+    """The contestants of a cell: lines of those that are not asked, which say why, and (contestant, environment) of the others.
+
+    - `done`: the cells so far. `where`: the environment of each library. `missing`: why libraries have none.
+    """
+    lines, entrants = {}, []
+    for one in some:
+        past = [(before, before["lines"].get(one.name, {})) for before in done]
+        why = missing.get(one.library) or contestants.unfit(one, cell) or not_tried(past, cell)
+        if why:
+            lines[one.name] = {"why": why}
+        else:
+            entrants.append((one, where[one.library]))
+    return lines, entrants
 
 
 def not_tried(past, cell):
