@@ -25,7 +25,7 @@ SMALL = 200  # tasks of the warm-up
 WARM = 0.2  # seconds: shorter fits are made twice, and the second is timed
 SCRATCH = []  # the folder for files that an engine needs
 SAID = ("crowd-kit", "peerannot", "cleanlab", "snorkel", "evalica", "arena-rank", "krippendorff", "adjudge")
-SAID_TOO = ("numpy", "pandas", "torch", "jax")  # what they stand on
+SAID_TOO = ("numpy", "pandas", "torch", "jax")  # the libraries they use
 
 
 class Data:

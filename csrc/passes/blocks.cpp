@@ -13,7 +13,7 @@ namespace {
 
 void free_block(void* memory) { ::operator delete(memory, std::align_val_t(kLargePage)); }
 
-// Nobody waits for the lock: whoever does not get it allocates and frees. The child of a fork may find it locked for good.
+// A thread that does not get the lock allocates and frees instead of waiting: in the child of a fork it may stay locked for good.
 struct Kept {
     std::mutex mutex;
     std::vector<std::pair<void*, size_t>> blocks;
